@@ -567,6 +567,55 @@ def test_a_summary_of_twenty_pages_is_short_and_tells_how_to_ask_for_more(audit)
     )
 
 
+@pytest.mark.parametrize(
+    ("html", "words"),
+    [
+        ("<input type=email name=e placeholder='Email address'>", "a placeholder as the only label (3.3.2)"),
+        ("<h4>Prices</h4>", "levels of headings that are skipped (1.3.1)"),
+        ("<table><tr><td>Street</td><td>Day</td></tr></table>", "a table without header cells (1.3.1)"),
+        (
+            "<section><h2>Friday</h2><p>Parade.</p><a href=/f>Click here</a></section>",
+            "links whose words fit any link (2.4.4)",
+        ),
+        (
+            "<video src=a.mp4 autoplay loop></video>",
+            "a film or sound that starts by itself (1.4.2, 2.2.2)",
+        ),
+        ("<video src=a.mp4 autoplay muted loop></video>", "a film or sound that starts by itself (2.2.2)"),
+        ("<input aria-label=a tabindex=2><button tabindex=1>Go</button>", "the order of the tab key (2.4.3)"),
+    ],
+)
+def test_a_summary_names_what_was_seen_and_needs_a_person(audit, html, words):
+    output = audit(GOOD + html, detail="summary").output
+    assert f"{words}." in output["summary"]
+    (entry,) = output["ranking"]
+    assert entry["cannot_tell"]
+    assert all(question["why"] and question["path"] for question in entry["cannot_tell"])
+    assert not [one for one in entry["criteria"] if one["failCount"] and one["id"] in words]
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<label>Name <input placeholder=Ann></label>",
+        "<h2>Prices</h2><h3>Boats</h3>",
+        "<table><tr><th>Street<th>Day<tr><td>Abbey Road<td>Monday</table>",
+        "<a href=/f>The programme of Friday</a>",
+        "<video src=a.mp4 controls></video>",
+        "<button tabindex=0>Go</button>",
+    ],
+)
+def test_a_summary_asks_nobody_to_look_where_nothing_was_seen(audit, html):
+    output = audit(GOOD + html, detail="summary").output
+    assert "look at" not in output["summary"]
+    assert output["ranking"][0]["cannot_tell"] == []
+
+
+def test_a_hidden_link_is_called_a_link(audit):
+    (entry,) = audit(GOOD + "<div aria-hidden=true><a href=/x>Help</a></div>").output["ranking"]
+    assert "reaches a link that" in " ".join(finding["problem"] for finding in entry["findings"])
+
+
 def test_what_a_sheet_that_is_not_at_hand_may_hide_is_no_failure(audit):
     button = "<div class='modal-dialog'><button></button></div>"
     for link, failures in (("", 1), ("<link rel=stylesheet href=site.css>", 0)):

@@ -625,6 +625,21 @@ CASES = {
         "failed": ["<a href=/><img ismap src=a.png alt=Map></a>"],
         "silent": ["<img ismap src=a.png alt=Map>"],
     },
+    "tab-order": {
+        "cannot_tell": [
+            "<input tabindex=5><button tabindex=4>Go</button>",
+            "<a href=/>Home</a><input tabindex=1>",
+            "<a href=/ tabindex=1>a</a><a href=/b tabindex=3>b</a><a href=/c tabindex=2>c</a>",
+        ],
+        "silent": [
+            "<input tabindex=1><button tabindex=2>Go</button>",
+            "<input tabindex=0><button>Go</button>",
+            "<input tabindex=1><button>Go</button>",
+            "<a href=/>Home</a><div tabindex=-1>x</div>",
+            "<a href=/>Home</a><input tabindex=1 hidden>",
+            "<p tabindex=x>a</p>",
+        ],
+    },
     "80af7b": {
         "failed": [
             "<button onblur='this.focus()'>x</button>",
@@ -644,6 +659,20 @@ CASES = {
             "<audio src=a.mp3 autoplay></audio><button>Stop</button>",
         ],
         "silent": ["<audio src=a.mp3 controls></audio>", "<video src=a.mp4 autoplay muted></video>"],
+    },
+    "film-stops": {
+        "cannot_tell": [
+            "<video src=a.mp4 autoplay></video>",
+            "<video src=a.mp4 autoplay loop muted></video>",
+            "<video autoplay><source src=a.mp4></video>",
+        ],
+        "silent": [
+            "<video src=a.mp4 controls></video>",
+            "<video src=a.mp4 autoplay controls></video>",
+            "<video src=a.mp4 autoplay></video><button>Pause</button>",
+            "<video src=a.mp4 autoplay hidden></video>",
+            "<video autoplay></video>",
+        ],
     },
     "e7aa44": {
         "cannot_tell": ["<audio src=a.mp3 controls></audio>"],

@@ -329,3 +329,78 @@ def test_the_address_of_a_parent_is_none_of_a_child(check):
     assert "children_data" not in {
         issue for issue, _ in triggers(check("The children's library asks for the parents' email address"))
     }
+
+
+@pytest.mark.parametrize(
+    ("description", "groups", "issue"),
+    [
+        ("Offers for 'buy now pay later' appear after each purchase", ["teens"], "young_credit"),
+        ("Teens can't see what parents see", ["teens"], "young_watched"),
+        ("The app secretly tracks the child", ["children"], "young_watched"),
+        ("A game with written instructions before each level", ["children"], "young_reading"),
+        ("A shop with gems opens when a level ends", ["children"], "paid_chance"),
+        ("Horror trailers play, there's no PIN", ["children"], "young_content"),
+        ("Incoming calls are answered automatically after 10 seconds", ["older adults"], "by_itself"),
+        ("The doorbell with the camera on", ["older adults"], "by_itself"),
+        ("A date of birth from a drop-down that starts in 1980", ["over 50"], "age_excluded"),
+        ("The graduation year is mandatory", [], "age_excluded"),
+        ("Join our young and dynamic team", [], "age_excluded"),
+        ("Riders must be 16, we just ask them to tick that", [], "age_gate"),
+        ("Subtitles are in the fourth level of settings", [], "hidden_controls"),
+        ("The help button is in the menu", [], "hidden_controls"),
+        ("They accept a 14 page tenancy contract", [], "long_contract"),
+        ("The deadline is 24 hours after the mail", [], "time_limit"),
+        ("You pay via Apple Pay or Google Pay", [], "card_only"),
+    ],
+)
+def test_barriers_of_an_age_told_in_other_words_are_found(check, description, groups, issue):
+    assert issue in {one for one, _ in triggers(check(description, age_groups=groups))}
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        "A paper for grown-ups: buy now, talk later",
+        "Managers read the written instructions",
+        "A horror film club for adults",
+        "Our support answers within 24 hours",
+        "The list starts with the newest entry",
+        "A camera shop with many brands",
+        "The project deadline is Friday",
+    ],
+)
+def test_harmless_neighbours_of_these_words_set_off_nothing(check, description):
+    assert triggers(check(description)) == []
+
+
+def test_a_young_team_is_no_child(check):
+    outcome = check("The form asks for the date of birth, with a picture of our young and dynamic team")
+    assert outcome.output["groups"] == []
+    assert "children_data" not in {issue for issue, _ in triggers(outcome)}
+
+
+def test_a_good_flow_is_not_told_what_it_does(check):
+    said = " ".join(
+        check(
+            "Big buttons, one question per screen, a Back button on each screen, no time limit and a button "
+            "that calls a person.",
+            age_groups=["older adults"],
+        ).output["recommendations"]
+    )
+    for words in ("44 by 44", "time limit", "telephone", "way back"):
+        assert words not in said
+    assert "No barrier was recognised" in said
+
+
+@pytest.mark.parametrize(
+    ("description", "more"),
+    [
+        ("Pay by card or cash", 0),
+        ("A self-checkout kiosk", 0),
+        ("Pay with Apple Pay or Google Pay", 0),
+        ("Pay your bill", 2),
+    ],
+)
+def test_how_one_pays_at_a_till_calls_for_no_words_on_fraud(check, description, more):
+    said = check(description, age_groups=["adults"]).output["recommendations"]
+    assert sum("fraud" in line or "money moves" in line for line in said) == more

@@ -393,3 +393,66 @@ def test_codes_dates_and_capitals_are_told(audit):
     shouted = audit("THIS CONTRACT BINDS BOTH SIDES AND NOBODY ELSE.").output["findings"]
     assert any("capitals" in line for line in shouted)
     assert not any("capitals" in line for line in audit("The BBC and NASA say so.").output["findings"])
+
+
+def test_one_long_sentence_is_told_in_the_singular(audit):
+    short = "The lift is new. The shop is open. "
+    long = "The museum was founded by a man " + "who liked clocks and birds " * 5 + "very much."
+    one = audit(short + long).output["findings"][0]
+    assert one == "1 of 3 sentences has more than 20 words: 34."
+    two = audit(short + f"{long} {long}").output["findings"][0]
+    assert two == "2 of 4 sentences have more than 20 words, 2 of them more than 30; the longest has 34."
+
+
+def test_in_another_language_what_was_not_judged_is_said_beside_the_findings(audit):
+    german = (
+        "Hiermit wird Ihnen mitgeteilt, dass Ihr Antrag vom 03.02. unter Ber\u00fccksichtigung der von Ihnen eingereichten "
+        "Unterlagen derzeit nicht abschlie\u00dfend beschieden werden kann, da die Nachweise nicht vorliegen."
+    )
+    findings = audit(german).output["findings"]
+    assert findings[0].startswith("1 of 1 sentence has more than 20 words")
+    assert findings[-1].startswith("Not judged: jargon")
+    assert "Not judged" not in " ".join(audit("Click here now! Hurry!").output["findings"])
+
+
+def test_long_sentences_without_spaces_are_counted_in_characters(audit):
+    long = "\u56fd\u6c11\u5065\u5eb7\u4fdd\u967a\u6599\u306e" * 11 + "\u3002"
+    findings = audit("\u4fdd\u967a\u6599\u3067\u3059\u3002" + long).output["findings"]
+    assert findings[0] == "1 of 2 sentences has more than 80 characters; the longest has 88."
+    assert findings[-1].startswith("Not judged: how hard the words are")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("Click before the timer runs out or lose your chance.", ["timer runs out", "lose your chance"]),
+        ("The offer ends tonight.", ["offer ends tonight"]),
+        ("Don't wait: you may miss this deal.", ["miss this deal"]),
+        ("Buy it while stocks last.", ["while stocks last"]),
+        ("The clock is out of order.", []),
+        ("The course ends in May.", []),
+        ("Let the timer ring and take out the cake.", []),
+        ("You will not miss anything.", []),
+    ],
+)
+def test_pressure_by_loss_is_time_pressure(audit, content, words):
+    assert named(audit(content), "time_pressure") == words
+
+
+def test_rows_of_exclamation_marks_are_named(audit):
+    assert "Rows of exclamation marks: !!!." in audit("Enter now!!! Win a car.").output["findings"]
+    assert "exclamation" not in " ".join(audit("Well done! See you soon!").output["findings"])
+
+
+def test_an_ease_just_below_the_aim_is_not_called_hard(audit):
+    near = (
+        "The ISA transfer process can be initiated via the portal once KYC and AML checks have been completed by the "
+        "FCA-authorised provider. AER is quoted gross; APR may vary. Transfers effected outside the cooling-off window may "
+        "incur an MVR. Where funds are held in a GIA, CGT may be payable on crystallisation. Please consult your IFA."
+    )
+    assert any(line.startswith("A little harder to read") for line in audit(near).output["findings"])
+    far = (
+        "Considerable administrative complications necessitate comprehensive organisational reconsideration. "
+        * 3
+    )
+    assert any(line.startswith("Hard to read: ") for line in audit(far).output["findings"])

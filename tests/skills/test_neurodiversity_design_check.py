@@ -414,3 +414,85 @@ def test_the_advice_fits_the_thing(check):
         "The letter is written in 10 pt": "small_text",
     }.items():
         assert [one for one, _ in triggers(check(description))] == [issue], description
+
+
+@pytest.mark.parametrize(
+    ("description", "issue"),
+    [
+        ("Login asks for the 3rd and 7th character of the password", "memory"),
+        ("Enter two letters from your memorable word", "memory"),
+        ("You log in and then solve a picture puzzle", "captcha"),
+        ("An AI scores eye contact and tone of voice", "judged_manner"),
+        ("Students must keep eye contact during the exam", "judged_manner"),
+        ("The tool analyses facial expressions of applicants", "judged_manner"),
+        ("Cameras must be on in the meeting tool", "judged_manner"),
+        ("They have to remember the total from page 1", "carry_over"),
+        ("People enter the same address twice", "carry_over"),
+        ("The digits are in a narrow font", "numbers"),
+        ("Amounts without thousand separators", "numbers"),
+        ("Errors only show after pressing Submit", "errors"),
+        ("The clock at the top pulses, a clock that pulses", "flashing"),
+        ("A button shakes when it is not pressed", "animation"),
+        ("The icons change place every week", "unpredictable"),
+        ("Tiles are rearranged automatically", "unpredictable"),
+        ("Lines run the full width of the screen", "dense_text"),
+        ("There is no way to change the font", "fixed_display"),
+        ("Are you sure you don't want to not receive our emails?", "dark_pattern"),
+        ("Every message plays a ping", "sound"),
+        ("Notifications can be turned off only per channel", "no_way_out"),
+    ],
+)
+def test_barriers_told_in_other_words_are_found(check, description, issue):
+    assert issue in {one for one, _ in triggers(check(description))}
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        "A plain list of 8 items with a label each",
+        "A small text 'Saved' appears next to the item",
+        "A lesson player with a progress bar with 4 steps",
+        "Children can repeat any step of the lesson",
+        "A puzzle game for the train",
+        "A pulse survey result page",
+        "We answer within 24 hours",
+        "The brand book describes our tone of voice",
+        "Contact us by phone, we make the effort",
+        "The page remembers the total for you",
+    ],
+)
+def test_harmless_neighbours_of_these_words_set_off_nothing(check, description):
+    assert triggers(check(description)) == []
+
+
+def test_what_can_be_turned_off_only_here_and_there_is_not_under_control(check):
+    limited = check("Notifications can be turned off only per channel.").output
+    assert limited["not_counted"] == []
+    free = check("Notifications can be turned off.").output
+    assert [each["why"] for each in free["not_counted"]] == ["controlled"]
+
+
+def test_a_focus_adds_only_what_the_description_does_not_speak_of(check):
+    calm = check(
+        "One big circle grows slowly. Tap anywhere to stop. Reduced motion setting of the phone is respected.",
+        focus=["autism"],
+    ).output["recommendations"]
+    assert calm[0].startswith("No barrier was recognised")
+    assert not any("reduced-motion" in line for line in calm)
+    justified = check("Justified text in a 12px serif font", focus=["dyslexia"]).output["recommendations"]
+    assert sum("justified" in line.lower() for line in justified) == 1
+    assert sum("sans-serif" in line for line in justified) == 1
+    for said in (calm, justified):
+        general = [line for line in said if "in general: " in line]
+        assert len(general) <= 2
+        assert said[-len(general) :] == general
+
+
+def test_a_trade_off_is_told_of_what_was_found_only(check):
+    assert len(check("Icons without labels", focus=["ADHD"]).output["tradeoffs"]) == 1
+    assert "misses news" in check("Pop-ups all the time").output["tradeoffs"][0]
+
+
+def test_a_focus_without_guidance_is_named(check):
+    lines = check("The digits are in a narrow font", focus=["dyscalculia"]).assumptions
+    assert any("dyscalculia" in line for line in lines)

@@ -6,8 +6,8 @@
   `heuristic` and counts them; *enhanced* shows null and leaves them out of the mean. *compat* has the numbers
   of 1.0.8, from `recorded.py`.
 - *enhanced* adds the evidence of each page. In full: every rule with its counts, failed nodes with their paths, and
-  what a person has to look at; of each rule the first `SHOWN`. As a summary: the criteria that fail and the worst
-  findings, so that twenty pages are still read.
+  what a person has to look at; of each rule the first `SHOWN`. As a summary: the criteria that fail, the worst
+  findings, and what was seen that only a person can judge, so that twenty pages are still read.
 - The headline says which criteria fail, and how many were not checked. It praises nothing: rules see a part only.
 - The pages of one call share a budget of text; what is beyond it is named and not scored.
 """
@@ -23,6 +23,7 @@ from comity.skills.accessibility_audit.criteria import LEVELS, Criterion, Level,
 from comity.skills.accessibility_audit.dom.tree import looks_like_html, path
 from comity.skills.accessibility_audit.names.aria import Aria
 from comity.skills.accessibility_audit.names.language import Languages
+from comity.skills.accessibility_audit.rules import RULES
 from comity.skills.accessibility_audit.rules.rule import Finding, Rule
 from comity.skills.skill import Mode, SkillOutcome, Uncertainty, WebPage
 
@@ -34,6 +35,7 @@ NAMED: Final = 6
 Detail = Literal["summary", "full"]
 
 _MORE: Final = "In short; ask with detail: full for every rule, criterion and finding."
+_SEEN: Final = {rule.id: rule.seen for rule in RULES if rule.seen}
 _NOT_HTML: Final = "The text holds no markup; nothing was checked."
 _TOO_MUCH: Final = f"The pages of one call hold more than {CHARACTERS} characters; this one was not checked."
 
@@ -84,7 +86,9 @@ def rank(
             "level": level,
             "site_aggregate": site,
             "ranking": [one.entry if detail == "full" else _summed_up(one.entry) for one in ranked],
-            "summary": _headline(ranked, asked, level, site, mode) + _said_more(ranked, unread, mode, detail),
+            "summary": _headline(ranked, asked, level, site, mode)
+            + (_to_look_at(ranked, asked) if detail == "summary" else "")
+            + _said_more(ranked, unread, mode, detail),
         },
     )
 
@@ -94,6 +98,19 @@ def _said_more(ranked: Sequence[_Ranked], unread: int, mode: Mode, detail: Detai
     if unread == len(ranked) and mode == "enhanced":
         return f" {ranked[0].entry['notes'][0]}"
     return f" {_MORE}" if detail == "summary" else ""
+
+
+def _to_look_at(ranked: Sequence[_Ranked], asked: Sequence[Criterion]) -> str:
+    """What was seen and could not be judged, in a few words, with the criteria it is about."""
+    ids = {one.id for one in asked}
+    seen: dict[str, dict[str, None]] = {}
+    for one in ranked:
+        for question in one.entry["cannot_tell"]:
+            if question["rule"] in _SEEN:
+                about = seen.setdefault(_SEEN[question["rule"]], {})
+                about.update(dict.fromkeys(name for name in question["criteria"] if name in ids))
+    told = [f"{words} ({', '.join(sorted(about))})" for words, about in seen.items()]
+    return f" For a person to look at: {'; '.join(told)}." if told else ""
 
 
 def _rank_page(
@@ -229,6 +246,10 @@ def _summed_up(entry: dict[str, Any]) -> dict[str, Any]:
         worst.setdefault(finding["rule"], finding)
     counts = {check["rule"]: check["failed"] for check in entry["checks"]}
     first = sorted(worst.values(), key=lambda finding: -counts.get(finding["rule"], 0))[:WORST]
+    looks: dict[str, dict[str, Any]] = {}
+    for question in entry["cannot_tell"]:
+        if question["rule"] in _SEEN:
+            looks.setdefault(question["rule"], question)
     return {
         **{name: entry[name] for name in ("url", "aggregate_score", "automated", "manual", "total")},
         "criteria": [
@@ -236,6 +257,7 @@ def _summed_up(entry: dict[str, Any]) -> dict[str, Any]:
         ],
         "heuristic": entry["heuristic"],
         "findings": first,
+        "cannot_tell": list(looks.values()),
         "findings_total": entry["findings_total"],
         "cannot_tell_total": entry["cannot_tell_total"],
         "notes": entry["notes"],

@@ -8,7 +8,7 @@
 """
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -47,14 +47,9 @@ class Group(Struct, frozen=True, kw_only=True):
     recorded: tuple[str, ...]
     words: tuple[str, ...]
     recommendations: tuple[str, ...]
-    covered_by: tuple[str, ...]
+    covered_by: tuple[tuple[str, ...], ...]
     lead: str
     notes: tuple[str, ...]
-
-    def not_said(self, found: Container[str]) -> list[str]:
-        """The recommendations, without those that a finding has already given."""
-        pairs = zip(self.recommendations, self.covered_by, strict=True)
-        return [f"{self.lead}: {line[:1].lower()}{line[1:]}" for line, rule in pairs if rule not in found]
 
 
 class Payment(Struct, frozen=True, kw_only=True):
@@ -153,7 +148,14 @@ class Reader:
             self._known,
             groups,
             money=bool(self._money.find(tokens(description))),
-            guidance=[*said, *(line for group in groups for line in group.not_said(found))],
+            guidance=[
+                *said,
+                *(
+                    line
+                    for group in groups
+                    for line in read.not_said(group.lead, group.recommendations, group.covered_by)
+                ),
+            ],
             more={
                 "groups": [name for name, _ in pairs if name in named],
                 "triggers": evidence(read.triggers),

@@ -8,7 +8,7 @@ language than English, low only for a text long enough for the formulas.
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, Final
 
 from msgspec import Struct
@@ -35,11 +35,15 @@ _STATED: Final = re.compile(
     r"\b(\d{1,4})[ ](?:\w{1,20}[ ])?(?:options|choices|plans|alternatives|packages|categories|settings)\b",
     re.IGNORECASE,
 )
+_SHOUTS: Final = re.compile(r"!{2,9}")
 _MANY: Final = 7
 _LONG: Final = 20
 _VERY_LONG: Final = 30
 _HARD_WORD: Final = 5
 _EASY: Final = 60.0
+_NEARLY: Final = 55.0
+_LONG_CHARACTERS: Final = 80
+_FULL_STOP: Final = re.compile("[。！？]")  # noqa: RUF001 the stops of Chinese and Japanese
 _PARAGRAPH: Final = 150
 _NAMED: Final = 8
 _MEDICAL: Final = "a medical word: say it in everyday words"
@@ -75,6 +79,8 @@ def audit(sent: str, context: str, known: Knowledge) -> SkillOutcome:
     if reading.spaced:
         _sentences(content, reading, report)
         _paragraphs(content, reading, report)
+    else:
+        _characters(content, reading, report)
     if reading.scores is not None:
         if len(reading.words) >= _FEW_TO_JUDGE:
             _level(reading.scores, report)
@@ -91,6 +97,10 @@ def audit(sent: str, context: str, known: Knowledge) -> SkillOutcome:
     report.evidence += evidence(triggers)
     for found in counted(triggers).values():
         _tell(found, report)
+    if report.findings and reading.language == "other":
+        report.findings.append(
+            f"Not judged: {'' if reading.foreign else 'how hard the words are; '}{_ENGLISH_ONLY}."
+        )
     return SkillOutcome(
         uncertainty=_uncertainty(reading),
         assumptions=_assumptions(context, reading),
@@ -155,10 +165,11 @@ def _sentences(content: str, reading: Reading, report: _Report) -> None:
         return
     longest = max(count for _, count in over)
     very = sum(count > _VERY_LONG for _, count in over)
-    report.findings.append(
-        f"{len(over)} of {len(reading.sentences)} sentences have more than {_LONG} words, {very} of them more than "
-        f"{_VERY_LONG}; the longest has {longest}."
-    )
+    if len(over) == 1:
+        told = f"has more than {_LONG} words: {longest}"
+    else:
+        told = f"have more than {_LONG} words{f', {very} of them more than {_VERY_LONG}' if very else ''}; the longest has {longest}"
+    report.findings.append(f"{len(over)} of {_sentence_count(reading)} {told}.")
     report.advice.append(f"Split sentences of more than {_LONG} words; one idea in each.")
     for sentence, count in over[:MOST_EVIDENCE]:
         issue = "very_long_sentence" if count > _VERY_LONG else "long_sentence"
@@ -167,10 +178,44 @@ def _sentences(content: str, reading: Reading, report: _Report) -> None:
         )
 
 
+def _characters(content: str, reading: Reading, report: _Report) -> None:
+    """Sentences of a script without spaces, where full stops mark them."""
+    if not _FULL_STOP.search(content):
+        return
+    sizes = [
+        sum(letter.isalnum() for letter in content[sentence.start : sentence.end])
+        for sentence in reading.sentences
+    ]
+    over = [
+        sentence for sentence, size in zip(reading.sentences, sizes, strict=True) if size > _LONG_CHARACTERS
+    ]
+    if not over:
+        return
+    verb = "has" if len(over) == 1 else "have"
+    report.findings.append(
+        f"{len(over)} of {_sentence_count(reading)} {verb} more than {_LONG_CHARACTERS} characters; the longest has "
+        f"{max(sizes)}."
+    )
+    report.advice.append("Split very long sentences; one idea in each.")
+    report.evidence += [
+        span("long_sentence", content[one.start : one.end], one.start, one.end)
+        for one in over[:MOST_EVIDENCE]
+    ]
+
+
+def _sentence_count(reading: Reading) -> str:
+    return "1 sentence" if len(reading.sentences) == 1 else f"{len(reading.sentences)} sentences"
+
+
 def _level(scores: Scores, report: _Report) -> None:
     if scores.flesch_reading_ease < _EASY:
+        begins = (
+            "A little harder to read than the aim"
+            if scores.flesch_reading_ease >= _NEARLY
+            else "Hard to read"
+        )
         report.findings.append(
-            f"Hard to read: Flesch reading ease {scores.flesch_reading_ease} (aim at {_EASY:.0f} or more), "
+            f"{begins}: Flesch reading ease {scores.flesch_reading_ease} (aim at {_EASY:.0f} or more), "
             f"Flesch-Kincaid grade {scores.flesch_kincaid_grade}."
         )
         report.advice.append("Use shorter words and sentences until the reading ease is 60 or more.")
@@ -289,6 +334,12 @@ def _signs(content: str, report: _Report) -> None:
             "Dates that can be read in two ways",
             "Write the month as a word: 3 April 2025.",
             wording.dates_of_two_readings(content),
+        ),
+        (
+            "exclamation",
+            "Rows of exclamation marks",
+            "Say calmly what matters, and end with a full stop.",
+            [match.span() for match in islice(_SHOUTS.finditer(content), MOST_EVIDENCE)],
         ),
     ):
         if places:

@@ -18,13 +18,17 @@ KINDS: Final = (
         "near_harm",
         "care",
         "at_home",
+        "road",
+        "pupils",
+        "siblings",
         "violence",
         "stalking",
         "control",
         "unread",
     ),
-    *("bystander", "stranger", "small_child", "teenager", "review", "code_review", "chat", "mail"),
-    *("between_others", "none", "talk"),
+    *("bystander", "stranger", "small_child", "teenager", "own_anger", "moderator", "formal_threat"),
+    *("review", "code_review", "chat", "mail", "between_others", "counter", "neighbour", "couple", "family"),
+    *("colleague", "none", "talk"),
 )
 
 _DESCRIPTION: Final = (
@@ -37,7 +41,8 @@ _ENHANCED: Final = {
         "type": "string",
         "enum": [*KINDS],
         "description": "What the plan is made for. From `weapon` to `control` it is about safety, not about talking; "
-        "`care` is for somebody ill, confused or disabled who strikes out. "
+        "`care` is for somebody ill, confused or disabled who strikes out, `pupils` and `siblings` for the grown-up beside "
+        "children who fight, `formal_threat` for an announced lawsuit, complaint or review. "
         "`unread` and `none` have no plan.",
     },
     "intensity": {**_INTENSITY, "description": "The one the plan is made for."},

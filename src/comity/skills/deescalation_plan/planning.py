@@ -18,6 +18,7 @@ from msgspec import Struct
 from comity.skills.crisis import CrisisDetector
 from comity.skills.deescalation_plan.contract import DEFAULT_INTENSITY, INTENSITIES
 from comity.skills.deescalation_plan.situation import (
+    AMONG_CHILDREN,
     CARED_FOR,
     SAFETY,
     Situation,
@@ -50,7 +51,8 @@ _BY_INTENSITY: Final = {
         "Narrow the talk to the one thing that has to be settled now.",
     ),
 }
-_LAST: Final = "Agree on the next step, who takes it and when; at work, write it down for both."
+_LAST: Final = "Agree on the next step, who takes it and when"
+_WRITTEN: Final = "; write it down for both"
 _NOTES: Final = {
     "low": ("Keep watching for rising volume, repetition or silence: they come before an escalation.",),
     "medium": ("If voices rise, stop negotiating and go back to acknowledging.",),
@@ -82,8 +84,24 @@ _GENERAL: Final = (
     "No words of a conflict were recognised, so this plan is a general one. Where somebody follows, controls, threatens or "
     "hurts another, do not use it: get to safety and call for help."
 )
+_UNHEARD: Final = (
+    "Say in a calm moment what you see and what you would like instead, one thing only and without blame.",
+    "Ask how the other side sees it before you propose anything.",
+)
+_THROAT: Final = (
+    "Pressure on the neck can injure without a mark, and days later: see a doctor today and say what happened. It is also a "
+    "sign that the danger is very great; tell a service for victims of violence."
+)
+_CHILD: Final = (
+    "If a child or a young person is meant: do not leave them alone with it, see them to their door or their lift, and tell "
+    "the parents and whoever is responsible there for protecting children."
+)
+_THROWN: Final = (
+    "When things fly, leave the room and take others with you; come back to it when all are calm. If somebody is hit or "
+    "you are afraid, call for help."
+)
 _DANGEROUS: Final = "DO NOT TALK IT OUT:"
-_IN_WRITING: Final = frozenset(("review", "code_review", "chat", "mail"))
+_ADAPTED: Final = frozenset(("review", "code_review", "chat", "mail", "formal_threat"))
 
 
 class Plan(Struct, frozen=True):
@@ -124,7 +142,10 @@ def plan(
         return SkillOutcome(
             uncertainty="medium",
             assumptions=assumptions,
-            output={"plan": _talk(used), "risk_notes": _recorded_notes(description, used, situation, plans)},
+            output={
+                "plan": _talk(used, situation),
+                "risk_notes": _recorded_notes(description, used, situation, plans),
+            },
         )
     if situation.kind in SAFETY:
         assumptions[1:] = [_TAKEN]
@@ -145,8 +166,9 @@ def plan(
     )
 
 
-def _talk(intensity: str) -> list[str]:
-    return [*_FIRST, *_BY_INTENSITY[intensity], _LAST]
+def _talk(intensity: str, situation: Situation) -> list[str]:
+    last = _LAST + (_WRITTEN if "work" in situation.said else "")
+    return [*_FIRST, *_BY_INTENSITY[intensity], f"{last}."]
 
 
 def _recorded_notes(
@@ -167,13 +189,24 @@ def _recorded_notes(
 def _steps(situation: Situation, used: str, plans: Mapping[str, Plan]) -> list[str]:
     support = [_SUPPORT] if any(one["to"] == "crisis_support" for one in handoffs(situation)) else []
     if situation.kind == "talk":
-        return [*support, *([] if situation.heard else [_GENERAL]), *_adapted(_talk(used), situation)]
+        if not situation.heard:
+            return [*support, _GENERAL, *_UNHEARD]
+        return [*support, *_adapted(_talk(used, situation), situation)]
     steps = list(plans[situation.kind].steps)
-    return support + (_adapted(steps, situation) if situation.kind in _IN_WRITING else steps)
+    return support + (_adapted(steps, situation) if situation.kind in _ADAPTED else steps)
 
 
 def _notes(situation: Situation, used: str, plans: Mapping[str, Plan]) -> list[str]:
-    return list(_NOTES[used] if situation.kind == "talk" else plans[situation.kind].notes)
+    if situation.kind == "talk":
+        return list(_NOTES[used]) if situation.heard else []
+    notes = list(plans[situation.kind].notes)
+    if situation.kind in SAFETY and "throat" in situation.said:
+        notes.insert(0, _THROAT)
+    if situation.kind == "violence" and "kid" in situation.said:
+        notes.insert(0, _CHILD)
+    if situation.kind not in SAFETY and situation.says("things"):
+        notes.insert(0, _THROWN)
+    return notes
 
 
 def _adapted(steps: list[str], situation: Situation) -> list[str]:
@@ -184,7 +217,7 @@ def _adapted(steps: list[str], situation: Situation) -> list[str]:
         for wanted, step in (
             (situation.says("abuse"), _BOUNDARY),
             (situation.says("intoxication"), _SHORT),
-            ("legal" in needed, _LEGAL),
+            ("legal" in needed and situation.kind != "formal_threat", _LEGAL),
             ("supervisor" in needed, _SUPERVISOR),
         )
         if wanted
@@ -195,12 +228,14 @@ def _adapted(steps: list[str], situation: Situation) -> list[str]:
 def _further(situation: Situation, used: str) -> list[str]:
     notes = []
     alarming = situation.says("weapon", "violence", "self_harm", "threat", "harm", "legal")
-    if situation.kind == "care":
+    if situation.kind in SAFETY:
+        alarming += situation.says("things")
+    if situation.kind in {"care"} | AMONG_CHILDREN:
         alarming = [one for one in alarming if one.category not in CARED_FOR]
     if alarming:
         words = ", ".join(dict.fromkeys(f'"{one.text.lower()}"' for one in alarming))
         notes.append(f"ALERT: {words}. {alarming[0].reason} Involve the people responsible first.")
-    if situation.crisis.endangered and situation.kind != "care":
+    if situation.crisis.endangered and situation.kind not in {"care"} | AMONG_CHILDREN:
         notes.append(_OTHER)
     if situation.crisis.detected:
         notes.append(_CRISIS)

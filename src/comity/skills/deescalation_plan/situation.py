@@ -10,6 +10,9 @@
 - Who is ill, confused or disabled and strikes out needs care, not the police, unless there is a weapon or a threat to
   kill.
 - What parents do with the money or the phone of a child is their task: it is control of a grown-up only.
+- Where it happens and between whom (a neighbour, a couple, a counter) is mostly told by two things that stand apart in the
+  text: `TOGETHER` names them. They choose the steps of a conflict and are no sign of one.
+- Things thrown or broken by a child or a teenager at home are no matter for the police; by anybody else they are violence.
 """
 
 import re
@@ -28,6 +31,7 @@ from comity.skills.reading.language import Language
 EFFECTS: Final = {
     "weapon": "emergency handoff, intensity high",
     "violence": "emergency handoff, intensity high",
+    "things": "keep away, intensity high",
     "self_harm": "crisis support handoff, intensity high",
     "near_harm": "steps away from the other person, intensity high",
     "stalking": "no contact, victim support handoff, intensity high",
@@ -53,18 +57,44 @@ EFFECTS: Final = {
     "chat": "steps for a chat",
     "mail": "steps for something in writing",
     "between_others": "steps for somebody between two others",
+    "formal_threat": "answer in writing, nothing promised on the spot",
 }
 CARED_FOR: Final = frozenset(("violence", "threat", "harm", "abuse"))  # by somebody ill they call for care
-HIDDEN: Final = frozenset(("kid", "people"))  # they show nothing by themselves
-SCENES: Final = frozenset(("care", *KINDS[KINDS.index("bystander") : KINDS.index("none")]))
-SAFETY: Final = frozenset(KINDS[: KINDS.index("unread")]) - {"care"}
+# what chooses the steps, where all of it is said somewhere in the text
+TOGETHER: Final[dict[str, frozenset[str]]] = {
+    "road": frozenset(("pursued", "on_road")),
+    "pupils": frozenset(("scuffle", "school")),
+    "siblings": frozenset(("siblings",)),
+    "own_anger": frozenset(("own_anger",)),
+    "moderator": frozenset(("moderator",)),
+    "counter": frozenset(("customer", "hits_things")),
+    "neighbour": frozenset(("neighbour", "nuisance")),
+    "couple": frozenset(("spouse",)),
+    "family": frozenset(("relative",)),
+    "colleague": frozenset(("colleague",)),
+}
+# they show nothing by themselves
+HIDDEN: Final = frozenset().union(
+    *TOGETHER.values(), ("kid", "people", "work", "private", "in_law", "grown_up", "throat", "friendly")
+)
+AMONG_CHILDREN: Final = frozenset(("pupils", "siblings"))
+SCENES: Final = frozenset(("care", *KINDS[KINDS.index("bystander") : KINDS.index("none")])) - HIDDEN
+SAFETY: Final = frozenset(KINDS[: KINDS.index("unread")]) - {"care"} - AMONG_CHILDREN
 
+_TAKE_SIGNS: Final = frozenset(("couple", "family", "colleague"))  # such people are named for many reasons
+_HEAT: Final = frozenset(("anger", "abuse", "threat", "distress", "harm", "violence", "things"))
+
+_WITHOUT_SUPERVISOR: Final = (SAFETY - {"violence", "weapon"}) | {
+    *("bystander", "stranger", "small_child", "teenager", "care", "siblings", "own_anger", "moderator"),
+    *("neighbour", "couple", "family"),
+}
+_SIGNS: Final = {"crisis_support": "a crisis"}
 _LOOK_BACK: Final = 40
 _CLAUSE: Final = re.compile(
     r"[,;:.!?()\r\n\u2013\u2014]|\b(?:but|and|then|because|although|until)\b", re.IGNORECASE
 )
 _NEGATED: Final = re.compile(
-    r"\b(?:no|not|never|without|nobody|neither|nor|cannot|no one|\w{2,6}n't)\b(?:\s+[\w'-]{1,14}){0,3}\s*$",
+    r"\b(?:no|not|never|without|nobody|neither|nor|cannot|no one|\w{2,6}n't|(?:do|does|did|wo|ca|is|was|are|has|have|would|could)nt)\b(?:\s+[\w'-]{1,14}){0,3}\s*$",
     re.IGNORECASE,
 )
 _NOT_ONLY: Final = re.compile(
@@ -91,7 +121,7 @@ class Trigger(Struct, frozen=True, kw_only=True):
 
 class Situation(Struct, frozen=True, kw_only=True):
     """`heard` says that the words tell of a conflict, and not only of people; `danger` is the kind of `SAFETY` that
-    they call for, whatever the plan is made for.
+    they call for, whatever the plan is made for. `said` are the categories of what was found, the hidden ones too.
     """
 
     triggers: tuple[Trigger, ...]
@@ -100,6 +130,7 @@ class Situation(Struct, frozen=True, kw_only=True):
     kind: str = "talk"
     heard: bool = True
     danger: str | None = None
+    said: frozenset[str] = frozenset()
 
     def says(self, *categories: str) -> list[Trigger]:
         """The triggers of these categories that hold."""
@@ -110,8 +141,17 @@ def understood(
     passage: Passage, rules: Sequence[CompiledRule], crisis: CrisisReport, language: Language
 ) -> Situation:
     spoken = structs.replace(passage, quoted=())
-    findings = [one for one in find(spoken, rules) if _counts(one, passage.folded)]
-    said = {one.category for one in findings}
+    found = find(spoken, rules)
+    heat = sum(one.category in _HEAT for one in found if one.rule != "veiled_wait")
+    formal = [one for one in found if one.category == "formal_threat"]
+    findings = [
+        one
+        for one in found
+        if _counts(one, passage.folded)
+        and (one.rule != "veiled_wait" or heat)
+        and not _is_within(one, formal)
+    ]
+    said = frozenset(one.category for one in findings)
     signs = tuple(_triggers(passage, (one for one in findings if one.category not in SCENES | HIDDEN)))
     scenes = tuple(_triggers(passage, (one for one in findings if one.category in SCENES)))
     told = Situation(
@@ -119,10 +159,20 @@ def understood(
         suggested=_suggested(signs, crisis),
         crisis=crisis,
         heard=bool(signs or scenes or crisis.raised or crisis.mention or crisis.dangers),
+        said=said,
     )
     called = _called_for(told, said, language)
     danger = next((kind for kind in KINDS if kind in called & SAFETY), None)
-    return structs.replace(told, kind=next(kind for kind in KINDS if kind in called), danger=danger)
+    kind = next(kind for kind in KINDS if kind in called)
+    suggested = "high" if kind == "road" else told.suggested
+    return structs.replace(
+        told, kind=kind, danger=danger, heard=told.heard or kind in TOGETHER, suggested=suggested
+    )
+
+
+def _is_within(finding: Finding, formal: Sequence[Finding]) -> bool:
+    """Whether the word threat is only that of an announced lawsuit, complaint or review."""
+    return finding.rule == "threat" and any(one.start <= finding.start < one.end for one in formal)
 
 
 def _counts(finding: Finding, text: str) -> bool:
@@ -134,11 +184,31 @@ def _counts(finding: Finding, text: str) -> bool:
     return not any(age < _GROWN for age in ages)
 
 
+def _together(situation: Situation) -> set[str]:
+    """The kinds that what is said together calls for."""
+    said = situation.said
+    called = {kind for kind, needed in TOGETHER.items() if needed <= said}
+    if not situation.heard:
+        called -= _TAKE_SIGNS
+    if "work" in said:
+        called -= {"couple", "family"}
+    if situation.says(*_HEAT):
+        called.discard("colleague")  # who is shouted at now needs the steps of a talk
+    if "in_law" in said:
+        called.discard("couple")
+    if "grown_up" in said:
+        called.discard("siblings")
+    return called
+
+
 def _called_for(situation: Situation, said: AbstractSet[str], language: Language) -> set[str]:
     """The kinds of plan that the words call for; a talk is always one."""
     dangers = situation.crisis.dangers
     called = {"talk"} | {one.category for one in situation.triggers if one.category in SCENES}
     called |= {one.category for one in situation.says("weapon", "violence", "stalking", "control")}
+    called |= _together(situation)
+    if situation.says("things") and not _is_child_at_home(called, said):
+        called.add("violence")
     if any(one.severity == "critical" for one in situation.says("threat")):
         called.add("violence")
         called.discard("care")
@@ -152,26 +222,30 @@ def _called_for(situation: Situation, said: AbstractSet[str], language: Language
         called.add("unread")
     elif not situation.heard and (language != "english" or "people" not in said):
         called.add("none")
+    if "friendly" in said and situation.suggested != "high":
+        called = {"none"}
     return called
+
+
+def _is_child_at_home(called: AbstractSet[str], said: AbstractSet[str]) -> bool:
+    return bool(called & {"teenager", "small_child", "siblings"}) or (
+        "kid" in said and not said & {"spouse", "relative", "work"}
+    )
 
 
 def handoffs(situation: Situation) -> list[dict[str, Any]]:
     """Who else is needed, the most urgent first."""
     danger = [
         one
-        for one in situation.says("weapon", "violence", "threat")
-        if one.category != "threat" or one.severity == "critical"
+        for one in situation.says("weapon", "violence", "threat", "things")
+        if (one.category != "threat" or one.severity == "critical")
+        and (one.category != "things" or situation.kind in SAFETY)
     ]
     hurt = bool(situation.crisis.dangers)
-    if situation.kind == "care":
+    if situation.kind in {"care"} | AMONG_CHILDREN:
         danger, hurt = [], False
-    theirs = hurt or situation.kind in SAFETY - {"violence", "weapon"} | {
-        "bystander",
-        "stranger",
-        "small_child",
-        "teenager",
-        "care",
-    }
+    private = "private" in situation.said and "work" not in situation.said
+    theirs = hurt or private or situation.kind in _WITHOUT_SUPERVISOR
     needed = [
         ("emergency", danger),
         ("crisis_support", situation.says("self_harm")),
@@ -182,11 +256,11 @@ def handoffs(situation: Situation) -> list[dict[str, Any]]:
         ("legal", situation.says("legal")),
     ]
     return [
-        {"to": to, "because": [one.text for one in because] or ["signs of a crisis"]}
+        {"to": to, "because": [one.text for one in because] or [f"signs of {_SIGNS.get(to, 'danger')}"]}
         for to, because in needed
         if because
         or (to == "crisis_support" and situation.crisis.detected)
-        or (to == "emergency" and hurt)
+        or (to == "emergency" and (hurt or situation.kind == "road"))
         or (to == "victim_support" and situation.kind == "at_home")
     ]
 
@@ -209,7 +283,8 @@ def trigger_rows(situation: Situation) -> list[dict[str, Any]]:
 def _effect(trigger: Trigger, kind: str) -> str:
     if trigger.negated:
         return "none: it is said not to be so"
-    return "intensity high" if kind == "care" and trigger.category in CARED_FOR else EFFECTS[trigger.category]
+    eased = kind in {"care"} | AMONG_CHILDREN and trigger.category in CARED_FOR
+    return "intensity high" if eased else EFFECTS[trigger.category]
 
 
 def _triggers(passage: Passage, findings: Iterable[Finding]) -> Iterable[Trigger]:

@@ -3,8 +3,8 @@
 - *strict* and *compat* choose areas as 0.1.1 does: every area when no focus is given, else those that a
   focus or the description names, found inside words too (`platform` names `form`).
 - *enhanced* reads whole words with their negation, says which of them set off what, and gives advice for
-  those first, then for the areas in focus. With neither, it gives the guidance for all areas and says that
-  it found nothing to go by.
+  those first, then, marked as general, for the areas in focus what the description does not speak of. With
+  neither, it says that it found nothing to go by. A trade-off is told of what was found.
 """
 
 from collections.abc import Sequence
@@ -28,6 +28,9 @@ class Area(Struct, frozen=True, kw_only=True):
     recorded_words: tuple[str, ...]
     focus: tuple[str, ...]
     guidance: tuple[str, ...]
+    covered_by: tuple[tuple[str, ...], ...]
+    lead: str
+    tradeoff_for: tuple[str, ...]
     tradeoff: str
 
 
@@ -79,14 +82,18 @@ class Reader:
         # a checklist is for those who ask for an area; the others get what their description is about
         areas = [area for area in self._known.areas if area.id in wanted]
         said = [line for each in found.values() for line in advice(each)]
-        guidance = [line for area in areas for line in area.guidance]
+        if not found:
+            said = read.general(() if areas else self._known.general)
+        guidance = [
+            line for area in areas for line in read.not_said(area.lead, area.guidance, area.covered_by)
+        ]
         return SkillOutcome(
             uncertainty=read.uncertainty,
             assumptions=_assumptions(found, read.language, unknown),
             output={
-                "recommendations": [*said, *guidance] or read.general(self._known.general),
+                "recommendations": [*said, *guidance],
                 "tradeoffs": [
-                    *(area.tradeoff for area in self._known.areas if area in areas or area.id in touched),
+                    *(area.tradeoff for area in self._known.areas if found.keys() & set(area.tradeoff_for)),
                     self._known.closing_tradeoff,
                 ],
                 "areas": [name for name in self._names() if name in wanted | touched],

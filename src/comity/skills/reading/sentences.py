@@ -8,7 +8,8 @@
 - Abbreviations are those of the language (`abbreviations.json`): what is one in English is a word in French (`c'est.`).
   A text whose language is not known has those of all of them.
 - In German a number with a full stop is an ordinal (`am 3. März`, `im 2. Stock`), if the word before or behind it says
-  so, or a small letter or a digit follows.
+  so, or a small letter or a digit follows. A date of two numbers (`vom 03.02. bis`) goes on before a small letter or a
+  digit, in any language.
 - A blank line, an item of a list and a short line without a stop (a heading) end a sentence too. Other line
   ends are only wrapping.
 - A piece without a letter or digit is not a sentence.
@@ -33,6 +34,7 @@ _WORD_BEFORE: Final = re.compile(r"[^\s(\[\"'“‘„«]+\Z")  # noqa: RUF001
 _LETTERS: Final = re.compile(r"\s*([^\W\d_]+)")
 _LETTERS_BEFORE: Final = re.compile(r"([^\W\d_]+)\s+\Z")
 _ORDINAL: Final = re.compile(r"\d{1,3}|[IVXLC]{1,6}")
+_DATE: Final = re.compile(r"\d{1,2}\.\d{1,2}")
 _LIST_NUMBER: Final = re.compile(r"[(]?\d{1,3}\Z")
 _INITIAL: Final = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]\Z")
 _HEADING: Final = 60
@@ -114,6 +116,8 @@ def _full_stop(text: str, start: int, stop: int, after: str, abbreviations: Abbr
     word = before[0]
     if _LIST_NUMBER.fullmatch(word) and text[start : min(start + _OPENING, stop)].strip() == word:
         return False
+    if _DATE.fullmatch(word):
+        return not (after.islower() or after.isdigit())
     if abbreviations.ordinals_before and _ORDINAL.fullmatch(word):
         return not _is_ordinal(text, before.start(), stop, after, abbreviations)
     folded = word.casefold().rpartition("’")[2]  # noqa: RUF001 as people type it

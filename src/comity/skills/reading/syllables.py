@@ -23,6 +23,13 @@ _SPOKEN_LED: Final = re.compile(r"[bcdfgkptz]led\Z")
 _SILENT_INSIDE: Final = re.compile(
     r"(?<=[^aeiouy])e(?=(?:ful(?:ly|ness)?|ment(?:s|al)?|less(?:ly|ness)?|ness|ly|some)\Z)"
 )
+# Nor is it at the end of the first part of these compounds: afore-mentioned, there-by, home-work.
+_SILENT_BETWEEN: Final = re.compile(
+    r"\A(?:a?fore(?=cast|clos|fath|fing|front|go|ground|hand|head|know|leg|m[ae]n|mention|most|name|play|run|said|see|sight"
+    r"|tell|told|thought|warn|word)|[tw]?here(?=by|to|with|from|fore)|some(?=body|day|how|thing|time|what|where)"
+    r"|home(?=com|land|made|page|sick|town|work)|time(?=frame|keep|line|scale|table)|life(?=boat|guard|line|long|style|time)"
+    r"|safeguard|note(?=book|worth)|house(?=hold|keep|wi[fv]e|work))"
+)
 # Two vowels side by side that are two syllables.
 _APART: Final = re.compile(
     r"ia(?!l\b|ls\b|lly\b|n\b|ns\b|ge)|(?<![ctsgx])ia[ln]|(?<![ctsgx])io(?!us|n)|(?<![ctsgx])iou|iu"
@@ -47,7 +54,10 @@ def _of_part(word: str, exceptions: Mapping[str, int]) -> int:
     if known is not None:
         return known
     count = (
-        len(_VOWELS.findall(letters)) + len(_APART.findall(letters)) - len(_SILENT_INSIDE.findall(letters))
+        len(_VOWELS.findall(letters))
+        + len(_APART.findall(letters))
+        - len(_SILENT_INSIDE.findall(letters))
+        - len(_SILENT_BETWEEN.findall(letters))
     )
     if (
         (_SILENT_E.search(letters) and not _SPOKEN_LE.search(letters))

@@ -5,16 +5,22 @@ said of the space between, `icons 20px apart`. Points and rem are turned into pi
 
 Some rules hold for children alone (`young_only`), some give other advice where children are meant (`young_advice`), and
 what is grave is told first.
+
+What a skill knows of a group in general is left out where the description speaks of it: as a barrier, as absent or
+as done (`spoken_of`). What can be turned off only here and there is not under people's control.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct, convert, structs
 
 from comity.skills.reading.language import Language, language_of
 from comity.skills.skill import Uncertainty
+from comity.skills.words.negation import is_absent
+from comity.skills.words.phrases import Phrases
 from comity.skills.words.rules import Measure, Rule, Rules, Trigger, counted
 from comity.skills.words.tokens import Token, tokens, word_set
 
@@ -38,6 +44,7 @@ _PIXELS: Final = {"pt": 4 / 3, "point": 4 / 3, "rem": 16}
 _FEW_WORDS: Final = 4
 _MANY_WORDS: Final = 25
 _HINTS: Final = 2
+_NEAR: Final = 30
 SMALLEST_TEXT: Final = 16
 SMALLEST_TARGET: Final = 44
 
@@ -54,6 +61,12 @@ class Description(Struct, frozen=True):
     triggers: list[Trigger]
     language: Language
     words: int
+    met: frozenset[str] = frozenset()
+
+    @property
+    def spoken_of(self) -> frozenset[str]:
+        """The rules and measures that the description says something about."""
+        return self.met.union(each.rule.id for each in self.triggers)
 
     @property
     def told(self) -> dict[str, list[Trigger]]:
@@ -65,7 +78,7 @@ class Description(Struct, frozen=True):
         """What to say where nothing was recognised: that it was not, and two hints at most."""
         if self.language == "other":
             said = "Describe it in English: the words of this description could not be read."
-        elif self.triggers:
+        elif self.triggers or self.met:
             said = "No barrier was recognised: what is mentioned is absent, under people's control or done as advised."
         else:
             said = (
@@ -73,6 +86,17 @@ class Description(Struct, frozen=True):
                 "description was recognised as a barrier. The hints below are general."
             )
         return [said, *hints[:_HINTS]]
+
+    def not_said(self, lead: str, lines: Sequence[str], covered_by: Sequence[Container[str]]) -> list[str]:
+        """What holds in general, marked as such, without what the description already speaks of; where it speaks of
+        something at all, two lines at most.
+        """
+        left = [
+            f"{lead}: {line[:1].lower()}{line[1:]}"
+            for line, covered in zip(lines, covered_by, strict=True)
+            if not any(name in covered for name in self.spoken_of)
+        ]
+        return left[:_HINTS] if self.spoken_of else left
 
     @property
     def uncertainty(self) -> Uncertainty:
@@ -94,6 +118,7 @@ class Interface:
         rules += convert(own, list[InterfaceRule])
         self._by_id: Final = {rule.id: rule for rule in rules}
         measures = convert(shared["measures"], dict[str, Measure])
+        self._met: Final = Phrases((phrase, name) for name, one in measures.items() for phrase in one.phrases)
         self._rules: Final = Rules(rules, shared["ignored"], measures)
 
     def read(self, description: str, *, young: bool = False) -> Description:
@@ -111,7 +136,11 @@ class Interface:
             if not {(trigger.rule.id, trigger.start), (trigger.rule.id, trigger.end)} & taken
         ]
         found.sort(key=lambda each: (each.start, each.end))
-        return Description(found, language_of(description, words), len(words))
+        found = _with_limits(found)
+        met = frozenset(
+            one.meaning for one in self._met.find(words) if not is_absent(words, one.first, one.last)
+        )
+        return Description(found, language_of(description, words), len(words), met)
 
     def _sizes(self, text: str, words: Sequence[Token]) -> Iterable[Trigger]:
         at = 0
@@ -136,6 +165,17 @@ class Interface:
             rule = self._by_id.get(small) if small else None
             if rule is not None:
                 yield Trigger(rule, match[0], match.start(), match.end(), "present")
+
+
+def _with_limits(found: Sequence[Trigger]) -> list[Trigger]:
+    """A control that is said to be limited right after is none."""
+    limits = [each.start for each in found if each.rule.id == "no_way_out"]
+
+    def is_limited(each: Trigger) -> bool:
+        at = bisect_left(limits, each.end)
+        return each.standing == "controlled" and at < len(limits) and limits[at] - each.end <= _NEAR
+
+    return [structs.replace(each, standing="present") if is_limited(each) else each for each in found]
 
 
 def _for_young(trigger: Trigger) -> Trigger:

@@ -14,9 +14,11 @@ from comity.skills.accessibility_audit.rules.rule import (
     passed,
 )
 from comity.skills.accessibility_audit.style.sheet import Declarations
+from comity.skills.accessibility_audit.style.shown import tab_index
 
 _TAKES_BACK = re.compile(r"(?:\bthis|[tT]arget)\.focus\(")
 _SCROLLS = frozenset({"auto", "scroll"})
+_AFTER_ALL = 10**9
 _CHARACTER = 0.5
 _LINE = 1.2
 _CLEARLY = 1.3
@@ -179,6 +181,18 @@ def _trap(subject: Subject) -> Iterator[Finding]:
             yield cannot_tell(element, "A script moves the focus; see that the keyboard can leave.")
 
 
+def _tab_order(subject: Subject) -> Iterator[Finding]:
+    reached = [element for element in subject.document.elements if subject.shown.tabbable(element)]
+    # the tab key goes to the positive numbers first, from the lowest up, then to the rest as it stands
+    in_turn = sorted(reached, key=lambda element: tab_index(element) or _AFTER_ALL)
+    early = next((one for one, other in zip(in_turn, reached, strict=True) if one is not other), None)
+    if early is not None:
+        yield cannot_tell(
+            early,
+            f"tabindex {tab_index(early)} sends the tab key here before what stands above; see that the order makes sense.",
+        )
+
+
 RULES = (
     Rule(
         id="0ssw9k",
@@ -219,6 +233,16 @@ RULES = (
         how="Images with ismap inside a link fail (our own rule).",
         fix="Use a client-side map with area elements, or separate links.",
         check=_server_map,
+    ),
+    Rule(
+        id="tab-order",
+        name="Tab key follows the page",
+        criteria=("2.4.3",),
+        how="Where tabindex makes an order other than that of the page, a person looks (our own rule).",
+        fix='Leave out positive tabindex, or use "0", and bring the markup into the order wanted.',
+        check=_tab_order,
+        decides=False,
+        seen="a tabindex that changes the order of the tab key",
     ),
     Rule(
         id="80af7b",

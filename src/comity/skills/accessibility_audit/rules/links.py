@@ -240,6 +240,7 @@ RULES = (
         how="A name that fits any link needs other text in its sentence, list item, cell, headers or description.",
         fix="Name the destination in the link or in the sentence around it.",
         check=_describes_in_context,
+        seen="links whose words fit any link",
     ),
     Rule(
         id="b20e66",
@@ -248,6 +249,7 @@ RULES = (
         how="Addresses of links with the same name are compared; different places on the page fail, other pages need a look.",
         fix="Give links with different destinations different names.",
         check=_same_purpose(in_context=False),
+        seen="links of one name that may lead to different places",
     ),
     Rule(
         id="fd3a94",
@@ -256,6 +258,7 @@ RULES = (
         how="As above, for links with the same name and the same text around them.",
         fix="Give links with different destinations different names.",
         check=_same_purpose(in_context=True),
+        seen="links of one name that may lead to different places",
     ),
     Rule(
         id="4b1c6c",

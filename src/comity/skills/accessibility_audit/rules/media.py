@@ -15,6 +15,7 @@ from comity.skills.accessibility_audit.rules.rule import (
 
 _FRAGMENT = re.compile(r"#t=(?:npt:)?([\d.:]*)(?:,([\d.:]+))?")
 _SHORT = 3.0
+_BY_ITSELF = "a film or sound that starts by itself"
 _CONTROL = re.compile(r"pause|stop|mute|play|sound|audio|volume", re.IGNORECASE)
 
 
@@ -56,9 +57,26 @@ def _plays_by_itself(subject: Subject) -> Iterator[Finding]:
                 element, "Listen whether it sounds for more than three seconds and can be stopped."
             )
         elif element.tag == "video":
-            yield cannot_tell(element, "Listen whether the film has sound.")
+            yield cannot_tell(element, "The film starts by itself; listen whether it has sound.")
         else:
             yield failed(element, "The sound starts by itself and there is nothing to stop it.")
+
+
+def _film_moves(subject: Subject) -> Iterator[Finding]:
+    films = [
+        element
+        for element in subject.document.tagged("video")
+        if element.has("autoplay") and not element.has("controls") and subject.shown.seen(element)
+    ]
+    if not films or _has_control(subject):
+        return
+    for element in films:
+        if _sources(element) and not _cut_short(element):
+            again = " over and over" if element.has("loop") else ""
+            yield cannot_tell(
+                element,
+                f"The film plays by itself{again} without controls; see that it can be paused or ends within five seconds.",
+            )
 
 
 def _has_control(subject: Subject) -> bool:
@@ -86,6 +104,17 @@ RULES = (
         how="Sound that plays automatically is muted, limited to three seconds by its address, or has controls.",
         fix="Let people start the sound, or show controls for it.",
         check=_plays_by_itself,
+        seen=_BY_ITSELF,
+    ),
+    Rule(
+        id="film-stops",
+        name="Film that starts by itself can be stopped",
+        criteria=("2.2.2",),
+        how="Where a film plays automatically and nothing to stop it is seen, a person looks (our own rule).",
+        fix="Let people start the film, or show controls for it.",
+        check=_film_moves,
+        decides=False,
+        seen=_BY_ITSELF,
     ),
     Rule(
         id="e7aa44",

@@ -112,6 +112,9 @@ def _one_of(roles: frozenset[str]) -> str:
     return " or ".join(sorted(roles))
 
 
+_THINGS = {"a": "link", "input": "field", "textarea": "field", "select": "list", "iframe": "frame"}
+
+
 def _nothing_to_focus(subject: Subject, element: Element) -> Element | None:
     inside = subject.document.inside(element, _OWNED_LIMIT)
     return next((one for one in inside if subject.shown.tabbable(one)), None)
@@ -137,7 +140,10 @@ def _hidden_focus(subject: Subject) -> Iterator[Finding]:
         if inner is not None and subject.scripted and not subject.shown.seen(inner):
             yield cannot_tell(element, "An unseen element takes focus; see that a script passes it on.")
             continue
-        yield judge(element, f"The tab key reaches a hidden {inner.tag}." if inner is not None else "")
+        thing = _THINGS.get(inner.tag, inner.tag) if inner is not None else ""
+        yield judge(
+            element, thing and f"The tab key reaches a {thing} that aria-hidden keeps from screen readers."
+        )
 
 
 def _list_children(subject: Subject) -> Iterator[Finding]:

@@ -4,6 +4,8 @@
 - It yields a finding for every node it applies to: passed, failed, or cannot_tell where the markup alone does
   not decide. Nodes it does not apply to are not mentioned.
 - A rule that can only ask a person to look has `decides=False`: it never passes or fails anything.
+- `seen` says in a few words what is there where a rule could not tell. Rules that only ask to compare or to listen have
+  none: what they ask for is not named in a summary.
 """
 
 from collections.abc import Callable, Iterable
@@ -51,6 +53,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     fix: str
     check: Callable[[Subject], Iterable[Finding]]
     decides: bool = True
+    seen: str = ""
 
 
 def passed(element: Element) -> Finding:

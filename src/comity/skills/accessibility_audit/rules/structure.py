@@ -57,6 +57,7 @@ RULES = (
         fix="Use the level that the section has on the page.",
         check=_levels,
         decides=False,
+        seen="levels of headings that are skipped",
     ),
     Rule(
         id="label-stays",
@@ -66,5 +67,6 @@ RULES = (
         fix="Show a label beside the field, and keep the placeholder for an example.",
         check=_placeholders,
         decides=False,
+        seen="a placeholder as the only label",
     ),
 )

@@ -176,5 +176,6 @@ RULES = (
         fix='Mark the header cells with th, or give a table for layout role="none".',
         check=_without_headers,
         decides=False,
+        seen="a table without header cells",
     ),
 )

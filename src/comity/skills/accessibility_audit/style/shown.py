@@ -67,11 +67,11 @@ class Shown:
             return False
         if is_disabled(element):
             return False
-        return _takes_focus(element) or _tab_index(element) is not None
+        return _takes_focus(element) or tab_index(element) is not None
 
     def tabbable(self, element: Element) -> bool:
         """Whether the tab key reaches it."""
-        place = _tab_index(element)
+        place = tab_index(element)
         return self.focusable(element) and (place is None or place >= 0)
 
     def _concealed(self, element: Element) -> bool:
@@ -132,7 +132,7 @@ def _takes_focus(element: Element) -> bool:
     return element.has("contenteditable") and (element.get("contenteditable") or "").lower() != "false"
 
 
-def _tab_index(element: Element) -> int | None:
+def tab_index(element: Element) -> int | None:
     found = re.match(r"\s*([+-]?\d{1,9})", element.get("tabindex") or "")
     return int(found[1]) if found is not None else None
 
