@@ -46,13 +46,16 @@ def _seconds(text: str) -> float | None:
 
 
 def _plays_by_itself(subject: Subject) -> Iterator[Finding]:
+    stoppable: bool | None = None  # looked for once, and only where it matters
     for element in subject.document.tagged("audio", "video"):
         if not element.has("autoplay") or element.has("muted") or not _sources(element):
             continue
         short = _cut_short(element)
+        if stoppable is None:
+            stoppable = _has_control(subject)
         if (element.has("controls") and subject.shown.seen(element)) or short:
             yield passed(element)
-        elif short is None or element.has("controls") or _has_control(subject):
+        elif short is None or element.has("controls") or stoppable:
             yield cannot_tell(
                 element, "Listen whether it sounds for more than three seconds and can be stopped."
             )
