@@ -327,8 +327,26 @@ CASES = {
         "silent": ["<p class=error></p>", "<p>Invalid age</p>"],
     },
     "aizyf1": {
-        "passed": ["<a href=/>Start</a>", "<a href=/>Opening hours</a>"],
-        "failed": ["<a href=/>Read more</a>", "<a href=/>PDF</a>", "<a href=/>this offer</a>"],
+        "passed": [
+            "<a href=/>Start</a>",
+            "<a href=/>Opening hours</a>",
+            "<a href=/>Voir tout l'agenda</a>",
+            "<a href=/>Leggi</a>",
+        ],
+        "failed": [
+            *(
+                "<a href=/>Read more</a>",
+                "<a href=/>PDF</a>",
+                "<a href=/>this offer</a>",
+                "<a href=/>cliquez ici</a>",
+            ),
+            *(
+                "<a href=/>Hier klicken</a>",
+                "<a href=/>Haga clic aquí</a>",
+                "<a href=/>Clicca qui</a>",
+                "<a href=/>Saiba mais</a>",
+            ),
+        ],
         "silent": ["<a>More</a>", "<a href=/ hidden>More</a>"],
     },
     "5effbb": {

@@ -404,3 +404,60 @@ def test_a_good_flow_is_not_told_what_it_does(check):
 def test_how_one_pays_at_a_till_calls_for_no_words_on_fraud(check, description, more):
     said = check(description, age_groups=["adults"]).output["recommendations"]
     assert sum("fraud" in line or "money moves" in line for line in said) == more
+
+
+def issues(check, description, *groups):
+    return {issue for issue, _ in triggers(check(description, age_groups=list(groups)))}
+
+
+@pytest.mark.parametrize(
+    ("description", "issue"),
+    [
+        ("The child can chat with any other user straight away.", "young_contact"),
+        ("Players get messages from anyone.", "young_contact"),
+        ("Kids are matched with random players.", "young_contact"),
+        ("It gets a push at 11 pm if the streak is about to be lost.", "young_night"),
+        ("Reminders come at night.", "young_night"),
+        ("It sends notifications after bedtime.", "young_night"),
+        ("It says 'You are behind 80% of your class'.", "social_pressure"),
+        ("It tells them they are slower than their classmates.", "social_pressure"),
+        ("A wrong answer shows a big red X.", "shaming"),
+        ("Passwords need 12 characters with symbols.", "memory"),
+        ("All instructions are paragraphs of 80 words.", "dense_text"),
+        ("They send a video of their face.", "children_data"),
+    ],
+)
+def test_that_what_endangers_or_shames_children_is_read(check, description, issue):
+    assert issue in issues(check, description, "children")
+
+
+@pytest.mark.parametrize(
+    ("description", "issue"),
+    [
+        ("There are no messages from anyone.", "young_contact"),
+        ("The child can write a story about any animal.", "young_contact"),
+        ("No notifications after 9 pm.", "young_night"),
+        ("A reminder comes at 4 pm.", "young_night"),
+        ("They earn badges for finishing a lesson.", "notifications"),
+        ("The page shows a video of a volcano.", "children_data"),
+        ("The back button is behind the class list.", "shaming"),
+    ],
+)
+def test_that_harmless_neighbours_in_products_for_children_are_left_alone(check, description, issue):
+    assert issue not in issues(check, description, "children")
+
+
+def test_that_applicants_are_not_taken_for_children(check):
+    flow = "It wants a video of 60 seconds 'showing your young, dynamic energy' and only works with a LinkedIn login."
+    assert issues(check, flow, "older workers") == {"age_excluded", "digital_only"}
+
+
+def test_that_a_good_machine_is_not_told_what_it_does_already(check):
+    flow = (
+        "Ticket machine: large buttons, four steps, no time limit, a Help button that calls a person. "
+        "Screen height is adjustable."
+    )
+    assert check(flow).output["recommendations"][0] == (
+        'A machine in a public place ("ticket machine"): Offer keys to feel and speech through headphones.'
+    )
+    assert "within reach" in check("A ticket machine with a timeout.").output["recommendations"][0]

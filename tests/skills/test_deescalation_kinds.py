@@ -483,3 +483,116 @@ def test_where_no_conflict_was_heard_the_plan_is_short():
     output = answer("My neighbour and his trees")
     assert len(output["plan"]) == 3
     assert output["risk_notes"] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I'm a care assistant in a dementia unit. Mr. H. gets very agitated around 5 pm and yesterday he hit a colleague.",
+        "I work nights on a dementia ward. Mrs Kaya bit a nurse yesterday when we changed her.",
+        "We work in a nursing home. One of our residents became combative and scratched a colleague.",
+        "In our memory care unit a gentleman hits out whenever somebody takes his arm.",
+        "I am a nurse in a geriatric ward. A patient punched my colleague during the night.",
+    ],
+)
+def test_that_carers_who_name_a_resident_get_the_care_plan_and_no_police(text):
+    assert kind(text) == "care"
+    assert handed_to(text) == ["care_team"]
+    assert "police" not in " ".join(answer(text)["plan"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I'm a care assistant in a dementia unit. My husband hit me last night.",
+        "I'm a nurse on the dementia ward. A visitor punched my colleague.",
+        "My manager Mr. Brown in the care home shouts at us every day.",
+        "I work in a nursing home. A colleague slaps the residents.",
+        "I work in a care home and Mr Brown hits a resident.",
+        "I work in a care home. The son of Mrs. K. pushed me against the wall.",
+        "Mr. Smith next door hit me.",
+    ],
+)
+def test_that_others_who_strike_in_or_near_a_care_home_get_no_care_plan(text):
+    assert kind(text) != "care"
+
+
+def test_that_who_wants_to_go_home_is_not_to_be_blocked():
+    wish = "I'm a carer in a dementia unit. Mr. H. hits out at 5 pm, he wants to 'go home to his mother'."
+    assert answer(wish)["risk_notes"][0].startswith("Who wants to go home")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "two boys in my son's class took his bag. he says he's going to punch one of them tomorrow. he's not normally violent",
+        "my son says he is going to punch a boy at school tomorrow",
+        "My daughter is bullied. She says she'll slap the girl back on Monday.",
+        "One of my pupils told me he is going to beat up another boy after school.",
+        "A boy in my class wants to hit a classmate who took his phone.",
+        "My 12-year-old is planning to fight a kid from his class on Friday.",
+    ],
+)
+def test_that_a_child_who_means_to_hit_back_needs_a_grown_up_and_the_school(text):
+    output = handler()({"situation": text}, "enhanced").output
+    assert (output["kind"], output["intensity"], output["handoffs"]) == ("hits_back", "high", [])
+    assert any("Tell the school" in step for step in output["plan"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My son says he is going to punch me.",
+        "A boy told my son he's going to beat him up tomorrow.",
+        "They say they are going to beat up my son.",
+        "My husband says he is going to hit the boy next door. My son is scared.",
+        "My daughter says her father is going to hit her.",
+        "My son says he will stab a boy at school.",
+        "My son has a knife and says he is going to hit a boy at school.",
+        "My son wants to beat the other boys at chess.",
+    ],
+)
+def test_that_other_threats_around_a_child_are_not_taken_for_hitting_back(text):
+    assert kind(text) != "hits_back"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "some rando in our town facebook group is posting that my bakery has rats. not true. people are piling on",
+        "Someone on Nextdoor is spreading lies about my dog business.",
+        "A former friend posted false accusations about me on Instagram.",
+        "There are rumours about our restaurant all over social media.",
+        "An ex-employee claims on LinkedIn that we don't pay wages. That's a lie.",
+        "I'm being dogpiled on Twitter over a joke.",
+    ],
+)
+def test_that_false_claims_in_public_are_corrected_once_and_kept_as_proof(text):
+    assert kind(text) == "rumour"
+    said = " ".join(answer(text)["plan"])
+    assert "screenshots" in said
+    assert "Answer once" in said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Our family WhatsApp group is fighting about who pays for the trip.",
+        "I moderate a Facebook group and people are piling on a member.",
+        "A guest left a one-star review on Google.",
+        "My friend posted about her holidays on Instagram and did not mention me, I'm upset.",
+    ],
+)
+def test_that_a_quarrel_or_a_review_is_no_rumour(text):
+    assert kind(text) != "rumour"
+
+
+def test_that_who_has_stopped_already_is_told_first_what_to_do_at_the_car():
+    text = "He tailgated me on the motorway. I pulled in at a services and he is walking up to my car."
+    assert answer(text)["plan"][0].startswith("If somebody comes to your car")
+    assert answer("A van is tailgating me on the motorway.")["plan"][0].startswith("Do not stop")
+
+
+def test_that_people_who_get_on_have_no_conflict():
+    assert kind("Nothing dramatic, we all get on great, I have to choose a restaurant for my team.") == "none"
+    assert kind("Normally we all get on great, but yesterday she shouted at me.") != "none"

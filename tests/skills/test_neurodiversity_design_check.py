@@ -496,3 +496,65 @@ def test_a_trade_off_is_told_of_what_was_found_only(check):
 def test_a_focus_without_guidance_is_named(check):
     lines = check("The digits are in a narrow font", focus=["dyscalculia"]).assumptions
     assert any("dyscalculia" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        "Errors appear as a red border without text.",
+        "Icons are shown without text.",
+        "A wrong field gets a red outline without any message.",
+        "The tiles come without text.",
+    ],
+)
+def test_that_what_is_seen_without_text_is_not_said_to_be_heard(check, description):
+    assert "sound_only" not in {issue for issue, _ in triggers(check(description))}
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        "The alarm is a beep without text.",
+        "A voice without any text explains it.",
+        "A film without captions.",
+    ],
+)
+def test_that_sound_without_text_is_said_to_be_only_heard(check, description):
+    assert "sound_only" in {issue for issue, _ in triggers(check(description))}
+
+
+@pytest.mark.parametrize(
+    ("description", "issue"),
+    [
+        ("Errors are only shown after pressing Pay.", "errors"),
+        ("Errors are shown as a red border without text.", "colour_only"),
+        ("Numbers turn green or red.", "colour_only"),
+        ("The position of the Pay button changes daily.", "unpredictable"),
+        ("People work out the remaining sum by hand.", "numbers"),
+        ("Appointments are moved by small 12 px handles.", "small_target"),
+        ("A misspelled word is met with a buzzer.", "shaming"),
+        ("A red badge on the app icon counts messages.", "notifications"),
+    ],
+)
+def test_that_these_barriers_are_read(check, description, issue):
+    assert issue in {found for found, _ in triggers(check(description))}
+
+
+def test_that_a_form_which_does_all_as_advised_is_no_barrier(check):
+    for rest in ("nothing is lost", "people can come back later", "people can pick up where they left"):
+        outcome = check(f"Five steps with a progress bar; {rest}. The page says why we ask for each thing.")
+        assert triggers(outcome) == [], rest
+    assert triggers(check("Five steps in a row, and the price says what it is."))
+
+
+@pytest.mark.parametrize(
+    ("description", "counts"),
+    [
+        ("The host can turn the timer off.", False),
+        ("Teachers may switch all animations off.", False),
+        ("Nobody can turn the timer off.", True),
+        ("The host starts the timer off stage.", True),
+    ],
+)
+def test_that_what_somebody_can_turn_off_is_under_control(check, description, counts):
+    assert bool(triggers(check(description))) is counts

@@ -19,6 +19,7 @@ KINDS: Final = (
         "care",
         "at_home",
         "road",
+        "hits_back",
         "pupils",
         "siblings",
         "violence",
@@ -27,7 +28,18 @@ KINDS: Final = (
         "unread",
     ),
     *("bystander", "stranger", "small_child", "teenager", "own_anger", "moderator", "formal_threat"),
-    *("review", "code_review", "chat", "mail", "between_others", "counter", "neighbour", "couple", "family"),
+    *(
+        "review",
+        "code_review",
+        "rumour",
+        "chat",
+        "mail",
+        "between_others",
+        "counter",
+        "neighbour",
+        "couple",
+        "family",
+    ),
     *("colleague", "none", "talk"),
 )
 
@@ -41,8 +53,8 @@ _ENHANCED: Final = {
         "type": "string",
         "enum": [*KINDS],
         "description": "What the plan is made for. From `weapon` to `control` it is about safety, not about talking; "
-        "`care` is for somebody ill, confused or disabled who strikes out, `pupils` and `siblings` for the grown-up beside "
-        "children who fight, `formal_threat` for an announced lawsuit, complaint or review. "
+        "`care` is for somebody ill, confused or disabled who strikes out, `hits_back`, `pupils` and `siblings` for the "
+        "grown-up beside children who fight or mean to, `rumour` for false claims in public, `formal_threat` for an announced lawsuit, complaint or review. "
         "`unread` and `none` have no plan.",
     },
     "intensity": {**_INTENSITY, "description": "The one the plan is made for."},

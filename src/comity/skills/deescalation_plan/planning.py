@@ -100,6 +100,10 @@ _THROWN: Final = (
     "When things fly, leave the room and take others with you; come back to it when all are calm. If somebody is hit or "
     "you are afraid, call for help."
 )
+_HOMEWARD: Final = (
+    "Who wants to go home or to somebody long dead: do not correct or block; say that they miss it, walk along for a while, "
+    "and offer something to do. If it begins at the same hour every day, begin before it: light on, company, something to eat."
+)
 _DANGEROUS: Final = "DO NOT TALK IT OUT:"
 _ADAPTED: Final = frozenset(("review", "code_review", "chat", "mail", "formal_threat"))
 
@@ -193,6 +197,8 @@ def _steps(situation: Situation, used: str, plans: Mapping[str, Plan]) -> list[s
             return [*support, _GENERAL, *_UNHEARD]
         return [*support, *_adapted(_talk(used, situation), situation)]
     steps = list(plans[situation.kind].steps)
+    if situation.kind == "road" and "at_car" in situation.said:
+        steps = [*plans["road"].notes, *steps[1:]]  # who has stopped already needs what to do at the car
     return support + (_adapted(steps, situation) if situation.kind in _ADAPTED else steps)
 
 
@@ -200,6 +206,10 @@ def _notes(situation: Situation, used: str, plans: Mapping[str, Plan]) -> list[s
     if situation.kind == "talk":
         return list(_NOTES[used]) if situation.heard else []
     notes = list(plans[situation.kind].notes)
+    if situation.kind == "road" and "at_car" in situation.said:
+        notes = []
+    if situation.kind == "care" and "homeward" in situation.said:
+        notes.insert(0, _HOMEWARD)
     if situation.kind in SAFETY and "throat" in situation.said:
         notes.insert(0, _THROAT)
     if situation.kind == "violence" and "kid" in situation.said:

@@ -8,7 +8,9 @@
 - The kind of the plan is the first of `KINDS` that the words call for: safety comes before everything else. What is
   not in English is `unread`; where neither a conflict nor people are named there is `none` to plan for.
 - Who is ill, confused or disabled and strikes out needs care, not the police, unless there is a weapon or a threat to
-  kill.
+  kill. Who is only called by name or "a resident" is so where the text says somewhere that such people live there.
+- A child of the writer, or a pupil, who means to hit another child needs a grown-up and the school, not the police,
+  unless there is a weapon or talk of killing.
 - What parents do with the money or the phone of a child is their task: it is control of a grown-up only.
 - Where it happens and between whom (a neighbour, a couple, a counter) is mostly told by two things that stand apart in the
   text: `TOGETHER` names them. They choose the steps of a conflict and are no sign of one.
@@ -63,10 +65,12 @@ CARED_FOR: Final = frozenset(("violence", "threat", "harm", "abuse"))  # by some
 # what chooses the steps, where all of it is said somewhere in the text
 TOGETHER: Final[dict[str, frozenset[str]]] = {
     "road": frozenset(("pursued", "on_road")),
+    "hits_back": frozenset(("plans_to_hit", "own_child")),
     "pupils": frozenset(("scuffle", "school")),
     "siblings": frozenset(("siblings",)),
     "own_anger": frozenset(("own_anger",)),
     "moderator": frozenset(("moderator",)),
+    "rumour": frozenset(("accused", "in_public")),
     "counter": frozenset(("customer", "hits_things")),
     "neighbour": frozenset(("neighbour", "nuisance")),
     "couple": frozenset(("spouse",)),
@@ -75,10 +79,14 @@ TOGETHER: Final[dict[str, frozenset[str]]] = {
 }
 # they show nothing by themselves
 HIDDEN: Final = frozenset().union(
-    *TOGETHER.values(), ("kid", "people", "work", "private", "in_law", "grown_up", "throat", "friendly")
+    *TOGETHER.values(),
+    ("kid", "people", "work", "private", "in_law", "grown_up", "throat", "friendly", "at_peace"),
+    ("care_there", "homeward", "at_car"),
 )
-AMONG_CHILDREN: Final = frozenset(("pupils", "siblings"))
-SCENES: Final = frozenset(("care", *KINDS[KINDS.index("bystander") : KINDS.index("none")])) - HIDDEN
+AMONG_CHILDREN: Final = frozenset(("hits_back", "pupils", "siblings"))
+SCENES: Final = (
+    frozenset(("care", *KINDS[KINDS.index("bystander") : KINDS.index("none")])) - HIDDEN - {"rumour"}
+)
 SAFETY: Final = frozenset(KINDS[: KINDS.index("unread")]) - {"care"} - AMONG_CHILDREN
 
 _TAKE_SIGNS: Final = frozenset(("couple", "family", "colleague"))  # such people are named for many reasons
@@ -86,6 +94,7 @@ _HEAT: Final = frozenset(("anger", "abuse", "threat", "distress", "harm", "viole
 
 _WITHOUT_SUPERVISOR: Final = (SAFETY - {"violence", "weapon"}) | {
     *("bystander", "stranger", "small_child", "teenager", "care", "siblings", "own_anger", "moderator"),
+    *("hits_back", "rumour"),
     *("neighbour", "couple", "family"),
 }
 _SIGNS: Final = {"crisis_support": "a crisis"}
@@ -142,6 +151,8 @@ def understood(
 ) -> Situation:
     spoken = structs.replace(passage, quoted=())
     found = find(spoken, rules)
+    if not any(one.category == "care_there" for one in found):
+        found = find(spoken, [rule for rule in rules if rule.rule.id != "care_named"])
     heat = sum(one.category in _HEAT for one in found if one.rule != "veiled_wait")
     formal = [one for one in found if one.category == "formal_threat"]
     findings = [
@@ -164,7 +175,7 @@ def understood(
     called = _called_for(told, said, language)
     danger = next((kind for kind in KINDS if kind in called & SAFETY), None)
     kind = next(kind for kind in KINDS if kind in called)
-    suggested = "high" if kind == "road" else told.suggested
+    suggested = "high" if kind in {"road", "hits_back"} else told.suggested
     return structs.replace(
         told, kind=kind, danger=danger, heard=told.heard or kind in TOGETHER, suggested=suggested
     )
@@ -220,7 +231,7 @@ def _called_for(situation: Situation, said: AbstractSet[str], language: Language
         called.add("weapon")
     if language == "other":
         called.add("unread")
-    elif not situation.heard and (language != "english" or "people" not in said):
+    elif not situation.heard and (language != "english" or "people" not in said or "at_peace" in said):
         called.add("none")
     if "friendly" in said and situation.suggested != "high":
         called = {"none"}

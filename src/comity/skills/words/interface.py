@@ -7,7 +7,8 @@ Some rules hold for children alone (`young_only`), some give other advice where 
 what is grave is told first.
 
 What a skill knows of a group in general is left out where the description speaks of it: as a barrier, as absent or
-as done (`spoken_of`). What can be turned off only here and there is not under people's control.
+as done (`spoken_of`). What can be turned off only here and there is not under people's control; what somebody can `turn ... off`
+is.
 """
 
 import re
@@ -33,12 +34,19 @@ _TEXT: Final = word_set(
     "arial helvetica"
 )
 _TARGET: Final = word_set(
-    "button buttons icon icons target targets link links tap touch checkbox checkboxes control controls"
+    "button buttons icon icons target targets link links tap touch checkbox checkboxes control controls handle handles"
 )
 _SPACE: Final = word_set(
     "spacing padding margin margins gap gaps gutter border borders radius indent apart space spaces offset shadow"
 )
 _HEIGHT: Final = word_set("tall high wide deep")
+_SWITCHES: Final = re.compile(
+    r"\b(?:can|may|could) (?:(?:also|easily|always) )?(?:turn|switch) (?:(?:the|all|any|this|each|every) )?$",
+    re.IGNORECASE,
+)
+_OFF: Final = re.compile(r" off\b", re.IGNORECASE)
+_NOBODY: Final = re.compile(r"\b(?:nobody|no one|none|only|not|never)\b", re.IGNORECASE)
+_BEFORE: Final = 60
 _REACH: Final = 4
 _PIXELS: Final = {"pt": 4 / 3, "point": 4 / 3, "rem": 16}
 _FEW_WORDS: Final = 4
@@ -136,7 +144,12 @@ class Interface:
             if not {(trigger.rule.id, trigger.start), (trigger.rule.id, trigger.end)} & taken
         ]
         found.sort(key=lambda each: (each.start, each.end))
-        found = _with_limits(found)
+        found = _with_limits(
+            [
+                structs.replace(each, standing="controlled") if _is_switched(each, description) else each
+                for each in found
+            ]
+        )
         met = frozenset(
             one.meaning for one in self._met.find(words) if not is_absent(words, one.first, one.last)
         )
@@ -165,6 +178,14 @@ class Interface:
             rule = self._by_id.get(small) if small else None
             if rule is not None:
                 yield Trigger(rule, match[0], match.start(), match.end(), "present")
+
+
+def _is_switched(each: Trigger, text: str) -> bool:
+    """`the host can turn the timer off`."""
+    if each.standing != "present" or not each.rule.negatable or not _OFF.match(text, each.end):
+        return False
+    before = text[max(each.start - _BEFORE, 0) : each.start].rsplit(".", maxsplit=1)[-1]
+    return bool(_SWITCHES.search(before)) and not _NOBODY.search(before)
 
 
 def _with_limits(found: Sequence[Trigger]) -> list[Trigger]:

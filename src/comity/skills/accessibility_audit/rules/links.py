@@ -22,8 +22,18 @@ _VAGUE = phrases(
     "more|read more|learn more|see more|view more|show more|find out more|more info|"
     "more information|here|click here|click|tap here|go|go here|link|this|this link|this page|"
     "details|view|view details|see details|continue|continue reading|open|next page here|read|"
-    "read this|info|download|download now|website|page|article|see|details here|learn|visit|mehr|"
-    "hier|weiterlesen|plus|ici|en savoir plus|más|aquí|leer más"
+    "read this|info|download|download now|website|page|article|see|details here|learn|visit|"
+    # German, French, Spanish, Italian, Portuguese
+    "mehr|hier|hier klicken|klicken sie hier|klick hier|weiterlesen|mehr lesen|mehr erfahren|mehr infos|"
+    "mehr informationen|weitere informationen|weitere infos|"
+    "plus|ici|cliquez ici|cliquer ici|clique ici|par ici|en savoir plus|lire la suite|lire plus|voir plus|"
+    "plus d'infos|plus d'informations|plus d\u2019infos|plus d\u2019informations|savoir plus|"
+    "más|aquí|haga clic aquí|haz clic aquí|clic aquí|pulse aquí|pulsa aquí|pincha aquí|pinche aquí|leer más|ver más|"
+    "saber más|más información|más info|seguir leyendo|"
+    "qui|clicca qui|cliccare qui|fai clic qui|leggi tutto|leggi di più|scopri di più|per saperne di più|"
+    "maggiori informazioni|continua a leggere|"
+    "aqui|clique aqui|clica aqui|carregue aqui|mais|ler mais|leia mais|saiba mais|saber mais|ver mais|mais informações|"
+    "continuar a ler|continue lendo"
 )
 _FORMATS = phrases("html|pdf|epub|txt|plain text|csv|json|xml|docx|doc|xlsx|mp3|mp4|zip|kindle|mobi")
 _SCHEME = re.compile(r"^(?:https?:)?//(?:www\.)?", re.IGNORECASE)
