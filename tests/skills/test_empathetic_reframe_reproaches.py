@@ -195,3 +195,136 @@ def test_a_no_may_stand_before_the_regret():
         == "No, we are sorry, but we cannot extend the deadline."
     )
     assert reframed("No, we can't wait to see you.") == "No, we can't wait to see you."
+
+
+FRAMES = {
+    "a question that only shames": (
+        (
+            "Why would anyone leave the door open?|Why on earth did you delete it?|Why can't you just follow the list?"
+            "|Why didn't you even check the date?|What were you thinking?|How could you forget the keys?"
+            "|Is it really that hard to lock a door?|What part of no dogs don't you understand?"
+        ),
+        "Why would you recommend us?|Why did you choose this course?|Why can't you log in?|Why don't you join us?",
+    ),
+    "it could not be simpler": (
+        (
+            "How hard can it be?|How difficult could this possibly be?|The steps could not be clearer."
+            "|It's not that complicated.|This isn't brain surgery.|A toddler could do it.|Anyone who can read would know."
+        ),
+        "Signing up couldn't be easier.|It is hard at first.|How hard was the exam?|Could this be simpler?",
+    ),
+    "others managed": (
+        (
+            "Everybody else handed it in last week, so it is late.|The rest of the team had no trouble with it."
+            "|Your sister managed, so can you.|All the others have already paid.|Other parents make an effort."
+            "|Everyone else in the office understands the form.|I can't see how you could miss it."
+        ),
+        (
+            "Everyone else is invited too.|Everyone else got out safely.|I don't understand why you were charged twice."
+            "|The others arrive at six."
+        ),
+    ),
+    "too sensitive": (
+        (
+            "You are far too emotional.|You're just being dramatic.|You were so touchy yesterday.|You're overthinking this."
+            "|You are making a big deal out of it.|Don't take it so personally.|You are way too picky."
+        ),
+        "You are too kind.|You're too early; we open at nine.|You are not too sensitive.|You're being very helpful.",
+    ),
+    "we all have": (
+        (
+            "We all have bills.|Everyone has problems.|We all had to wait.|Everybody here has deadlines."
+            "|You're not the only one with a job.|They all have families.|Other people have kids."
+        ),
+        "We all have badges for the event.|Everyone has a seat.|Do we all have kids here?|We all have to laugh.",
+    ),
+    "nobody died": (
+        (
+            "No one died.|It's only a phone.|It was just a stupid cat.|Worse things happen.|You'll survive."
+            "|There are bigger problems in the world.|What's the big deal?"
+        ),
+        "It's just a reminder.|Nobody died in the fire.|It's only a phone call away.|It's just a draft.",
+    ),
+    "as we said": (
+        (
+            "As we told you when you signed.|I said that before you left.|We explained this at your check-in."
+            "|As you were clearly informed, it is closed.|We specifically asked you to ring.|I made clear from the start."
+            "|As you well know, it is shut."
+        ),
+        (
+            "As we agreed, I will call.|I said that I would come.|As I wrote in my email of 3 May, it ends."
+            "|I told her when you called."
+        ),
+    ),
+    "should know better": (
+        (
+            "You ought to know better.|You of all people should know better.|You should really know this by now."
+            "|I thought you'd know better.|Someone in your position should know better.|You should know how by now."
+            "|Patient repeatedly failed to attend.|The tenant has neglected to pay."
+        ),
+        (
+            "You should know that we close at five.|You know better than I do.|The parcel failed to arrive."
+            "|If a guest fails to pay, call me."
+        ),
+    ),
+    "a mess, or two ways out": (
+        (
+            "Your report last week was a disaster.|Your kitchen is a pigsty.|Your talk was an embarrassment."
+            "|Either you pay or get out.|Either trust me or we're done.|Hearing you moan is hard.|All you do is whine."
+        ),
+        (
+            "Your flight was a mess, I am sorry.|Either call or email us.|You can complain to the ombudsman."
+            "|Your joke made me laugh."
+        ),
+    ),
+    "illness as own doing": (
+        (
+            "You did this to yourself.|It comes from the way you live.|It hurts because you never exercise."
+            "|You really should lose some weight.|This is your own doing.|It is due to how much you drink."
+        ),
+        (
+            "You did this yourself, well done.|What do you like to eat?|You may lose weight with this drug."
+            "|It is not because of how you eat."
+        ),
+    ),
+    "the door is closed": (
+        (
+            "Sorry about your mother's death but we need the form.|It's the rules.|Rules are rules.|End of discussion."
+            "|There is nothing more we can do.|My hands are tied.|Consider this your final warning.|Don't make me ask twice."
+            "|You lot never clean up."
+        ),
+        (
+            "Our policy is on page two.|These are the rules of chess: two play.|There is nothing I can do until Monday."
+            "|You guys always make me smile."
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("message", [one for bad, _ in FRAMES.values() for one in bad.split("|")])
+def test_that_a_frame_is_seen_with_any_filling(message):
+    found = flags(message, "neutral")
+    assert any(flag["alternative"] and flag["reason"] for flag in found)
+    assert reframed(message, "neutral") == message
+
+
+@pytest.mark.parametrize("message", [one for _, fine in FRAMES.values() for one in fine.split("|")])
+def test_that_the_harmless_neighbour_of_a_frame_is_left_in_peace(message):
+    assert flags(message, "neutral") == []
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Don't tell him to calm down.",
+        "Never say that it could be worse.",
+        "It is easy to think that you are too sensitive.",
+        "Avoid telling guests that rules are rules.",
+    ],
+)
+def test_that_wording_the_writer_rejects_is_not_flagged_as_the_writers(message):
+    assert flags(message, "neutral") == []
+
+
+def test_that_a_silver_lining_is_flagged_as_a_whole():
+    assert flags("At least you have a job. I am here.")[0]["text"] == "At least you have a job"

@@ -7,6 +7,8 @@
   `reword_after` ask for: there the replacement would not be grammatical, or would say more. `{1}` in a replacement
   or an alternative stands for the first group as it was written.
 - In a quotation a rule flags with severity low and proposes nothing: the words are somebody else's.
+- Where the sentence has rejected the wording before it comes (`don't tell them to cheer up`), the rules of the
+  categories in `rejectable` that only flag are silent: it is not what the writer says.
 - A rule marked `clinical: skip` is silent when the text is of a clinical domain, where its words are terms.
 - Each rule reports at most `FINDINGS_PER_RULE` places, which keeps an answer smaller than a hostile question.
 """
@@ -60,6 +62,8 @@ class Ruleset(Struct, frozen=True, kw_only=True):
     reviewed: str
     rules: Sequence[Rule]
     terms: Mapping[str, str] = {}
+    rejected: str = ""
+    rejectable: Sequence[str] = ()
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -87,6 +91,7 @@ class CompiledRule(Struct, frozen=True, kw_only=True):
     unless_after: re.Pattern[str] | None
     reword_before: re.Pattern[str] | None
     reword_after: re.Pattern[str] | None
+    rejected: re.Pattern[str] | None
 
 
 def ruleset(data: bytes) -> Ruleset:
@@ -100,6 +105,7 @@ def compiled(rules: Ruleset) -> tuple[CompiledRule, ...]:
         whole = _TERM.sub(lambda name: rules.terms[name[1]], source)
         return re.compile(shape.format(whole), re.IGNORECASE)
 
+    rejected = expression(rules.rejected)
     return tuple(
         CompiledRule(
             rule=rule,
@@ -111,6 +117,7 @@ def compiled(rules: Ruleset) -> tuple[CompiledRule, ...]:
             unless_after=expression(rule.unless_after, r"\s*(?:{})"),
             reword_before=expression(rule.reword_before, r"(?:{})\s*$"),
             reword_after=expression(rule.reword_after, r"\s*(?:{})"),
+            rejected=rejected if rule.replace is None and rule.category in rules.rejectable else None,
         )
         for rule in rules.rules
     )
@@ -168,8 +175,10 @@ def proposed(findings: Iterable[Finding]) -> list[Edit]:
 
 def _applies(rule: CompiledRule, passage: Passage, start: int, end: int) -> bool:
     text = passage.folded
+    first, last = passage.sentence_at(start)
+    if rule.rejected and rule.rejected.search(text[max(first, start - _AROUND) : start]):
+        return False
     if rule.needs or rule.unless:
-        first, last = passage.sentence_at(start)
         sentence = text[max(first, start - _AROUND) : min(max(last, end), end + _AROUND)]
         if rule.needs and not rule.needs.search(sentence):
             return False
