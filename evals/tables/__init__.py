@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 
 from evals.table import Tables
-from evals.tables import act, crisis, crisis_long, examples, scenarios
+from evals.tables import act, crisis, crisis_long, examples, messages, scenarios
 
 TABLES: Mapping[str, Tables] = {
     "crisis": crisis.tables,
     "crisis_long": crisis_long.tables,
+    "messages": messages.tables,
     "act": act.tables,
     "scenarios": scenarios.tables,
     "examples": examples.tables,

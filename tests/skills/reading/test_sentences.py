@@ -128,3 +128,14 @@ def test_sentences_lie_in_order_and_hold_every_letter(abbreviations, text):
         ends.append(one.end)
     kept = "".join(text[one.start : one.end] for one in found)
     assert [c for c in kept if c.isalnum()] == [c for c in text if c.isalnum()]
+
+
+def test_a_date_in_the_middle_of_a_sentence_does_not_end_it(known):
+    for text, count in {
+        "Ihr Antrag vom 03.02. wird bearbeitet.": 1,
+        "Bitte senden Sie die Unterlagen bis zum 17.03. an uns.": 1,
+        "Die Frist vom 1.4. bis 30.6. gilt.": 1,
+        "Der Kurs beginnt am 03.02. Bitte melden Sie sich an.": 2,
+        "Der Preis ist 3.50. Das ist viel.": 2,
+    }.items():
+        assert len(sentences(text, known["german"])) == count, text

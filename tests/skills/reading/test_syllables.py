@@ -141,3 +141,12 @@ def test_hyphenated_words_are_the_sum_of_their_parts(exceptions):
 
 def test_every_word_has_a_syllable(exceptions):
     assert [syllables(word, exceptions) for word in ("", "-", "42", "hmm", "日本", "é")] == [1] * 6
+
+
+def test_an_e_at_the_end_of_the_first_part_of_a_compound_is_not_spoken():
+    for word, count in {
+        "aforementioned": 4, "foremost": 2, "forecast": 2, "therefore": 2, "thereby": 2, "therewith": 2, "hereby": 2,
+        "herein": 2, "thereafter": 3, "whereby": 2, "somewhat": 2, "somebody": 3, "homework": 2, "timetable": 3, "lifetime": 2,
+        "notebook": 2, "household": 2, "safeguard": 2, "forensic": 3, "forest": 2, "foreign": 2, "hereditary": 5, "timely": 2,
+    }.items():  # fmt: skip
+        assert syllables(word, {}) == count, word

@@ -84,8 +84,11 @@ class CrisisReport(Verdict, frozen=True, kw_only=True):
         """Who is in danger."""
         if self.detected or any(danger.subject == "self" for danger in self.dangers):
             return "self"
-        other = self.endangered or any(signal.subject == "other" for signal in self.signals)
-        return "other" if other else "none"
+        subjects = {
+            *(signal.subject for signal in self.signals),
+            *(danger.subject for danger in self.dangers),
+        }
+        return "other" if self.endangered or "other" in subjects else "none"
 
 
 QUIET = CrisisReport()

@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from comity.skills.supportive_reply.reply import Responder
 
 SPOKEN: Final = {code: f"supportive_reply/languages/{code}.json" for code in LANGUAGES}
+FIELDS: Final = {code: f"supportive_reply/fields/{code}.json" for code in LANGUAGES}
+MATTERS: Final = "supportive_reply/matters.json"
 UNREAD: Final = "crisis/unread.json"
 LATIN: Final = "reading/latin.json"
-_DATA: Final = (*CRISIS_DATA, OPINION, UNREAD, LATIN, LINES, *SPOKEN.values())
+_DATA: Final = (*CRISIS_DATA, OPINION, UNREAD, LATIN, LINES, *SPOKEN.values(), MATTERS, *FIELDS.values())
 
 
 def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
@@ -79,11 +81,13 @@ def _responder(data: Mapping[str, bytes]) -> "Responder":
 
 def message_reader(data: Mapping[str, bytes]) -> "MessageReader":
     from comity.skills.reading.latin import Latin
+    from comity.skills.supportive_reply.matter import Matters
     from comity.skills.supportive_reply.message import MessageReader
     from comity.skills.supportive_reply.wordings import Wordings
 
     wordings = Wordings({code: data[name] for code, name in SPOKEN.items()})
-    return MessageReader(wordings, Latin(data[LATIN]), data[UNREAD])
+    matters = Matters(data[MATTERS], {code: data[name] for code, name in FIELDS.items()})
+    return MessageReader(wordings, matters, Latin(data[LATIN]), data[UNREAD])
 
 
 def _prepare_grief(data: Mapping[str, bytes]) -> SkillHandler:

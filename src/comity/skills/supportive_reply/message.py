@@ -11,13 +11,17 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from comity.skills.crisis.report import CrisisReport, Danger, Kind, Signal
 from comity.skills.crisis.unread import Unread, UnreadFile
 from comity.skills.reading.latin import Latin
+from comity.skills.supportive_reply.matter import Matters, Ranking
 from comity.skills.supportive_reply.topics import (
+    DEATHS,
+    LIGHT,
     SITUATIONS,
     is_celebrated,
     is_wept,
@@ -40,7 +44,8 @@ _WORD: Final = re.compile(r"[^\W\d_]+")
 _STRANGE: Final = re.compile("[ąćęłńśźżěščřžůďťňőűğışøåðþășțţđơưạ-ỹپچژگکیںہےٹڈڑ]")
 _READ: Final = 20_000  # characters; what comes later changes no topic
 _LOOKED_AT: Final = 2000  # characters
-_FEW: Final = 2  # words that make a language clear
+_FEW: Final = 2  # words that make a language clear, or fields that make a matter clear
+_SEVERAL: Final = 3
 _KNOWN: Final = 15  # what a known word weighs beside the letters of a language
 _CLEAR: Final = 30  # what makes a language clear
 _QUESTION: Final = ("?", "؟", "？")  # noqa: RUF001
@@ -56,9 +61,68 @@ _CODE: Final = re.compile(
 )
 
 
+_BEHIND: Final = 150  # what a topic of the rules may weigh less than the likeliest matter
+_AHEAD: Final = 75  # the lead that makes a topic likely
+_FAR_AHEAD: Final = 90  # and a light one
+_CALM: Final = 40  # and nothing at all
+_UNEASY: Final = 40  # and the danger of a writer who does not say so
+_SURE: Final = 100
+_SHORT: Final = 250  # characters of a message that has one matter
+_NEAR: Final = 3  # places from the top in which a matter is likely at all
+_MATTERS: Final = {"harmed": "self_violence"}
+"""The names of topics that are matters under another name."""
+
+
+_VIOLENCE: Final = frozenset(
+    (
+        "HIT", "THREAT", "WEAPON", "SEXUAL", "TOUCH", "BRUISE", "LOCKED", "STALK", "CONTROL", "SHOUT", "BLACKMAIL", "FORCED",
+        "KILL", "AFRAID",
+    )
+)  # fmt: skip
+_SUICIDE: Final = frozenset(
+    ("SUICIDE", "GOODBYE", "GIVEAWAY", "CUTS", "ROPE", "PILLS", "SWALLOWED", "WEAPON", "HOPELESS", "BURDEN")
+)
+_BODY: Final = frozenset(
+    (
+        "UNCONSCIOUS",
+        "BREATH",
+        "BLOOD",
+        "PILLS",
+        "DRUGS",
+        "SWALLOWED",
+        "STROKE",
+        "PAIN",
+        "FEVER",
+        "ROPE",
+        "EATING",
+    )
+)
+
+
+class _Kind(NamedTuple):
+    """A danger is likely with this lead, and where one of these fields tells of it."""
+
+    kind: Kind
+    subject: Literal["self", "other"]
+    lead: float
+    fields: frozenset[str]
+    certain: bool = False
+
+
+_DANGERS: Final = {
+    "self_violence": _Kind("violence", "self", 20, _VIOLENCE),
+    "other_suicide": _Kind("suicide", "other", 40, _SUICIDE),
+    "other_violence": _Kind("violence", "other", 30, _VIOLENCE | {"NEGLECT"}),
+    "other_emergency": _Kind("body", "other", 50, _BODY, certain=True),
+    "self_emergency": _Kind("body", "self", 50, _BODY),
+    "threat": _Kind("threat", "other", 60, frozenset(("KILL", "WEAPON", "HIT", "THREAT", "BLOOD"))),
+}
+
+
 class About(NamedTuple):
     """`language` is empty where it cannot be told. `death` says that the message is about one, `calm` that it is certain
-    that nothing calls for support.
+    that nothing calls for support, `unclear` that perhaps nothing does. `danger` is what is likely by how it is told, `sure` that
+    its lead is large; `uneasy` says that the writer is likely in danger without having said so.
     """
 
     language: str = ""
@@ -66,17 +130,27 @@ class About(NamedTuple):
     topic: str | None = None
     death: bool = False
     calm: bool = False
+    unclear: bool = False
+    danger: Danger | None = None
+    sure: bool = False
+    uneasy: bool = False
 
 
 class MessageReader:
-    def __init__(self, wordings: Wordings, latin: Latin, unread: bytes) -> None:
+    def __init__(self, wordings: Wordings, matters: Matters, latin: Latin, unread: bytes) -> None:
         self.languages = wordings.languages
+        self._matters = matters
         self._wordings = wordings
         self._latin = latin
         self._is_unread = Unread(unread)
         self._content = unread
 
-    def about(self, text: str) -> About:
+    def said(self, text: str) -> Said:
+        """The wordings in a text."""
+        return self._wordings.find(text[:_READ])
+
+    def about(self, text: str, report: CrisisReport | None = None) -> About:
+        """What the rules tell; with a report of the crisis detector also what is likely."""
         text = text[:_READ]
         said = self._wordings.find(text)
         language = self._language(text[:_LOOKED_AT], said)
@@ -91,7 +165,72 @@ class MessageReader:
         marks = said.marks(spoken)
         code = (_is_code(text) or _is_technical(text, marks)) and not _is_personal(marks)
         calm = topic is None and (code or (bool(language) and self._is_calm(text, said, language)))
-        return About(language=language, topic=topic, death=speaks_of_death(said, spoken), calm=calm)
+        about = About(language=language, topic=topic, death=speaks_of_death(said, spoken), calm=calm)
+        if report is None or about.calm or not self._matters.reads(spoken):
+            return about
+        return self._likely(about, text, said, report)
+
+    def _likely(self, about: About, text: str, said: Said, report: CrisisReport) -> About:
+        language = about.language or "en"
+        ranking = self._matters.ranked(text, said, language, report)
+        best, lead = ranking.matters[0], ranking.lead
+        weights = dict(ranking.matters)
+        topic = about.topic
+        behind = (
+            best.weight - weights.get(_MATTERS.get(topic, topic), best.weight) if topic is not None else 0
+        )
+        told = self._can_be_told(best.name, about, said, language)
+        clear = lead >= _AHEAD and len(ranking.fields) >= (_SEVERAL if best.name in SITUATIONS else _FEW)
+        if clear and behind >= _BEHIND and (told or best.name == "told"):
+            topic = None
+        if (
+            topic is None
+            and told
+            and (lead >= _FAR_AHEAD and bool(ranking.fields) if best.name in LIGHT else clear)
+        ):
+            topic = best.name
+        danger = self._danger(ranking, text, language, report)
+        if danger is not None and (topic in LIGHT or (about.death and danger.kind == "suicide")):
+            danger = None
+        asks = text.rstrip().endswith(_QUESTION)
+        light = not ranking.close and (lead >= _SURE or not said.marks(language).get("heavy"))
+        nothing = best.name == "nothing" and lead >= _CALM and len(ranking.fields) >= _FEW
+        calm = topic is None and danger is None and nothing and light
+        return about._replace(
+            topic=topic,
+            calm=calm,
+            unclear=topic is None and not calm and (best.name == "nothing" or (best.name == "told" and asks)),
+            danger=danger,
+            sure=lead >= _SURE and len(text) <= _SHORT,
+            uneasy=best.name == "self_crisis" and lead >= _UNEASY,
+        )
+
+    def _can_be_told(self, name: str, about: About, said: Said, language: str) -> bool:
+        """Condolence needs more than a likelihood, and of two deaths the rules tell the right one. What they saw and let pass
+        (`not jealous`) is no topic.
+        """
+        if name in DEATHS:
+            return about.death and about.topic not in DEATHS
+        seen = about.topic is None and bool(said.marks(language).get(name))
+        return name in self._wordings.of(language).topics and not seen
+
+    @staticmethod
+    def _danger(ranking: Ranking, text: str, language: str, report: CrisisReport) -> Danger | None:
+        """What has a clear lead; or the danger that the words tell of somebody else, where that is likely at all."""
+        name = ranking.matters[0].name
+        known = _DANGERS.get(name)
+        if known is None or ranking.lead < known.lead or known.fields.isdisjoint(ranking.fields):
+            near = any(one.name == "other_suicide" for one in ranking.matters[:_NEAR])
+            if not (near and any(map(_is_of_somebody, report.signals))):
+                return None
+            known = _DANGERS["other_suicide"]
+        return Danger(
+            kind=known.kind,
+            subject=known.subject,
+            span=(0, len(text)),
+            language=language,
+            certain=known.certain,
+        )
 
     def spoken(self, text: str, named: str) -> str:
         """The language that the message is certainly written in, else the one that is named. What has no kana may be Japanese."""
@@ -162,6 +301,13 @@ class MessageReader:
         sentences = list(said.sentences())
         found = said.found.get(language, {})
         return bool(sentences) and all(_is_matter_of_fact(said.text, one, found) for one in sentences)
+
+
+def _is_of_somebody(signal: Signal) -> bool:
+    """Whether it is said of another person, now and in earnest."""
+    return (
+        signal.subject == "other" and signal.tense == "present" and not signal.negated and not signal.framed
+    )
 
 
 def _script(text: str) -> str | None:

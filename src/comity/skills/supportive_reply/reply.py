@@ -17,11 +17,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec import Struct, json
+from msgspec.structs import replace
 
 from comity.skills.crisis import CrisisReport
 from comity.skills.crisis.lines import Country, Help, Lines, help_for, place_of
 from comity.skills.crisis.opinion import CATEGORY as PHRASING
-from comity.skills.crisis.report import RANK
+from comity.skills.crisis.report import RANK, Signal
 from comity.skills.editing.evidence import crisis_row
 from comity.skills.skill import SkillOutcome, Uncertainty
 from comity.skills.supportive_reply.contract import BOUNDARY, GRIEF_BOUNDARY
@@ -71,7 +72,12 @@ class Responder:
         return self._reader.about(message).death
 
     def reply(self, asked: Asked, report: CrisisReport) -> SkillOutcome:
-        about = About() if report.raised else self._reader.about(asked.message)
+        plain = any(
+            signal.category != PHRASING and not signal.lowered and signal.subject == "self"
+            for signal in report.signals
+        )
+        about = About() if report.raised and plain else self._reader.about(asked.message, report)
+        report = _with_likely(report, about)
         unread = about.unread and not (report.raised or report.signals)
         death = about.death or asked.bereaved
         language = self._language(asked, report, about)
@@ -92,7 +98,7 @@ class Responder:
         ):
             said = self._reader.reply(language, about.topic)
         elif which == "low" or (which == "medium" and about.calm and not report.close):
-            said = words["unsure" if report.close else "nothing" if about.calm else "open"]
+            said = words[_open(about, report)]
         else:
             said = words[which]
         output: dict[str, Any] = {
@@ -105,7 +111,9 @@ class Responder:
                 asked.mode, asked.message, crisis=report.detected, death=death, by_word=True
             )
         output["crisis"] = crisis_row(report)
-        output["resources"] = self._resources(helping) if shows else []
+        output["resources"] = (
+            [self._worldwide] if _is_only_of_violence(report) else self._resources(helping) if shows else []
+        )
         return SkillOutcome(
             uncertainty="high" if unread else self._uncertainty(asked, report),
             assumptions=[
@@ -166,6 +174,49 @@ class Responder:
         return "low" if plain else "medium"
 
 
+def _with_likely(report: CrisisReport, about: About) -> CrisisReport:
+    """The report with what is likely. A crisis stays the writer's own, unless some words say it of another person and that is
+    sure for the whole of a short message.
+    """
+    danger = about.danger
+    if danger is None or report.dangers:
+        return (
+            replace(report, close=about.language or "en") if about.uneasy and not report.detected else report
+        )
+    if danger.kind == "suicide" and any(map(_is_attempt_of_another, report.signals)):
+        danger = replace(danger, kind="overdose", certain=True)
+    other = danger.subject == "other"
+    of_another = other and about.sure and any(signal.subject == "other" for signal in report.signals)
+    if report.detected and other and not of_another:
+        return report
+    detected = report.detected and not other
+    return replace(
+        report,
+        dangers=(danger,),
+        detected=detected,
+        mention=report.mention or report.detected is not detected,
+        severity="low" if report.detected is not detected else report.severity,
+        endangered=report.endangered or (other and danger.certain),
+    )
+
+
+def _is_attempt_of_another(signal: Signal) -> bool:
+    return (
+        signal.category == "attempt"
+        and signal.subject == "other"
+        and signal.tense == "present"
+        and not signal.negated
+        and not signal.framed
+    )
+
+
+def _open(about: About, report: CrisisReport) -> str:
+    """The reply to a message whose topic is not known, by its name."""
+    if report.close:
+        return "unsure"
+    return "nothing" if about.calm else "either" if about.unclear else "open"
+
+
 def _which(mode: str, risk: str, report: CrisisReport, *, unread: bool) -> str:
     """The reply to choose, by its name. Who is hurt by others is answered that, also where the phrasing sounds like a crisis."""
     hurt = next(
@@ -207,6 +258,8 @@ def _guidance(
         for line in (country.lines if helping.own else country.lines[:1])
     ]
     found = [*contacts, directories] if helping.own else [directories, *contacts]
+    if _is_only_of_violence(report):
+        found = [directories]
     first = [
         *_for_another(words, helping, report),
         *_for_the_body(words, helping, report),
@@ -271,6 +324,11 @@ def _for_somebody(words: Mapping[str, str], helping: Help, report: CrisisReport)
     if "threat" in likely:
         said.append(words["threat_first"].format(number=number))
     return said
+
+
+def _is_only_of_violence(report: CrisisReport) -> bool:
+    """The lines of the countries are for people in a crisis of their own; the directories know those for victims, too."""
+    return not report.raised and any(danger.kind in _BY_OTHERS for danger in report.dangers)
 
 
 def _has_begun(report: CrisisReport) -> bool:

@@ -67,7 +67,7 @@ def topic_of(said: Said, own: Said, language: str, text: str) -> str | None:
     glad = _glad(own, own.marks(language), celebrated=is_celebrated(text))
     troubles = _troubles(said, marks, turned=_turn(marks) if glad else 0)
     topic = _chosen(troubles, glad)
-    return "sad" if topic is None and is_wept(text) else topic
+    return "sad" if topic is None and is_wept(text) and not is_celebrated(text) else topic
 
 
 def speaks_of_death(said: Said, language: str) -> bool:

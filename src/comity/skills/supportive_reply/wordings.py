@@ -107,13 +107,17 @@ class Said:
     def marks(self, language: str) -> Marks:
         """Without what the hides of the language touch."""
         found = self.found.get(language, {})
-        hides = found.get("hides", ())
-        if not hides:
+        if not found.get("hides"):
             return found
         return {
-            name: [mark for mark in marks if not any(map(mark.touches, _near(hides, mark)))]
+            name: [mark for mark in marks if not self.is_hidden(mark.start, mark.end, language)]
             for name, marks in found.items()
         }
+
+    def is_hidden(self, start: int, end: int, language: str) -> bool:
+        hides = self.found.get(language, {}).get("hides", ())
+        mark = Mark(start, end, "")
+        return bool(hides) and any(map(mark.touches, _near(hides, mark)))
 
 
 def last_before(marks: Sequence[Mark], place: int) -> Mark | None:
