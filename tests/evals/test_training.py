@@ -137,7 +137,7 @@ def test_a_pattern_stands_for_itself_when_texts_say_it_more_than_once():
 
 
 def _no_lexicon():
-    empty = b'{"language":"en","reviewed":"","sources":[],"gap":1,"concepts":{},"rules":{},"phrases":{}}'
+    empty = b'{"language":"en","written":"","sources":[],"gap":1,"concepts":{},"rules":{},"phrases":{}}'
     return dict.fromkeys(LEXICONS, empty) | dict.fromkeys(SIGNS, b"{}")
 
 

@@ -173,7 +173,7 @@ def test_every_inhabited_continent_is_known(regions):
     for area in regions["areas"].values():
         assert area["notes"]
         assert set(area["members"]) <= set(regions["countries"])
-    assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", regions["reviewed"])
+    assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", regions["written"])
     assert regions["sources"]
 
 

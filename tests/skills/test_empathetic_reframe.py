@@ -291,7 +291,7 @@ def test_everyday_stress_is_no_crisis():
 def test_the_data_names_its_sources_its_date_and_known_categories():
     data = ruleset(files("comity.skills").joinpath(SKILL.data[0]).read_bytes())
     assert data.sources
-    assert date.fromisoformat(data.reviewed)
+    assert date.fromisoformat(data.written)
     assert len({rule.id for rule in data.rules}) == len(data.rules)
     assert {rule.category for rule in data.rules} <= FLAGGED.union(
         *REWORDED_SINCE.values(), *REWORDED.values()

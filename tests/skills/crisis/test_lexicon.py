@@ -26,7 +26,7 @@ def content(name):
 
 def language(**more):
     plain = {
-        "language": "xx", "reviewed": "2026-01-01", "sources": ["a test"], "gap": 10,
+        "language": "xx", "written": "2026-01-01", "sources": ["a test"], "gap": 10,
         "concepts": {"WANT": ["want to"], "DIE": ["die"]}, "rules": {"ideation": {"high": ["WANT DIE"]}}, "phrases": {},
     }  # fmt: skip
     return msgspec.json.encode({**plain, **more})
@@ -41,7 +41,7 @@ def test_every_language_names_its_sources_and_the_day_of_its_review():
         file = msgspec.json.decode(content(name), type=LanguageFile)
         assert file.language == code
         assert file.sources, name
-        assert file.reviewed >= "2026-11-15", name
+        assert file.written >= "2026-11-15", name
         for needed in ("I", "THEY", "PAST", "RECOVERY", "FRAME", "SAY", "IDIOM", "MEANS", "TIME"):
             assert file.concepts.get(needed), (name, needed)
         for category in (

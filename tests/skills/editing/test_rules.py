@@ -17,7 +17,7 @@ def rules(**rule):
     given = {"id": "r", "category": "c", "severity": "high", "match": r"\bweak\b", "reason": "Because."}
     data = {
         "sources": ["s"],
-        "reviewed": "2026-01-01",
+        "written": "2026-01-01",
         "terms": {"drink": "(?:tea|coffee)"},
         "rules": [{**given, **rule}],
     }

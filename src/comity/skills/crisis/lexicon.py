@@ -46,7 +46,7 @@ _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"})
 
 class LanguageFile(Struct, frozen=True, forbid_unknown_fields=True):
     language: str
-    reviewed: str
+    written: str
     sources: tuple[str, ...]
     gap: int
     concepts: Mapping[str, tuple[str, ...]]

@@ -117,7 +117,7 @@ class PlanFile(Struct, frozen=True, kw_only=True):
     """The data file: what is to be done by the kind of the situation. A talk is planned here, by its intensity."""
 
     sources: tuple[str, ...]
-    reviewed: str
+    written: str
     plans: dict[str, Plan]
 
 

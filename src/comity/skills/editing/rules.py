@@ -54,12 +54,12 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Ruleset(Struct, frozen=True, kw_only=True):
-    """A data file of rules. `sources` says where the wording comes from, `reviewed` when it was last read.
+    """A data file of rules. `sources` says where the wording comes from, `written` when it was last changed.
     `%name%` in an expression stands for the expression that `terms` gives under the name.
     """
 
     sources: Sequence[str]
-    reviewed: str
+    written: str
     rules: Sequence[Rule]
     terms: Mapping[str, str] = {}
     rejected: str = ""
