@@ -201,7 +201,7 @@ def national_day(
     """A day of one country is at home there, and no holiday elsewhere."""
     others = setting.countries.keys() - day.where
     if others or not setting.countries:
-        elsewhere = f", and not of {setting.listed(others)}" if 0 < len(others) <= 3 else ""
+        elsewhere = f". It is none in {setting.listed(others)}" if 0 < len(others) <= 3 else ""
         yield Finding(
             "holiday",
             found.start,

@@ -4,7 +4,10 @@
   words of languages that are not read, and letters that no language has which is read, speak against all of them.
 - Small talk is where every sentence asks how one is, greets or speaks of the weather, and none has a word of trouble.
 - Nothing calls for support where every sentence asks, orders, greets or names a thing of offices and machines, and none
-  speaks of the writer or has a word that may be said of trouble. Of anything else that is not certain.
+  speaks of the writer or has a word that may be said of trouble; or where that is likely by far. Of anything else it is not
+  certain.
+- What is likely (`matter`) overrules a topic of the rules only where it has a clear lead, and names a danger only where a field
+  tells of one.
 """
 
 import re
@@ -192,14 +195,15 @@ class MessageReader:
         danger = self._danger(ranking, text, language, report)
         if danger is not None and (topic in LIGHT or (about.death and danger.kind == "suicide")):
             danger = None
-        asks = text.rstrip().endswith(_QUESTION)
         light = not ranking.close and (lead >= _SURE or not said.marks(language).get("heavy"))
         nothing = best.name == "nothing" and lead >= _CALM and len(ranking.fields) >= _FEW
         calm = topic is None and danger is None and nothing and light
+        asks = text.rstrip().endswith(_QUESTION) and not ranking.close
+        unclear = (best.name == "nothing" and light) or (best.name == "told" and asks)
         return about._replace(
             topic=topic,
             calm=calm,
-            unclear=topic is None and not calm and (best.name == "nothing" or (best.name == "told" and asks)),
+            unclear=topic is None and not calm and unclear,
             danger=danger,
             sure=lead >= _SURE and len(text) <= _SHORT,
             uneasy=best.name == "self_crisis" and lead >= _UNEASY,
