@@ -1,6 +1,7 @@
 """What every test may ask for: `randomness`, `virtual_clock`, `patience`, and pytest itself as a subject."""
 
 import asyncio
+import signal
 
 import pytest
 
@@ -8,6 +9,8 @@ pytest_plugins = ["comity.testing.fixtures", "pytester"]
 
 
 def pytest_configure(config):
+    # who runs the tests in the background ignores it, and so would every program that a test starts and interrupts
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
         return  # a process that has its tests run by others starts faster without Hypothesis
     from hypothesis import settings
