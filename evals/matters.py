@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from comity.skills.crisis import crisis_detector
 from comity.skills.supportive_reply import FIELDS, MATTERS, SKILL, message_reader
-from comity.skills.supportive_reply.matter import Matters, MattersFile, breadth_of
+from comity.skills.supportive_reply.matter import Matters, MattersFile, breadth_of, likeliest
 from evals.tables.messages import FIGURES
 from evals.training.fitting import Row, fit
 from evals.training.texts import lessons
@@ -136,35 +136,22 @@ def _row(features: frozenset[str], places: Mapping[str, int]) -> Row:
     return found, [1 / breadth_of(len(found))] * len(found)
 
 
-def judged(taught: Sequence[Seen]) -> list[tuple[Message, str, float]]:
-    """Each message with the matter that the other parts give it, and its lead over the next."""
+def judged(taught: Sequence[Seen]) -> list[tuple[Message, str]]:
+    """Each message with the matter that the other parts give it."""
     answers = []
     for part in range(_PARTS):
         file = fitted([one for one in taught if one.message.part != part])
         for one in taught:
             if one.message.part == part:
-                best, second = ranking_of(file, one.features)[:2]
-                answers.append((one.message, best[1], best[0] - second[0]))
+                best = likeliest(file, one.features)[0]
+                answers.append((one.message, best.name))
     return answers
 
 
-def ranking_of(file: MattersFile, features: frozenset[str]) -> list[tuple[float, str]]:
-    known = [file.weights[one] for one in features if one in file.weights]
-    breadth = breadth_of(len(known))
-    sums = map(sum, zip(*known, strict=True)) if known else [0] * len(file.matters)
-    return sorted(
-        (
-            (total / breadth + start, name)
-            for total, start, name in zip(sums, file.start, file.matters, strict=True)
-        ),
-        reverse=True,
-    )
-
-
-def figures(answers: Sequence[tuple[Message, str, float]]) -> dict[str, dict[str, list[int]]]:
+def figures(answers: Sequence[tuple[Message, str]]) -> dict[str, dict[str, list[int]]]:
     """By author, and by author and language or matter: how many are right, of how many."""
     counts: dict[str, dict[str, list[int]]] = {}
-    for message, told, _ in answers:
+    for message, told in answers:
         for name in ("all", message.language, message.label) if message.author else ():
             count = counts.setdefault(message.author, {}).setdefault(name, [0, 0])
             count[0] += message.label == told

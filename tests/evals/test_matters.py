@@ -2,16 +2,15 @@
 
 import json
 from collections import Counter
+from importlib.resources import files
 
-from evals.matters import fingerprint, fitted, messages, ranking_of, seen
+from comity.skills.supportive_reply import MATTERS
+from comity.skills.supportive_reply.matter import likeliest
+from evals.matters import fingerprint, fitted, messages, seen
 from evals.tables.messages import FIGURES, outside_messages, tables, taken_for
 
 
-def test_the_weights_are_those_of_the_messages(tmp_path):
-    from importlib.resources import files
-
-    from comity.skills.supportive_reply import MATTERS
-
+def test_the_weights_are_those_of_the_messages():
     file = json.loads(files("comity.skills").joinpath(MATTERS).read_bytes())
     assert file["fingerprint"] == fingerprint()
     assert set(file["matters"]) == {one.label for one in messages()}
@@ -51,5 +50,5 @@ def test_the_tables_count_every_message():
 def test_fitting_tells_two_matters_apart():
     some = [one for one in seen() if one.message.label in {"pet_loss", "exam"}][:120]
     file = fitted(some)
-    right = sum(ranking_of(file, one.features)[0][1] == one.message.label for one in some)
+    right = sum(likeliest(file, one.features)[0].name == one.message.label for one in some)
     assert right / len(some) >= 0.9

@@ -13,7 +13,7 @@
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import sqrt
 from typing import Final, NamedTuple
@@ -105,14 +105,10 @@ class Matters:
         return language in self._fields
 
     def ranked(self, text: str, said: Said, language: str, report: CrisisReport) -> Ranking:
-        file = self._file
         found = self.features(text, said, language, report)
-        known = [file.weights[one] for one in found if one in file.weights]
-        breadth = breadth_of(len(known))
-        sums = map(sum, zip(*known, strict=True)) if known else [0] * len(file.matters)
-        weighed = [total / breadth + start for total, start in zip(sums, file.start, strict=True)]
-        matters = sorted(map(Likely, file.matters, weighed), key=lambda one: -one.weight)
-        return Ranking(matters, frozenset(filter(_tells, found)), not _CLOSE.isdisjoint(found))
+        return Ranking(
+            likeliest(self._file, found), frozenset(filter(_tells, found)), not _CLOSE.isdisjoint(found)
+        )
 
     def features(self, text: str, said: Said, language: str, report: CrisisReport) -> set[str]:
         return {*_seen(text, said, language, report), *self._spoken(said, language)}
@@ -148,6 +144,15 @@ class Matters:
             elif hit[:2] == kept[-1][:2]:
                 kept[-1] = (*hit[:2], kept[-1][2] + hit[2])
         return kept
+
+
+def likeliest(file: MattersFile, features: Iterable[str]) -> list[Likely]:
+    """All matters, the likeliest first."""
+    known = [file.weights[one] for one in features if one in file.weights]
+    breadth = breadth_of(len(known))
+    sums = map(sum, zip(*known, strict=True)) if known else [0] * len(file.matters)
+    weighed = [total / breadth + start for total, start in zip(sums, file.start, strict=True)]
+    return sorted(map(Likely, file.matters, weighed), key=lambda one: -one.weight)
 
 
 def _tells(feature: str) -> bool:
