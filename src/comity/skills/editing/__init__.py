@@ -1,1 +1,7 @@
 """Changing a few words of somebody's text without changing what it says."""
+
+from typing import Final
+
+TONE: Final = "editing/tone.json"
+TONE_WORDS: Final = "editing/tone_words.json"
+TONE_DATA: Final = (TONE, TONE_WORDS)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from comity.skills.crisis import DATA as CRISIS_DATA
+from comity.skills.editing import TONE_DATA
 from comity.skills.empathetic_reframe.contract import CONTRACTS, DEFAULT_TONE, NAME, TONES
 from comity.skills.skill import Mode, Skill, SkillHandler, SkillOutcome
 
@@ -14,11 +15,12 @@ def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
     from comity.skills.crisis import crisis_detector
     from comity.skills.editing.rules import compiled, ruleset
     from comity.skills.editing.schema import chosen
+    from comity.skills.editing.tone import tone_reader
     from comity.skills.empathetic_reframe.reframing import reframe
     from comity.skills.words.fields import text_field, trimmed
 
     rules = compiled(ruleset(data[_PHRASES]))
-    detector = crisis_detector(data)
+    detector, learned = crisis_detector(data), tone_reader(data)
 
     def handle(given: Mapping[str, Any], mode: Mode) -> SkillOutcome:
         message = text_field(NAME, given, "message")
@@ -28,9 +30,12 @@ def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
             mode=mode,
             rules=rules,
             detector=detector,
+            learned=learned,
         )
 
     return handle
 
 
-SKILL: Final = Skill(name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_PHRASES, *CRISIS_DATA))
+SKILL: Final = Skill(
+    name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_PHRASES, *TONE_DATA, *CRISIS_DATA)
+)

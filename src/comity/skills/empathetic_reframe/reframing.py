@@ -9,6 +9,8 @@
 
 The recorded modes know no orders, reproaches, shouting, rejections and no condolence: there these stay as they are.
 
+What no rule knows is flagged where it is likely to hurt (`editing.tone`).
+
 A rude word is never replaced: what stands behind it is known to its writer alone. Where no rule finds anything in a
 message to somebody, that is told as what it is, and no low uncertainty is claimed.
 
@@ -33,6 +35,7 @@ from comity.skills.editing.evidence import (
 from comity.skills.editing.passage import Passage, read
 from comity.skills.editing.rules import CompiledRule, Finding, find, in_order, proposed
 from comity.skills.editing.shortfall import shortfalls
+from comity.skills.editing.tone import Tone
 from comity.skills.empathetic_reframe.calming import calmed
 from comity.skills.empathetic_reframe.softening import condoled, softened
 from comity.skills.skill import Mode, SkillOutcome, Uncertainty
@@ -63,6 +66,7 @@ FLAGGED: Final = frozenset(
         "shouting",
     )
 )
+_MANNERS: Final = frozenset(("formality", "order", "bureaucratic"))  # a sentence may hurt beside these
 _MOST_ORDERS: Final = 2  # a longer list is an instruction: one `please` is enough for it
 _HARSH: Final = re.compile(
     r"\b(?:stop|quit|never|nobody|unacceptable|useless|hopeless|pathetic|stupid|idiots?|failures?|losers?|lazy|shame\w{0,4}|ashamed"
@@ -88,13 +92,22 @@ _MENTIONED: Final = (
 
 
 def reframe(
-    message: str, *, tone: str, mode: Mode, rules: Sequence[CompiledRule], detector: CrisisDetector
+    message: str,
+    *,
+    tone: str,
+    mode: Mode,
+    rules: Sequence[CompiledRule],
+    detector: CrisisDetector,
+    learned: Tone,
 ) -> SkillOutcome:
     passage = read(message)
     report = detector.detect(message)
     since = mode == "enhanced"
     reworded = REWORDED[tone] | (REWORDED_SINCE[tone] if since else frozenset())
     findings = _findings(passage, rules, tone, reworded, since=since)
+    if since and not report.detected and not is_foreign(message):
+        said = [finding for finding in findings if finding.category not in _MANNERS]
+        findings = _told_once(in_order([*findings, *learned.flagged(passage, said)]))
     wanted = [finding for finding in findings if finding.category in reworded]
     done = guarded(passage, () if report.detected else proposed(wanted))
     output: dict[str, Any] = {

@@ -28,6 +28,7 @@ from comity.skills.editing.evidence import (
 from comity.skills.editing.passage import Passage, read
 from comity.skills.editing.rules import CompiledRule, Finding, find, in_order, is_clinical, proposed
 from comity.skills.editing.shortfall import shortfalls
+from comity.skills.editing.tone import LEARNED, Tone
 from comity.skills.rewrite_depression_sensitive_content.recorded import recorded_flags
 from comity.skills.skill import Mode, SkillOutcome, Uncertainty
 
@@ -42,6 +43,17 @@ LABELS: Final = {
     "framing": "Stigmatizing framing detected",
     "hopeless": "Hopeless wording detected",
     "suicide_wording": "Crisis language framing detected",
+    "reproach": "Possible reproach",
+    "fed_up": "Possible anger at the reader",
+    "belittling": "Possible belittling of what is hard for the reader",
+    "contempt": "Possible contempt",
+    "brush_off": "Possible brush-off",
+    "pressure": "Possible pressure",
+    "cold_news": "Hard news without care",
+    "willpower": "Possible claim that illness is a matter of will",
+    "cure": "Possible false promise of healing",
+    "no_hope": "Possibly hopeless wording",
+    "shaming": "Possible shaming of the reader",
 }
 _REWORDED_BY_THE_RECORDED: Final = frozenset(("shame_blame", "urgency_pressure", "cognitive_load"))
 # words that may hurt, where no rule has judged them
@@ -65,14 +77,17 @@ def rewrite(
     mode: Mode,
     rules: Sequence[CompiledRule],
     detector: CrisisDetector,
+    learned: Tone,
 ) -> SkillOutcome:
     passage = read(text)
     report = detector.detect(text)
     findings = _findings(passage, rules, domain, mode)
+    unread = mode == "enhanced" and is_foreign(text)
+    if mode == "enhanced" and not report.detected and not unread:
+        findings = in_order([*findings, *learned.flagged(passage, findings)])
     done = guarded(passage, () if report.detected else proposed(findings))
     resources = list(RESOURCES) if is_concerning(text, report, mode) else []
     flags = _flags(text, findings, report, resources, mode)
-    unread = mode == "enhanced" and is_foreign(text)
     unjudged = mode == "enhanced" and not findings and _HARSH.search(passage.folded) is not None
     output: dict[str, Any] = {
         "result": done.text if asked == "rewrite" else _summary(len(flags), unread=unread),
@@ -112,7 +127,7 @@ def _flags(
     text: str, findings: Sequence[Finding], report: CrisisReport, resources: Sequence[str], mode: Mode
 ) -> list[str]:
     if mode == "enhanced":
-        flags = list(dict.fromkeys(f'{LABELS[found.category]}: "{found.text.lower()}"' for found in findings))
+        flags = list(dict.fromkeys(f'{_label(found)}: "{found.text.lower()}"' for found in findings))
     else:
         flags = recorded_flags(text, mode)
     # 0.1.1 has no such flag: there it is raised for a crisis alone, because safety outranks parity
@@ -120,6 +135,12 @@ def _flags(
         signs = dict.fromkeys(signal.category for signal in report.signals)
         flags.append(f"Crisis indicators detected: {', '.join(signs) or 'wording of distress'}")
     return flags
+
+
+def _label(found: Finding) -> str:
+    return (
+        "Possible stigma" if (found.rule, found.category) == (LEARNED, "stigma") else LABELS[found.category]
+    )
 
 
 def _summary(count: int, *, unread: bool) -> str:
