@@ -32,7 +32,8 @@ def handler():
 def nothing(languages):
     place = files("comity.skills")
     spoken = [json.loads(place.joinpath(FILES[code]).read_bytes()) for code in languages.split("_")]
-    return {one["replies"]["nothing"] for one in spoken}
+    latin = [one["latin"] for one in spoken if "latin" in one]
+    return {one["replies"]["nothing"] for one in (*spoken, *latin)}
 
 
 def answered(message, locale):

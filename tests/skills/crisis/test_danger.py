@@ -386,3 +386,113 @@ def test_writers_who_name_others_stay_the_ones_in_danger():
     assert ("overdose", "other") not in found_in(
         "My mum is asleep downstairs. I took all the pills an hour ago."
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Meine Frau redet kaum noch mit mir.", "Mein Vater isst kaum noch.", "Mein Chef grüßt kaum noch.",
+        "my wife hardly talks to me any more", "mi hija ya casi no me habla", "my son won't wake up for school",
+        "mio marito non reagisce alle mie critiche", "mon fils ne se réveille pas le matin pour l'école",
+        "mi jefe no reacciona a mis correos", "息子が朝起きません", "아들이 아침에 안 일어나요", "我儿子早上叫不醒",
+        "mein Kind atmet langsam ein und aus, Yoga ist toll", "इन महीनों में मेरे बेटे को लगा कि सांस रुक जाएगी",
+    ],
+)  # fmt: skip
+def test_a_silent_or_sleepy_person_of_everyday_life_is_in_no_danger(text):
+    assert not found_in(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mein Bruder atmet kaum noch", "meine Schwester ist kaum noch ansprechbar", "今朝、母が起きません",
+        "my son won't wake up when I shake him", "mon frère ne réagit plus quand je le secoue",
+        "mi hermano no reacciona a nada", "我爸说话没反应了,怎么办", "동생이 오늘 아침에 안 일어나요",
+        "Un mio amico ha preso non so quante gocce di Xanax col vino e respira piano piano",
+        "my friend had vodka and sleeping pills and she is breathing really slowly",
+        "mon coloc a mélangé alcool et somnifères, il respire très lentement",
+    ],
+)  # fmt: skip
+def test_who_does_not_wake_or_hardly_breathes_is_in_danger_now(text):
+    assert detector().detect(text).endangered
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "One of my boys came in with cigarette-type burns on his arm, he said daddy does that.",
+        "My neighbour's kid has burns on her hands and says mum did it.",
+        "Meine Oma liegt seit Tagen im selben Nachthemd im Bett und hat offene Stellen am Rücken.",
+        "Une de mes élèves a des brûlures de cigarette sur le bras, elle dit que c'est papa qui fait ça",
+        "Un alumno llegó con quemaduras de cigarro en el brazo, dice que su papá le hace eso",
+        "Minha avó fica trancada no quarto, pede água e está pele e osso",
+        "Mia nonna sta tutto il giorno nella sporcizia e la badante non le dà da mangiare",
+        "我班上有个学生手臂上有烟头烫伤,他说是爸爸烫的", "隣のおばあさんが食事を与えられず、骨と皮です",
+        "우리 반 학생 팔에 담뱃불 자국이 있어요. 아빠가 그랬대요", "جدتي تطلب الماء طوال اليوم وعمي لا يطعمها",
+        "दादी को खाना नहीं देते और वह गंदगी में पड़ी रहती हैं",
+    ],
+)  # fmt: skip
+def test_who_sees_that_a_child_or_an_old_person_is_hurt_is_not_the_one_in_danger(text):
+    report = detector().detect(text)
+    assert {(one.kind, one.subject, one.certain) for one in report.dangers} == {("violence", "other", False)}
+    assert (report.detected, report.endangered, report.subject) == (False, False, "other")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a friend told me her stepdad touches her", "Meine Freundin sagt, ihr Stiefvater fasst sie an",
+        "mon amie dit que son beau-père la touche", "mi amiga dice que su padrastro la toca",
+        "minha amiga contou que o padrasto mexe com ela", "la mia amica dice che il patrigno la tocca",
+        "我闺蜜跟我说她被她继父从小摸到大", "友達が義父に触られていると言っています",
+        "친구가 새아빠가 자꾸 만진대요", "صديقتي تقول إن زوج أمها يلمسها",
+        "मेरी दोस्त कहती है उसके सौतेले पिता उसे गलत तरीके से छूते हैं",
+    ],
+)  # fmt: skip
+def test_a_child_whom_an_adult_touches_is_likely_in_danger_in_every_language(text):
+    assert found_in(text) == {("child", "other")}
+
+
+@pytest.mark.parametrize("text", ["義父に触られています", "삼촌이 자꾸 만져요", "继父经常摸我"])
+def test_who_names_nobody_else_is_the_one_who_is_touched(text):
+    assert found_in(text) == {("child", "self")}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "my son has bruises on his legs from football", "My niece has a tattoo that looks like a skeleton",
+        "The teacher touched the boy on the shoulder to calm him", "His speech touched her deeply",
+        "The kids have no food allergies and love pizza", "Der Onkel fasst sie an der Hand",
+        "Meine Oma hat offene Beine, der Pflegedienst kommt jeden Tag", "there are cigarette burns on the sofa",
+        "Mi abuela está en el jardín pidiendo agua para las plantas", "孙子不给奶奶打电话",
+    ],
+)  # fmt: skip
+def test_bruises_and_touches_of_everyday_life_are_nobodys_danger(text):
+    report = detector().detect(text)
+    assert not report.dangers
+    assert not report.detected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "minha filha de 15 anos tá se cortando", "a minha filha anda a cortar-se", "mi hija se está cortando",
+        "ma fille se coupe les bras", "meine Tochter schneidet sich in die Arme", "mia figlia si sta tagliando",
+        "ابنتي تجرح نفسها",
+    ],
+)  # fmt: skip
+def test_another_person_who_cuts_themselves_is_mentioned(text):
+    report = detector().detect(text)
+    assert (report.detected, report.mention, report.subject) == (False, True, "other")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ma fille se coupe les cheveux", "mi hija se está cortando el pelo", "mia figlia si sta tagliando i capelli",
+        "Meine Tochter schneidet sich die Haare selbst",
+    ],
+)  # fmt: skip
+def test_hair_may_be_cut(text):
+    assert not detector().detect(text).mention

@@ -6,6 +6,7 @@ from functools import cache
 from importlib.resources import files
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -238,3 +239,16 @@ def test_the_verdict_is_that_of_the_report(parts):
 
 def test_nothing_is_read_before_somebody_asks():
     assert Opinion(b"no file at all")
+
+
+@pytest.mark.parametrize(
+    ("less", "more"),
+    [
+        ("I bought the pills, enough this time.", "I can't go on. I bought the pills, enough this time."),
+        ("번개탄 사놨어요.", "그냥 다 끝내고 싶어요. 번개탄 사놨어요."),
+    ],
+)
+def test_a_text_that_tells_more_is_no_less_grave(less, more):
+    package = files("comity.skills")
+    detector = crisis_detector({name: package.joinpath(name).read_bytes() for name in (*DATA, OPINION)})
+    assert (detector.detect(less).severity, detector.detect(more).severity) == ("high", "high")

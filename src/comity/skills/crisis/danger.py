@@ -7,6 +7,9 @@
 - Violence against the writer and harm to a child are said in phrases of their own.
 - Much that hurts is said with words of harmless things, too. It is violence where a person of the writer's home stands
   nearby, unless it is in play, or long ago and no more since.
+- Harm to a child or an old person (`frail`) is likely, not certain, where what is done to them (`harmed`) stands nearby, or
+  two of the signs that each may have another reason (`neglected`: bruises, thirst, the same clothes for days); so is
+  that somebody touches a child.
 - A phrase that goes on harmlessly ("kicked me out of the chat") says nothing.
 - The phrases are data (`danger.json`), `{a|b}` stands for either. All languages are looked up in one pass over the
   folded text; the work is linear in it.
@@ -14,7 +17,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
 from typing import Literal, NamedTuple
@@ -35,10 +38,11 @@ _UNSPACED = frozenset({"zh", "ja", "ko"})
 _UNSAID = _UNSPACED | {"ar"}  # languages whose verbs do not tell who took something
 _LONGEST_REST = 30  # characters of a harmless phrase after what may hurt
 _MOST = 8  # dangers in one report
-_OF_OTHERS = frozenset({"act", "body", "taken", "violence"})
-_TELLING = _OF_OTHERS | {"self_violence", "hurt", "child"}
+_OF_OTHERS = frozenset({"act", "body", "taken", "violence", "harmed", "neglected"})
+_TELLING = _OF_OTHERS | {"self_violence", "hurt", "child", "touched"}
 _END = attrgetter("end")
-_LOOKED_FOR = (_TELLING, (_TELLING - _OF_OTHERS) | {"person"})
+_ARTICLES = frozenset({"die"})  # German, and telling in English
+_LOOKED_FOR = (_TELLING, (_TELLING - _OF_OTHERS) | {"person", "frail"})
 _OF_THE_WRITER: tuple[tuple[str, Kind], ...] = (("self_violence", "violence"), ("child", "child"))
 
 
@@ -106,10 +110,32 @@ class Dangers:
             sides = [side for side, some in zip(rare, _LOOKED_FOR, strict=True) if not some.isdisjoint(names)]
             if sides and not has_unspaced(pattern):
                 words = pattern.split()
-                word = max([one for one in words if one not in common] or words, key=len)
+                small = common | _ARTICLES if {language for language, _ in found} == {"de"} else common
+                word = max([one for one in words if one not in small] or words, key=len)
                 for side in sides:
                     side.add(word)
         return rare
+
+    @cached_property
+    def _urgent(self) -> Lookup[tuple[int, set[str]]]:
+        """The patterns of a time or of means at hand, each with its length and its languages."""
+        return Lookup(
+            {
+                pattern: (len(pattern), {language for language, name in found if name == "urgent"})
+                for pattern, found in self._meanings.items()
+                if any(name == "urgent" for _, name in found)
+            }
+        )
+
+    def is_urgent(self, folded: Folded, language: str, span: tuple[int, int]) -> bool:
+        """Whether a time close by, or means at hand, are told near there, in that language."""
+        low, high = span[0] - _REACH, span[1] + _REACH
+        for last, (length, languages) in self._urgent.find(folded):
+            if language in languages:
+                start, end = _span(_Hit(last + 1 - length, last + 1), folded)
+                if low <= start and end <= high:
+                    return True
+        return False
 
     def find(self, folded: Folded) -> tuple[Danger, ...]:
         if not folded.unspaced:
@@ -139,6 +165,12 @@ def _patterns(words: str, language: str) -> tuple[str, ...]:
     return (f" {words} ", f" و{words} ") if language == "ar" else (f" {words} ",)
 
 
+def _span(hit: _Hit, folded: Folded) -> tuple[int, int]:
+    """Where it stands in the text as it was given, without the blanks around it."""
+    text = folded.text
+    return folded.span(hit.start + (text[hit.start] == " "), hit.end - (text[hit.end - 1] == " "))
+
+
 class _Reader:
     """Reads what stands around the hits of one language."""
 
@@ -150,17 +182,47 @@ class _Reader:
         self._next = _UNSPACED_NEXT if language in _UNSPACED else _NEXT
 
     def read(self) -> Iterator[Danger]:
-        """At most one of each sort."""
+        """At most one of each sort. What is done to a child or an old person is not done to the writer."""
+        touched = self._first("touched", self._is_touch)
+        harmed = self._first("harmed", self._is_of_the_frail) or self._first("neglected", self._is_neglect)
+        theirs = [hit for hit in (touched, harmed) if hit is not None]
         for name, kind in _OF_THE_WRITER:
             hit = next((one for one in self._hits.get(name, ()) if self._is_of_the_writer(name, one)), None)
             if hit is None and kind == "violence":
                 hit = next((one for one in self._hits.get("hurt", ()) if self._is_done_at_home(one)), None)
-            if hit is not None:
+            if hit is not None and not any(one.start < hit.end and hit.start < one.end for one in theirs):
                 yield self._danger(kind, "self", hit)
         for name in ("body", "taken", "violence", "act"):
             hit = next((one for one in self._hits.get(name, ()) if self._is_of_another(name, one)), None)
             if hit is not None:
                 yield self._danger(self._kind(name, hit), "other", hit)
+        if touched is not None:
+            yield self._danger("child", "other", touched, certain=False)
+        if harmed is not None:
+            yield self._danger("violence", "other", harmed, certain=False)
+
+    def _first(self, name: str, holds: Callable[[_Hit], bool]) -> _Hit | None:
+        return next((hit for hit in self._hits.get(name, ()) if holds(hit)), None)
+
+    def _is_touch(self, hit: _Hit) -> bool:
+        """Where a language leaves out who is touched, somebody is named before who touches; else it is the writer."""
+        half = self._reach // 2
+        before = _Hit(hit.start - half, hit.start - half)
+        named = self._language not in _UNSPACED or self._near("frail", before, half)
+        return named and self._is_now(hit)
+
+    def _is_of_the_frail(self, hit: _Hit) -> bool:
+        return self._near("frail", hit) and self._is_now(hit) and not self._near("play", hit)
+
+    def _is_neglect(self, hit: _Hit) -> bool:
+        """Whether another sign follows: one alone may have another reason."""
+        hits = self._hits["neglected"]
+        at = bisect_right(hits, hit.end, key=_END)
+        while at < len(hits) and hits[at].end <= hit.end + self._reach:
+            if hits[at].start >= hit.end - 1:
+                return self._is_of_the_frail(hit)
+            at += 1
+        return False
 
     def _is_of_the_writer(self, name: str, hit: _Hit) -> bool:
         return self._is_now(hit) and not (name == "self_violence" and self._near("play", hit))
@@ -216,13 +278,14 @@ class _Reader:
             at -= 1
         return False
 
-    def _danger(self, kind: Kind, subject: Literal["self", "other"], hit: _Hit) -> Danger:
-        text = self._folded.text
-        start, end = hit.start + (text[hit.start] == " "), hit.end - (text[hit.end - 1] == " ")
+    def _danger(
+        self, kind: Kind, subject: Literal["self", "other"], hit: _Hit, *, certain: bool = True
+    ) -> Danger:
         return Danger(
             kind=kind,
             subject=subject,
-            span=self._folded.span(start, end),
+            span=_span(hit, self._folded),
             language=self._language,
             weapon=self._near("weapon", hit),
+            certain=certain,
         )

@@ -128,17 +128,35 @@ class CrisisDetector:
         dangers = self._dangers.find(page.folded) if self._dangers is not None else ()
         if found and dangers:
             found = [(signal, rule) for signal, rule in found if not _is_a_threat(signal, dangers)]
-        if found and _is_endangered(dangers):
+        others = any(danger.subject == "other" for danger in dangers)
+        if found and others:
             found = [(_told_of_another(signal, dangers), rule) for signal, rule in found]
         report = weighed(found) if found else QUIET
-        if report.detected and self._opinion is not None and is_soft(found):
-            report = softened(report) if self._opinion.is_calm(page.folded) else report
-        elif not report.detected and self._opinion is not None and not _is_endangered(dangers):
+        if report.detected and self._opinion is not None:
+            if is_soft(found) and self._opinion.is_calm(page.folded):
+                report = softened(report)
+            elif (
+                report.severity == "moderate" and not others
+            ):  # a text is no less grave than by its phrasing alone
+                signal = self._opinion.signal(page.folded, mention=False, weak=False)
+                if signal is not None and RANK[signal.severity] > RANK[report.severity]:
+                    report = joined(report, signal)
+        elif self._opinion is not None and not others:
             signal = self._opinion.signal(page.folded, **_signs(found))
             if signal is not None:
                 close = signal.severity == "none"
                 report = replace(report, close=signal.language) if close else joined(report, signal)
+        if report.severity == "moderate" and self._is_urgent(page.folded, report.signals):
+            report = replace(report, severity="high")
         return replace(report, dangers=dangers, endangered=_is_endangered(dangers)) if dangers else report
+
+    def _is_urgent(self, folded: Folded, signals: Sequence[Signal]) -> bool:
+        dangers = self._dangers
+        return dangers is not None and any(
+            dangers.is_urgent(folded, signal.language, signal.span)
+            for signal in signals
+            if not signal.lowered
+        )
 
 
 def _matches(page: Page, sightings: Sequence[Sighting]) -> list[Found]:
@@ -175,7 +193,7 @@ def _judge(sightings: Sequence[Sighting], page: Page) -> Verdict | None:
 
 
 def _is_endangered(dangers: Sequence[Danger]) -> bool:
-    return any(danger.subject == "other" for danger in dangers)
+    return any(danger.subject == "other" and danger.certain for danger in dangers)
 
 
 def _is_a_threat(signal: Signal, dangers: Sequence[Danger]) -> bool:

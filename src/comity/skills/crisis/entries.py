@@ -67,7 +67,7 @@ class Entries:
         return whole
 
     def words(self) -> set[str]:
-        return set("".join(text for text in self._meanings if text[0] == " ").split())
+        return {word for text in self._meanings if text[0] == " " for word in text.split()}
 
     def index(self, clues: Mapping[Meaning, Iterable[Clue]]) -> Index:
         telling: dict[str, Entry] = {}

@@ -93,8 +93,8 @@ class Rule(Struct, frozen=True):
 
     @property
     def soft(self) -> bool:
-        """Whether it is made of everyday words, which say it only where more speaks for it."""
-        return (
+        """Whether it is made of everyday words, which say it only where more speaks for it. A command to do it is not."""
+        return self.category != "intent" and (
             self.own or self.severity == "moderate" or (self.category, self.severity) == ("goodbye", "high")
         )
 

@@ -13,7 +13,7 @@
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import sqrt
 from typing import Final, NamedTuple
@@ -30,6 +30,7 @@ from comity.skills.supportive_reply.wordings import Said
 _READ: Final = 2000  # characters of the folded message
 _EVERY: Final = 6  # features that every message counts as having more: a few words prove little
 _OPEN: Final = "*"
+_JOINED: Final = ("و", "ف", "ب", "ل")  # Arabic: written together with the word that they stand before
 _QUESTION: Final = ("?", "؟", "？")  # noqa: RUF001
 _EXCLAMATION: Final = ("!", "！")  # noqa: RUF001
 _SIZES: Final = (25, 60, 120, 240)  # characters
@@ -78,17 +79,22 @@ class Likely(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """The likeliest matter comes first. `fields` are those that tell of something, not only of who and when; `close` says that
-    somebody close to the writer is named.
+    """The likeliest matter comes first. `fields` are those that tell of something, not only of who and when; `own` those of them
+    that are not only spoken of somebody else; `close` says that somebody close to the writer is named.
     """
 
     matters: Sequence[Likely]
     fields: frozenset[str]
+    own: frozenset[str]
     close: bool
 
     @property
     def lead(self) -> float:
         return self.matters[0].weight - self.matters[1].weight
+
+    def lead_over(self, alike: Container[str]) -> float:
+        """By how much the likeliest matter leads, those that are like it left out."""
+        return self.matters[0].weight - next(one.weight for one in self.matters[1:] if one.name not in alike)
 
 
 class Matters:
@@ -106,9 +112,9 @@ class Matters:
 
     def ranked(self, text: str, said: Said, language: str, report: CrisisReport) -> Ranking:
         found = self.features(text, said, language, report)
-        return Ranking(
-            likeliest(self._file, found), frozenset(filter(_tells, found)), not _CLOSE.isdisjoint(found)
-        )
+        fields = frozenset(filter(_tells, found))
+        own = frozenset(name for name in fields if f"I {name}" in found or f"nobody {name}" in found)
+        return Ranking(likeliest(self._file, found), fields, own, not _CLOSE.isdisjoint(found))
 
     def features(self, text: str, said: Said, language: str, report: CrisisReport) -> set[str]:
         return {*_seen(text, said, language, report), *self._spoken(said, language)}
@@ -171,8 +177,9 @@ def _finder_of(file: bytes) -> Find[tuple[int, tuple[str, ...]]]:
             words = fold_phrase(entry.rstrip(_OPEN))
             if has_unspaced(words):
                 fields[words.replace(" ", "")].add(name)
-            elif words:
-                fields[f" {words}" if entry.endswith(_OPEN) else f" {words} "].add(name)
+                continue
+            for before in ("", *(_JOINED if "\u0621" <= words[:1] <= "\u064a" else ())):
+                fields[f" {before}{words}" if entry.endswith(_OPEN) else f" {before}{words} "].add(name)
     return finder({pattern: (len(pattern), tuple(sorted(names))) for pattern, names in fields.items()})
 
 

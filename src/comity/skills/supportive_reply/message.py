@@ -6,6 +6,8 @@
 - Nothing calls for support where every sentence asks, orders, greets or names a thing of offices and machines, and none
   speaks of the writer or has a word that may be said of trouble; or where that is likely by far. Of anything else it is not
   certain.
+- An idiom (`this heat is killing me`) and a good mood are read only where no word of trouble stands beside them; the plot of a
+  story only where nothing says that it comes close to the writer.
 - What is likely (`matter`) overrules a topic of the rules only where it has a clear lead, and names a danger only where a field
   tells of one.
 """
@@ -18,21 +20,25 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from comity.skills.crisis.opinion import CATEGORY as PHRASING
 from comity.skills.crisis.report import CrisisReport, Danger, Kind, Signal
 from comity.skills.crisis.unread import Unread, UnreadFile
 from comity.skills.reading.latin import Latin
 from comity.skills.supportive_reply.matter import Matters, Ranking
 from comity.skills.supportive_reply.topics import (
     DEATHS,
+    GLAD,
     LIGHT,
     SITUATIONS,
+    has_cheerful_sign,
     is_celebrated,
+    is_laughing,
     is_wept,
     speaks_of_death,
     topic_of,
     unquoted,
 )
-from comity.skills.supportive_reply.wordings import Mark, Marks, Said, Wordings
+from comity.skills.supportive_reply.wordings import LATIN, Mark, Marks, Said, Wordings
 
 _SCRIPTS: Final = {
     "ja": re.compile("[\u3040-\u30ff]"),
@@ -65,13 +71,16 @@ _CODE: Final = re.compile(
 
 
 _BEHIND: Final = 150  # what a topic of the rules may weigh less than the likeliest matter
-_AHEAD: Final = 75  # the lead that makes a topic likely
+_AHEAD: Final = 78  # the lead that makes a topic likely
 _FAR_AHEAD: Final = 90  # and a light one
 _CALM: Final = 40  # and nothing at all
 _UNEASY: Final = 40  # and the danger of a writer who does not say so
 _SURE: Final = 100
 _SHORT: Final = 250  # characters of a message that has one matter
 _NEAR: Final = 3  # places from the top in which a matter is likely at all
+_KINDS: Final = 4  # places from the top in which the kind of a danger may stand
+_ALONE: Final = 150  # the lead that needs no field
+_ALARM: Final = 20  # the lead of all dangers with which it is asked whether somebody is in danger
 _MATTERS: Final = {"harmed": "self_violence"}
 """The names of topics that are matters under another name."""
 
@@ -113,19 +122,24 @@ class _Kind(NamedTuple):
 
 
 _DANGERS: Final = {
-    "self_violence": _Kind("violence", "self", 20, _VIOLENCE),
-    "other_suicide": _Kind("suicide", "other", 40, _SUICIDE),
-    "other_violence": _Kind("violence", "other", 30, _VIOLENCE | {"NEGLECT"}),
-    "other_emergency": _Kind("body", "other", 50, _BODY, certain=True),
+    "self_violence": _Kind("violence", "self", 15, _VIOLENCE),
+    "other_suicide": _Kind("suicide", "other", 35, _SUICIDE),
+    "other_violence": _Kind("violence", "other", 25, _VIOLENCE | {"NEGLECT"}),
+    "other_emergency": _Kind("body", "other", 40, _BODY, certain=True),
     "self_emergency": _Kind("body", "self", 50, _BODY),
-    "threat": _Kind("threat", "other", 60, frozenset(("KILL", "WEAPON", "HIT", "THREAT", "BLOOD"))),
+    "threat": _Kind("threat", "other", 60, frozenset(("KILL", "WEAPON", "HIT", "BLOOD"))),
 }
+
+
+_OF_OTHERS: Final = frozenset(("other_suicide", "other_violence", "other_emergency", "threat"))
 
 
 class About(NamedTuple):
     """`language` is empty where it cannot be told. `death` says that the message is about one, `calm` that it is certain
     that nothing calls for support, `unclear` that perhaps nothing does. `danger` is what is likely by how it is told, `sure` that
-    its lead is large; `uneasy` says that the writer is likely in danger without having said so.
+    its lead is large; `uneasy` says that the writer is likely in danger without having said so, `alarm` that somebody may be. `mood` is `idiom` or `cheerful`, or
+    empty. `story` says that the message speaks of suicide only as of what happens in a story, `young` that a child or a
+    teenager wrote it.
     """
 
     language: str = ""
@@ -137,6 +151,10 @@ class About(NamedTuple):
     danger: Danger | None = None
     sure: bool = False
     uneasy: bool = False
+    alarm: bool = False
+    mood: str = ""
+    story: bool = False
+    young: bool = False
 
 
 class MessageReader:
@@ -168,7 +186,13 @@ class MessageReader:
         marks = said.marks(spoken)
         code = (_is_code(text) or _is_technical(text, marks)) and not _is_personal(marks)
         calm = topic is None and (code or (bool(language) and self._is_calm(text, said, language)))
-        about = About(language=language, topic=topic, death=speaks_of_death(said, spoken), calm=calm)
+        about = About(
+            language=language,
+            topic=topic,
+            death=speaks_of_death(said, spoken),
+            calm=calm,
+            young=bool(marks.get("young")) and not marks.get("adult"),
+        )
         if report is None or about.calm or not self._matters.reads(spoken):
             return about
         return self._likely(about, text, said, report)
@@ -176,15 +200,20 @@ class MessageReader:
     def _likely(self, about: About, text: str, said: Said, report: CrisisReport) -> About:
         language = about.language or "en"
         ranking = self._matters.ranked(text, said, language, report)
-        best, lead = ranking.matters[0], ranking.lead
+        best, second = ranking.matters[:2]
+        lead = ranking.lead_over(GLAD) if best.name in GLAD else ranking.lead
         weights = dict(ranking.matters)
         topic = about.topic
         behind = (
             best.weight - weights.get(_MATTERS.get(topic, topic), best.weight) if topic is not None else 0
         )
+        marks = said.marks(language)
         told = self._can_be_told(best.name, about, said, language)
+        if best.name == "small_talk" and (marks.get("idioms") or (marks.get("heavy") and is_laughing(text))):
+            told = False
         clear = lead >= _AHEAD and len(ranking.fields) >= (_SEVERAL if best.name in SITUATIONS else _FEW)
-        if clear and behind >= _BEHIND and (told or best.name == "told"):
+        certain = (topic == "relief" and bool(marks.get("healed"))) or (topic in GLAD and is_celebrated(text))
+        if clear and not certain and behind >= _BEHIND and (told or best.name == "told"):
             topic = None
         if (
             topic is None
@@ -193,20 +222,31 @@ class MessageReader:
         ):
             topic = best.name
         danger = self._danger(ranking, text, language, report)
-        if danger is not None and (topic in LIGHT or (about.death and danger.kind == "suicide")):
+        unmeant = {"suicide": about.death, "threat": bool(marks.get("idioms"))}  # it is over, or a saying
+        if danger is not None and (topic in LIGHT or unmeant.get(danger.kind, False)):
             danger = None
-        light = not ranking.close and (lead >= _SURE or not said.marks(language).get("heavy"))
-        nothing = best.name == "nothing" and lead >= _CALM and len(ranking.fields) >= _FEW
+        greets = (best.name, second.name) == ("small_talk", "nothing") and text.rstrip().endswith(_QUESTION)
+        plainly = ranking.lead_over(("nothing",)) if greets else lead  # a greeting before a question
+        light = not ranking.close and (plainly >= _SURE or not marks.get("heavy"))
+        nothing = (greets or best.name == "nothing") and plainly >= _CALM and len(ranking.fields) >= _FEW
         calm = topic is None and danger is None and nothing and light
         asks = text.rstrip().endswith(_QUESTION) and not ranking.close
         unclear = (best.name == "nothing" and light) or (best.name == "told" and asks)
+        uneasy = best.name == "self_crisis" and lead >= _UNEASY
+        alarm = best.name in _DANGERS and ranking.lead_over({*_DANGERS, "self_crisis"}) >= _ALARM
+        quiet = topic is None and danger is None and not uneasy and not report.close
+        looked = quiet and not report.dangers and len(text) <= _LOOKED_AT
+        mood = _mood(text, said, language, ranking) if looked else ""
         return about._replace(
             topic=topic,
             calm=calm,
             unclear=topic is None and not calm and unclear,
             danger=danger,
             sure=lead >= _SURE and len(text) <= _SHORT,
-            uneasy=best.name == "self_crisis" and lead >= _UNEASY,
+            uneasy=uneasy,
+            alarm=alarm and danger is None and not mood,
+            mood=mood,
+            story=quiet and _is_story(marks, report),
         )
 
     def _can_be_told(self, name: str, about: About, said: Said, language: str) -> bool:
@@ -221,11 +261,11 @@ class MessageReader:
     @staticmethod
     def _danger(ranking: Ranking, text: str, language: str, report: CrisisReport) -> Danger | None:
         """What has a clear lead; or the danger that the words tell of somebody else, where that is likely at all."""
-        name = ranking.matters[0].name
-        known = _DANGERS.get(name)
-        if known is None or ranking.lead < known.lead or known.fields.isdisjoint(ranking.fields):
+        known = _likely_danger(ranking)
+        if known is None:
             near = any(one.name == "other_suicide" for one in ranking.matters[:_NEAR])
-            if not (near and any(map(_is_of_somebody, report.signals))):
+            told = ranking.matters[0].name == "told" and ranking.lead >= _SURE
+            if told or not (near and any(map(_is_of_somebody, report.signals))):
                 return None
             known = _DANGERS["other_suicide"]
         return Danger(
@@ -247,6 +287,14 @@ class MessageReader:
         weights = self._weights(text, self._wordings.find(text))
         best = max(weights, key=weights.__getitem__)
         return best if weights[best] >= max(_CLEAR, weights.get(named, 0) + _CLEAR) else named
+
+    def form(self, text: str, language: str) -> str:
+        """The language, or its form in Latin letters where the message is written so."""
+        latin = self._wordings.of(language).latin is not None and _script(text[:_LOOKED_AT]) == ""
+        if not latin:
+            return language
+        weights = self._weights(text[:_LOOKED_AT], self._wordings.find(text[:_LOOKED_AT]))
+        return language + LATIN if weights.get(language, 0) == max(weights.values()) else language
 
     def reply(self, language: str, topic: str) -> str:
         return self._wordings.of(language).topics[topic].reply
@@ -305,6 +353,56 @@ class MessageReader:
         sentences = list(said.sentences())
         found = said.found.get(language, {})
         return bool(sentences) and all(_is_matter_of_fact(said.text, one, found) for one in sentences)
+
+
+def _mood(text: str, said: Said, language: str, ranking: Ranking) -> str:
+    """What hides a topic (`died laughing`) may be an idiom itself."""
+    marks, found = said.marks(language), said.found.get(language, {})
+    idioms, cheers = found.get("idioms", ()), found.get("cheerful", ())
+    best = ranking.matters[0].name
+    light = best in GLAD or best in {"nothing", "told", "small_talk"}
+    heavy = [mark for mark in marks.get("heavy", ()) if not _is_within(mark, idioms)]
+    if len(heavy) > len(cheers) or is_wept(text) or (ranking.lead >= _AHEAD and not light):
+        return ""
+    laughs, signs = is_laughing(text), has_cheerful_sign(text)
+    if idioms:
+        return "cheerful" if cheers or signs else "idiom"
+    if text.rstrip().endswith(_QUESTION):
+        return ""
+    glad = bool(cheers) or (best in GLAD and ranking.lead >= _CALM)
+    return "cheerful" if signs or (glad and (laughs or is_celebrated(text))) else ""
+
+
+def _is_story(marks: Marks, report: CrisisReport) -> bool:
+    """Whether the report speaks of nothing but the plot of one."""
+    near = any(marks.get(name) for name in ("touched", "family", "friends"))
+    told = all(
+        signal.category != PHRASING
+        and signal.subject != "self"
+        and (signal.framed or signal.category == "topic")
+        for signal in report.signals
+    )
+    return report.mention and not report.dangers and told and bool(marks.get("stories")) and not near
+
+
+def _likely_danger(ranking: Ranking) -> _Kind | None:
+    """Dangers to others are told by the same words, so they compete with what is none. A threat of somebody else is no threat by
+    the writer. The kind is one that the fields tell of; a very large lead needs none.
+    """
+    name = ranking.matters[0].name
+    if name not in _DANGERS:
+        return None
+    alike = _OF_OTHERS if name in _OF_OTHERS else frozenset[str]()
+    if name == "threat" and _DANGERS[name].fields.isdisjoint(ranking.own):
+        name = "other_violence"
+    lead = ranking.lead_over(alike)
+    if lead < _DANGERS[name].lead:
+        return None
+    kinds = [name, *(one.name for one in ranking.matters[1:_KINDS] if one.name in alike - {"threat"})]
+    told = next((kind for kind in kinds if not _DANGERS[kind].fields.isdisjoint(ranking.fields)), None)
+    if told is None:
+        told = name if lead >= _ALONE else None
+    return _DANGERS[told] if told else None
 
 
 def _is_of_somebody(signal: Signal) -> bool:

@@ -6,6 +6,8 @@
 - The modes are sorry for a loss only where the message is about a death, or the caller asks for an answer to grief.
 - Another person in danger comes first: the emergency number, what to do while waiting, then the lines.
 - Violence against the writer and harm to a child have guidance of their own.
+- Who is hurt by others and still goes to school is told to tell an adult.
+- Suicide as the plot of a story is answered as a story.
 - A message in a language that is not read gets the lines of the locale and is told that it was not read.
 - Who sends no locale is answered in the language of the message; where that is not certain, in that of what was found, else
   in English.
@@ -25,12 +27,13 @@ from comity.skills.crisis.opinion import CATEGORY as PHRASING
 from comity.skills.crisis.report import RANK, Signal
 from comity.skills.editing.evidence import crisis_row
 from comity.skills.skill import SkillOutcome, Uncertainty
-from comity.skills.supportive_reply.contract import BOUNDARY, GRIEF_BOUNDARY
+from comity.skills.supportive_reply.contract import BOUNDARY, GRIEF_BOUNDARY, RISKS
 from comity.skills.supportive_reply.message import About, MessageReader
 from comity.skills.supportive_reply.notes import care_notes, style
 from comity.skills.supportive_reply.topics import LIGHT
 
 _CLOSE: Final = "The phrasing is close to that of people in danger; this is no finding."
+_SHORT: Final = frozenset(("story", "alarm"))  # replies with little guidance
 _BY_OTHERS: Final = frozenset(("violence", "child"))
 _LIKELY: Final = {
     ("suicide", "other"): "worry",
@@ -81,29 +84,38 @@ class Responder:
         unread = about.unread and not (report.raised or report.signals)
         death = about.death or asked.bereaved
         language = self._language(asked, report, about)
-        words = self.words(language)
+        form = self._reader.form(asked.message, language)
+        words = self.words(form)
         risk = "high" if report.raised else asked.risk
         helping = help_for(self._lines, asked.locale or language)
-        shows = report.mention or bool(report.dangers) or unread or risk != "low"
         which = _which(asked.mode, risk, report, unread=unread)
+        if which == "mention" and about.story:
+            which = "story"
+        elif about.young and (which in _BY_OTHERS or (which in RISKS and about.topic == "harmed")):
+            which = "minor"
+        elif about.alarm and about.topic is None and which == "low":
+            which = "alarm"
+        shows = which != "story" and (report.mention or bool(report.dangers) or unread or risk != "low")
         if which in {"other", "own"} or (which == "high" and (report.endangered or _has_begun(report))):
             first = [*_for_another(words, helping, report), *_for_the_body(words, helping, report)]
             said = " ".join([*first, words[which]])
         elif which == asked.mode:
-            said = self._styled(asked, about, language, death=death)
+            said = self._styled(asked, about, form, death=death)
         elif (
             about.topic is not None
             and (which in {"low", "medium"} or (which == "mention" and _denies(report)))
             and not (report.close and about.topic in LIGHT)
         ):
-            said = self._reader.reply(language, about.topic)
+            said = self._reader.reply(form, about.topic)
         elif which == "low" or (which == "medium" and about.calm and not report.close):
             said = words[_open(about, report)]
         else:
             said = words[which]
         output: dict[str, Any] = {
             "reply": said,
-            "escalation_guidance": _guidance(words, helping, risk, report, unread=unread),
+            "escalation_guidance": _guidance(words, helping, risk, report, unread=unread, young=about.young)
+            if which not in _SHORT
+            else [*(_emergency(words, helping) if which == "alarm" else []), words["available"]],
             "boundaries_notice": BOUNDARY,
         }
         if asked.mode != "general":
@@ -118,7 +130,7 @@ class Responder:
             uncertainty="high" if unread else self._uncertainty(asked, report),
             assumptions=[
                 _risk_line(asked.risk, report),
-                f"Language of the reply: {language if language in self._reader.languages else 'en'}",
+                f"Language of the reply: {form if language in self._reader.languages else 'en'}",
                 _place_line(helping),
                 f"Support mode: {asked.mode}",
                 *([f"Topic: {about.topic}"] if about.topic is not None else []),
@@ -214,7 +226,7 @@ def _open(about: About, report: CrisisReport) -> str:
     """The reply to a message whose topic is not known, by its name."""
     if report.close:
         return "unsure"
-    return "nothing" if about.calm else "either" if about.unclear else "open"
+    return "nothing" if about.calm else about.mood or ("either" if about.unclear else "open")
 
 
 def _which(mode: str, risk: str, report: CrisisReport, *, unread: bool) -> str:
@@ -246,7 +258,7 @@ def _denies(report: CrisisReport) -> bool:
 
 
 def _guidance(
-    words: Mapping[str, str], helping: Help, risk: str, report: CrisisReport, *, unread: bool
+    words: Mapping[str, str], helping: Help, risk: str, report: CrisisReport, *, unread: bool, young: bool
 ) -> list[str]:
     urls = " ".join(line.contact for line in helping.international)
     directories = words["directories"].format(urls=urls)
@@ -263,7 +275,7 @@ def _guidance(
     first = [
         *_for_another(words, helping, report),
         *_for_the_body(words, helping, report),
-        *_for_the_writer(words, helping, report),
+        *_for_the_writer(words, helping, report, young=young),
         *_for_somebody(words, helping, report),
     ]
     if report.detected or (risk == "high" and not report.endangered):
@@ -296,12 +308,15 @@ def _for_another(words: Mapping[str, str], helping: Help, report: CrisisReport) 
     return [*call, *(words[f"stay_{kind}"] for kind in kinds), *weapon]
 
 
-def _for_the_writer(words: Mapping[str, str], helping: Help, report: CrisisReport) -> list[str]:
+def _for_the_writer(
+    words: Mapping[str, str], helping: Help, report: CrisisReport, *, young: bool
+) -> list[str]:
     number = _police(words, helping)
     kinds = dict.fromkeys(
         danger.kind for danger in report.dangers if danger.subject == "self" and danger.kind in _BY_OTHERS
     )
-    return [words[f"{kind}_first"].format(number=number) for kind in kinds]
+    first = ["minor_first"] if kinds and young else [f"{kind}_first" for kind in kinds]
+    return [words[name].format(number=number) for name in first]
 
 
 def _for_the_body(words: Mapping[str, str], helping: Help, report: CrisisReport) -> list[str]:

@@ -6,6 +6,7 @@
   death that follows an animal is that of the animal.
 - Joy, pride and thanks are the writer's own: they are not read from quotations, from a sentence with a doubt, from what a
   `but` takes back. News is joy where it is celebrated. Joy gives way to trouble, unless more words speak of joy.
+- An illness that is over (`the biopsy was benign`) is relief, and the words of illness beside it are no trouble.
 - What is denied (`not sad`) is no topic. A year without any person is history.
 """
 
@@ -26,10 +27,12 @@ _EVENTS: Final = (
     "relapse", "coming_out", "bullied", "burnout", "home", "sick_child", "own_illness", "ill_relative", "health_worry",
     "unrequited", "failure", "family", "quarrel",
 )  # fmt: skip
+_ILL: Final = frozenset(("illness", "own_illness", "ill_relative", "health_worry", "sick_child"))
 _FEELINGS: Final = (
     "jealous", "lonely", "moving", "overwhelmed", "anxious", "angry", "tired", "ashamed", "sad",
 )  # fmt: skip
 _PEOPLE: Final = ("self", "we", "family", "friends")
+_CHEERFUL: Final = re.compile("[🎉🥳🎊🎈🍾🙌😍🤩😊😁💃🎓😂🤣😄😃😀😆]")
 _CELEBRATED: Final = re.compile("!!|！！|[🎉🥳🎊🎈🍾🙌😍🤩😊😁💃🎓]")  # noqa: RUF001
 _WEPT: Final = re.compile("[😭😢💔😞😔🥺😥😿]|[ㅠㅜ]{2}")
 _QUOTED: Final = re.compile(
@@ -38,7 +41,15 @@ _QUOTED: Final = re.compile(
         for first, last in ('""', "“”", "„“", "„”", "«»", "»«", "「」", "『』")
     )
 )
+_LAUGHS: Final = re.compile(
+    r"\b(?:(?:ha|ja|he|rs|hi){2,}[hj]?|k{3,}|lol|lmao|rofl|mdr|ptdr|xd)\b|哈哈|ㅋㅋ|ㅎㅎ|[wｗ]{3}(?!\.)|[(（]笑|ههه|हाहा|[😂🤣]",  # noqa: RUF001
+    re.IGNORECASE,
+)
+_MUCH: Final = re.compile(
+    r"\b(?!(?:19|20)\d\d\b)\d{4,7}\b|\b\d{1,3}[., ]\d{3}\b|\b\d{1,3} ?(?:k|grand|thousand|tausend|mil|mila|mille|lakh|lac|हज़ार|हजार|लाख|ألف|آلاف)\b"
+)
 _YEAR: Final = re.compile(r" (?:1\d\d\d|20[01]\d) ")
+_TWICE: Final = 2  # what happened counts more than the fear before it, or what is to be paid
 _REACH: Final = 200  # characters that one word of joy speaks for
 _FAR: Final = 30  # characters that are more than two words
 
@@ -47,6 +58,14 @@ Counts = dict[str, int]
 
 def is_celebrated(text: str) -> bool:
     return _CELEBRATED.search(text) is not None
+
+
+def has_cheerful_sign(text: str) -> bool:
+    return _CHEERFUL.search(text) is not None
+
+
+def is_laughing(text: str) -> bool:
+    return _LAUGHS.search(text) is not None
 
 
 def is_wept(text: str) -> bool:
@@ -62,10 +81,16 @@ def unquoted(text: str) -> str:
 def topic_of(said: Said, own: Said, language: str, text: str) -> str | None:
     """`own` is what was found in the text without its quotations."""
     marks = said.marks(language)
-    if not any(marks.get(name) for name in _PEOPLE) and (marks.get("matters") or _YEAR.search(said.text)):
+    if not any(marks.get(name) for name in (*_PEOPLE, "owing", "healed")) and (
+        marks.get("matters") or _YEAR.search(said.text)
+    ):
         return None
     glad = _glad(own, own.marks(language), celebrated=is_celebrated(text))
-    troubles = _troubles(said, marks, turned=_turn(marks) if glad else 0)
+    troubles = _troubles(said, marks, turned=_turn(marks) if glad else 0, much=_MUCH.search(text) is not None)
+    healed = glad.pop("healed", 0)
+    if healed and not any(name in troubles for name in _LOSSES):
+        troubles = {name: count for name, count in troubles.items() if name not in _ILL}
+        glad["relief"] = glad.get("relief", 0) + _TWICE * healed
     topic = _chosen(troubles, glad)
     return "sad" if topic is None and is_wept(text) and not is_celebrated(text) else topic
 
@@ -93,8 +118,10 @@ def _chosen(troubles: Counts, glad: Counts) -> str | None:
     return "illness" if topic == "own_illness" else topic
 
 
-def _troubles(said: Said, marks: Marks, *, turned: int) -> Counts:
-    """Feelings that a turn to joy leaves behind, and those of other people, do not count."""
+def _troubles(said: Said, marks: Marks, *, turned: int, much: bool) -> Counts:
+    """Feelings that a turn to joy leaves behind, and those of other people, do not count. `much` says that there is a large
+    number: who owes so much has debts.
+    """
     relatives, friends = marks.get("family", ()), marks.get("friends", ())
     people = sorted([*relatives, *friends, *marks.get("others", ())], key=attrgetter("end"))
     felt = {
@@ -116,6 +143,8 @@ def _troubles(said: Said, marks: Marks, *, turned: int) -> Counts:
     }
     names = (*_LOSSES, *_EVENTS, *SITUATIONS, "illness", *_FEELINGS)
     counts = _counts(said, kept, names)
+    if _counts(said, marks, ("owing",)) or (much and marks.get("owes")):
+        counts["money"] = counts.get("money", 0) + _TWICE
     ill, quarrel = marks.get("illness", ()), marks.get("quarrel", ())
     counts.pop("family", None)
     if (
@@ -158,8 +187,9 @@ def _glad(own: Said, marks: Marks, *, celebrated: bool) -> Counts:
         name: [
             mark for mark in marks.get(name, ()) if mark.start >= turn and own.sentence(mark) not in doubted
         ]
-        for name in (*GLAD, "news")
+        for name in (*GLAD, "news", "healed")
     }
+    kept["healed"] = [mark for mark in kept["healed"] if not own.asks(mark)]
     counts = _counts(own, {**kept, "nots": marks.get("nots", ())}, tuple(kept))
     news = counts.pop("news", 0)
     if news and (celebrated or "joy" in counts):

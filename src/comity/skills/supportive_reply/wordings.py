@@ -18,6 +18,14 @@ each topic and the reply to it; and `speech`, the wordings that tell how somethi
 | `pets` | animals that people live with |
 | `technical` | programs, languages and devices |
 | `mild` | those of `heavy` that are said of machines too |
+| `healed` | an illness that is over, or was none: relief, whatever words of illness stand beside it |
+| `owing`, `owes` | debts of the writer, told without the word; what is one beside a large number |
+| `cheerful` | what is said in a good mood |
+| `idioms` | what is not meant as it is said (`this heat is killing me`) |
+| `stories`, `touched` | films, novels, songs and games; what says that one of them comes close to the writer |
+| `young`, `adult` | the writer goes to school; the writer is grown up |
+
+`latin` has the sentences of a language once more, for whoever writes it in Latin letters.
 
 A wording may have gaps: `put … to sleep` is found where a few words stand between its parts, in one sentence, and none of
 them denies it.
@@ -33,6 +41,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from comity.skills.crisis.disguise import Vocabulary
 from comity.skills.crisis.folding import fold, fold_phrase, has_unspaced
@@ -40,6 +49,7 @@ from comity.skills.crisis.lexicon import expand
 from comity.skills.crisis.lookup import Lookup
 
 _NO_WORDS: Final = Vocabulary(())
+LATIN: Final = "-Latn"
 _GAP: Final = "…"
 _WIDE: Final = 45  # characters that a gap stands for at most
 _STOP: Final = re.compile(r"(?<!\d )\.|\.(?! \d)|[!?;\n।]")
@@ -50,11 +60,19 @@ class Topic(Struct, frozen=True, forbid_unknown_fields=True):
     reply: str
 
 
+class LatinForm(Struct, frozen=True, forbid_unknown_fields=True):
+    """`topics` are the replies to them."""
+
+    replies: Mapping[str, str]
+    topics: Mapping[str, str]
+
+
 class SpokenFile(Struct, frozen=True, forbid_unknown_fields=True):
     written: str
     replies: Mapping[str, str]
     topics: Mapping[str, Topic]
     speech: Mapping[str, tuple[str, ...]]
+    latin: LatinForm | None = None
 
 
 class Meaning(NamedTuple):
@@ -95,6 +113,11 @@ class Said:
 
     def sentence(self, mark: Mark) -> int:
         return bisect_left(self._stops, mark.start)
+
+    def asks(self, mark: Mark) -> bool:
+        """Whether its sentence is a question."""
+        at = self.sentence(mark)
+        return at < len(self._stops) and self.text[self._stops[at]] == "?"
 
     def sentences(self) -> Iterator[Mark]:
         """Each with its stop, and without those that say nothing."""
@@ -141,7 +164,12 @@ class Wordings:
         self._read: dict[str, SpokenFile] = {}
 
     def of(self, language: str) -> SpokenFile:
-        """What is said in a language; in English if it is not one of them."""
+        """What is said in a language; in English if it is not one of them. `hi-Latn` is Hindi in Latin letters."""
+        if language.endswith(LATIN):
+            file = self.of(language.removesuffix(LATIN))
+            if file.latin is not None:
+                topics = {name: Topic((), said) for name, said in file.latin.topics.items()}
+                return replace(file, replies=file.latin.replies, topics=topics)
         code = language if language in self._files else "en"
         if code not in self._read:
             self._read[code] = msgspec.json.decode(self._files[code], type=SpokenFile)
