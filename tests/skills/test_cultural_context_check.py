@@ -462,7 +462,7 @@ def test_a_message_that_was_not_changed_is_not_called_adapted(check):
 def test_days_numbers_and_gestures_are_found_by_region(check, message, region, said, suggestion):
     (finding,) = check(message, region=region).output["findings"]
     assert finding["text"] == said
-    assert suggestion in finding["suggestion"]
+    assert suggestion.lower() in f"{finding['why']}. {finding['suggestion']}".lower()
     assert "Not adapted" in check(message, region=region).output["adapted_message"]
 
 
@@ -560,4 +560,4 @@ def test_a_message_is_called_adapted_only_when_nothing_is_left(check):
     korea = check("Hi guys! Say your biggest failure. Be brutally honest!", "team", region="South Korea")
     assert label(korea).startswith("[Partly adapted")
     foreign = check("Hey guys! Wir laden Sie alle zum Essen ein und freuen uns sehr", "team", region="Japan")
-    assert label(foreign).startswith("[Partly adapted"), label(foreign)
+    assert label(foreign) == "[Not adapted for team, Japan; its language is not read here]"

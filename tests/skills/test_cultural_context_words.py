@@ -91,7 +91,7 @@ def test_what_the_notes_of_a_place_know_is_found_in_the_message(check, message, 
         each for each in check(message, region).output["findings"] if each["issue"] in {"custom", "number"}
     ]
     assert finding["text"] == said
-    assert suggestion in finding["suggestion"]
+    assert suggestion in f"{finding['why']}. {finding['suggestion']}"
 
 
 @pytest.mark.parametrize(
@@ -396,3 +396,77 @@ def test_a_wording_is_suggested_that_fits_the_region(check):
     for region, better in (("Saudi Arabia", "spouse, or family"), ("Sweden", "partner")):
         (finding,) = check("Bring your husband or wife.", region).output["findings"]
         assert finding["suggestion"].startswith(f"Better: {better}")
+
+
+@pytest.mark.parametrize(
+    ("message", "region", "audience", "said"),
+    [
+        ("We will have a hog roast.", "UK", "Muslim and Jewish colleagues", "hog roast"),
+        ("Dinner is a pig roast.", "Malaysia", "team", "pig roast"),
+        ("Suckling pig for everyone!", "Indonesia", "team", "Suckling pig"),
+        ("Show us the soles of your sandals.", "Thailand", "guests", "Show us the soles of your sandals"),
+        ("Touch the head of our giant Buddha statue.", "Thailand", "guests", "Touch the head"),
+        ("Our gift: tea and cups, four of each.", "China", "partner", "four of each"),
+        ("The gifts are wrapped in plain white paper.", "China", "partner", "wrapped in plain white"),
+        ("Meet our mascot, Max the piggy.", "Pakistan", "families", "mascot, Max the piggy"),
+        ("Join our Russian night.", "Ukraine", "partner", "Russian night"),
+        ("See you in Kiev.", "Ukraine", "partner", "Kiev"),
+        ("Cruise the Persian Gulf with us.", "Kuwait", "customers", "Persian Gulf"),
+        ("Cruise the Arabian Gulf with us.", "Iran", "customers", "Arabian Gulf"),
+        ("Welcome to Burma.", "Myanmar", "customers", "Burma"),
+        ("We open an office in Bombay.", "India", "customers", "Bombay"),
+        ("We serve Third World nations.", "Kenya", "customers", "Third World nations"),
+        ("A colonial evening with tea", "India", "guests", "colonial evening"),
+        ("We ship to countries such as Japan and Taiwan.", "China", "customers", "countries such as Japan and Taiwan"),
+        ("Tour the British Isles.", "Ireland", "customers", "British Isles"),
+    ],
+)  # fmt: skip
+def test_taboos_and_loaded_names_are_found_in_other_wordings(check, message, region, audience, said):
+    assert said in [text for _, text in found(check(message, region, audience))]
+
+
+@pytest.mark.parametrize(
+    ("message", "region"),
+    [
+        ("The soles of these shoes are rubber.", "India"),
+        ("Contact the head of marketing.", "Thailand"),
+        ("Order 4 of each screw.", "China"),
+        ("The Russian embassy moves.", "Ukraine"),
+        ("Chicken Kiev is on the menu.", "Ukraine"),
+        ("IIT Bombay has sent the results.", "India"),
+        ("The guinea pig sleeps.", "Saudi Arabia"),
+        ("Cruise the Persian Gulf with us.", "Iran"),
+        ("Tour the British Isles.", "Canada"),
+    ],
+)
+def test_the_neighbours_of_taboos_and_loaded_names_are_left_alone(check, message, region):
+    assert found(check(message, region)) == []
+
+
+def test_the_reason_of_a_custom_says_what_it_is(check):
+    (finding,) = check("See you in Kiev.", "Ukraine").output["findings"]
+    assert finding["why"] == "Kiev is the Russian form of the name (Ukraine)"
+    assert finding["suggestion"] == "Write Kyiv"
+
+
+@pytest.mark.parametrize(
+    ("message", "adapted"),
+    [
+        ("Merry Christmas to all you guys!", "Merry Christmas to all of you!"),
+        ("I thank all of you guys.", "I thank all of you."),
+        ("Both you guys were right.", "Both of you were right."),
+        ("We count on you guys.", "We count on you all."),
+        ("Hey Bro, the account is locked.", "Hey Bro, the account is locked."),
+        ("Hey Anna, the account is locked.", "Hello Anna, the account is locked."),
+    ],
+)
+def test_an_edit_fits_the_words_around_it(check, message, adapted):
+    assert check(message, "Brazil").output["adapted_text"] == adapted
+
+
+def test_the_advice_on_you_folks_and_ping_me_fits_the_sentence(check):
+    findings = check("You folks can ping me.", "Brazil").output["findings"]
+    assert [(each["text"], each["suggestion"]) for each in findings] == [
+        ("You folks", "Better: you, or the name of the team"),
+        ("ping me", "Say it plainly: write to me"),
+    ]

@@ -5,7 +5,9 @@ from typing import Any, Final
 
 from msgspec import json
 
+from comity.skills.crisis import DATA as CRISIS_DATA
 from comity.skills.cultural_context_check.contract import CONTRACTS, DEFAULT_REGION, NAME
+from comity.skills.editing import TONE_DATA
 from comity.skills.skill import Mode, Skill, SkillHandler, SkillOutcome
 
 _REGIONS: Final = "cultural_context_check/regions.json"
@@ -14,16 +16,20 @@ _MESSAGE: Final = "cultural_context_check/message.json"
 
 
 def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
+    from comity.skills.crisis import crisis_detector
     from comity.skills.cultural_context_check import recorded
     from comity.skills.cultural_context_check.check import Reader
     from comity.skills.cultural_context_check.knowledge import Knowledge
     from comity.skills.cultural_context_check.places import Names, Regions
+    from comity.skills.editing.tone import tone_reader
     from comity.skills.words.fields import text_field, trimmed
 
     reader = Reader(
         json.decode(data[_REGIONS], type=Regions),
         json.decode(data[_NAMES], type=Names),
         json.decode(data[_MESSAGE], type=Knowledge),
+        tone_reader(data),
+        crisis_detector(data),
     )
 
     def handle(given: Mapping[str, Any], mode: Mode) -> SkillOutcome:
@@ -37,4 +43,9 @@ def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
     return handle
 
 
-SKILL: Final = Skill(name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_REGIONS, _NAMES, _MESSAGE))
+SKILL: Final = Skill(
+    name=NAME,
+    contracts=CONTRACTS,
+    prepare=_prepare,
+    data=(_REGIONS, _NAMES, _MESSAGE, *TONE_DATA, *CRISIS_DATA),
+)

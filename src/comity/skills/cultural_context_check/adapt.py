@@ -35,7 +35,14 @@ _HEY_ALL: Final = re.compile(
     r"(?:(?<=\A)|(?<=[.!?…][ ])|(?<=\n))hey(?=[ ](?:team|all|everyone|everybody|friends|colleagues)[ ]?(?:[,!.:–—-]|\Z))",  # noqa: RUF001
     re.IGNORECASE,
 )
-_YOU: Final = re.compile(r"\b(?P<you>you)[ ]guys(?!['’\w-])", re.IGNORECASE)  # noqa: RUF001
+# `Hello Bro` would be neither: the greeting is left to the writer.
+_SLANG: Final = re.compile(
+    r"[ ](?:bro|bruv|bud|buddy|pal|man|mate|dear|boss|honey|sweetie|babe|girl|sis)\b", re.IGNORECASE
+)
+_YOU: Final = re.compile(
+    r"\b(?:(?P<of>(?:all|both|some|most|each|any)(?:[ ]of)?)[ ])?(?P<you>you)[ ]guys(?!['’\w-])",  # noqa: RUF001
+    re.IGNORECASE,
+)
 
 
 class Edit(Struct, frozen=True):
@@ -46,7 +53,11 @@ class Edit(Struct, frozen=True):
 
 def adapt(message: str, *, neutral: bool) -> tuple[str, list[Edit]]:
     """The message with its edits made, and the edits; `neutral` puts a word in the place of those left out."""
-    found = [_head(message, match, neutral=neutral) for match in _HEAD.finditer(message)]
+    found = [
+        _head(message, match, neutral=neutral)
+        for match in _HEAD.finditer(message)
+        if not (neutral and _SLANG.match(message, match.end()))
+    ]
     found += [_tail(match, neutral=neutral) for match in _TAIL.finditer(message)]
     found += [_you(match, neutral=neutral) for match in _YOU.finditer(message)]
     found += [Edit(*match.span(), "Hello") for match in _HEY_ALL.finditer(message)] if neutral else []
@@ -77,7 +88,11 @@ def _tail(match: re.Match[str], *, neutral: bool) -> Edit:
 
 
 def _you(match: re.Match[str], *, neutral: bool) -> Edit:
-    return Edit(*match.span(), f"{match['you']} all" if neutral else match["you"])
+    """`all you guys` becomes `all of you`."""
+    if neutral and match["of"]:
+        lead = match["of"] if match["of"].lower().endswith(" of") else f"{match['of']} of"
+        return Edit(*match.span(), f"{lead} {match['you']}")
+    return Edit(match.start("you"), match.end(), f"{match['you']} all" if neutral else match["you"])
 
 
 def _several(who: str) -> bool:

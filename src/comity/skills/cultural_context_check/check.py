@@ -2,6 +2,8 @@
 
 - Places come from the region, and from the audience too; faiths and fasts come from the audience.
 - A region that names a place which is not known is told in the result: only what holds everywhere is then judged.
+- A text in another language is not read: only its figures and signs are. How an English one sounds is read by
+  `editing.tone`, unless its writer is in danger.
 - Uncertainty is never low: culture is no lookup. It is medium when one place or several are known without doubt
   and the message could be read, and high otherwise.
 """
@@ -9,6 +11,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from comity.skills.crisis.detector import CrisisDetector
 from comity.skills.cultural_context_check.adapt import Edit, adapt
 from comity.skills.cultural_context_check.contract import DEFAULT_REGION
 from comity.skills.cultural_context_check.days import is_fast
@@ -16,6 +19,7 @@ from comity.skills.cultural_context_check.knowledge import Finding, Knowledge, S
 from comity.skills.cultural_context_check.message import Examiner
 from comity.skills.cultural_context_check.notes import Notes
 from comity.skills.cultural_context_check.places import Gazetteer, Names, Place, Regions
+from comity.skills.editing.tone import Tone
 from comity.skills.reading.language import Language, language_of
 from comity.skills.skill import SkillOutcome, Uncertainty
 from comity.skills.words.fields import trimmed
@@ -23,15 +27,22 @@ from comity.skills.words.phrases import Phrases
 from comity.skills.words.spans import MOST_EVIDENCE, span
 from comity.skills.words.tokens import tokens, word_set
 
-_MOST_QUOTED: Final = 4
+_MOST_QUOTED: Final = 8
 _LONGEST_QUOTE: Final = 60
+_NOT_READ: Final = (
+    "The message is not in English. Its words were not read: only figures and signs in it were checked."
+)
 _MARKS: Final = " \t,.:!–—-"  # noqa: RUF001
 _PHRASE: Final = word_set(
     "our my your their the a an all every everyone everybody anyone some people in from of at for with who that based"
 )
 _PEOPLE: Final = word_set("people women men children staff youth folk public management")
+_GOOD_FORM: Final = word_set("tone address gendered humour slang hedge boast direct time individual")
 _LABELS: Final = {
     "idiom": "Idioms",
+    "slang": "Chat words and slang",
+    "faith": "Words of one faith",
+    "phone": "Telephone numbers",
     "gendered": "Gendered wording",
     "address": "Informal address",
     "holiday": "Holidays",
@@ -39,6 +50,7 @@ _LABELS: Final = {
     "food_and_drink": "Food, drink or games",
     "individual": "Appeal to the individual alone",
     "direct": "Bluntness",
+    "tone": "Tone",
     "exposure": "Speaking of failures before others",
     "boast": "Self-praise or pressure",
     "hedge": "Over-softened request",
@@ -59,10 +71,18 @@ _LABELS: Final = {
 
 
 class Reader:
-    def __init__(self, regions: Regions, names: Names, knowledge: Knowledge) -> None:
+    def __init__(
+        self, regions: Regions, names: Names, knowledge: Knowledge, tone: Tone, detector: CrisisDetector
+    ) -> None:
+        self._tone = tone
+        self._detector = detector
         self._regions = regions
         self._places = Gazetteer(regions, names)
-        self._examiner = Examiner(knowledge)
+        self._english = knowledge.english
+        self._examiner = Examiner(knowledge, _peoples(regions))
+        self._readers = Phrases(
+            (phrase, kind or None) for kind, phrases in knowledge.readers.items() for phrase in phrases
+        )
         self._faiths = Phrases(knowledge.faiths.items())
         self._notes = Notes(regions)
 
@@ -70,9 +90,13 @@ class Reader:
         places = self._places.find(region, "region") + self._places.find(audience, "audience")
         unknown = _unknown(places) if self._places.is_unknown(trimmed(region)) else ""
         setting = self._setting(places, audience, everywhere=not places and not unknown)
-        findings = self._examiner.examine(message, setting)
-        adapted, edits = adapt(message, neutral=True)
         language = language_of(message, tokens(message))
+        read = language != "other"
+        tone = self._tone if read and not self._detector.detect(message).detected else None
+        findings = _fitting(self._examiner.examine(message, setting, tone), message, setting, language)
+        adapted, edits = (
+            adapt(message, neutral=True) if read and "close" not in setting.readers else (message, [])
+        )
         shown = trimmed(region) or DEFAULT_REGION
         left = _left(findings, edits)
         return SkillOutcome(
@@ -81,7 +105,7 @@ class Reader:
             output={
                 "adapted_message": _labelled(
                     trimmed(adapted),
-                    _readers(trimmed(audience), shown, places),
+                    _readers(trimmed(audience), shown, places, language),
                     edits,
                     left,
                     unknown,
@@ -89,9 +113,10 @@ class Reader:
                 ),
                 "notes": [
                     *([f"{unknown[0].upper()}{unknown[1:]}."] if unknown else ()),
+                    *(() if read else (_NOT_READ,)),
                     *_changes(message, edits),
                     *_summary(message, left),
-                    *self._notes.choose(message, audience, places, setting, findings),
+                    *self._notes.choose(message if read else "", audience, places, setting, findings),
                 ],
                 "uncertainty": _doubt(places, language),
                 "adapted_text": trimmed(adapted),
@@ -111,13 +136,47 @@ class Reader:
             else:
                 codes.append(place.code)
                 areas |= {name for name, area in self._regions.areas.items() if place.code in area.members}
+        readers = frozenset(found.meaning for found in self._readers.find(tokens(audience)))
+        readers |= {"fasting"} if is_fast(audience) else frozenset()
         return Setting(
             {code: self._regions.countries[code] for code in dict.fromkeys(codes)},
             frozenset(areas),
             everywhere=everywhere,
             faiths=frozenset(found.meaning for found in self._faiths.find(tokens(audience)) if found.meaning),
-            fasting=is_fast(audience),
+            readers=readers,
+            fluent=bool(codes) and self._english.issuperset(codes) and "second_language" not in readers,
         )
+
+
+def _peoples(regions: Regions) -> Iterable[str]:
+    """`Germans`, `Nigerian`: the names of people that are one word."""
+    for country in regions.countries.values():
+        for names in country.people:
+            yield from names.split("|") if " " not in names else ()
+
+
+def _fitting(findings: list[Finding], message: str, setting: Setting, language: Language) -> list[Finding]:
+    """Among friends only what sets people apart is told, and to a friend elsewhere nothing of good form.
+
+    In another language than English only figures and signs are read, and a date is written as its readers write it,
+    where they have one order.
+    """
+    if language == "other":
+        one = len({country.date for country in setting.countries.values()}) == 1
+        findings = [
+            finding
+            for finding in findings
+            if _is_figure(message[finding.start : finding.end]) and not (one and finding.issue == "date")
+        ]
+    if setting.among_friends:
+        return [finding for finding in findings if finding.issue == "assimilation"]
+    if "close" in setting.readers:
+        return [finding for finding in findings if finding.issue not in _GOOD_FORM]
+    return findings
+
+
+def _is_figure(text: str) -> bool:
+    return any(map(str.isdigit, text)) or not any(map(str.isalpha, text))
 
 
 def _unknown(places: Sequence[Place]) -> str:
@@ -160,11 +219,12 @@ def _left(findings: Sequence[Finding], edits: Sequence[Edit]) -> list[Finding]:
     return left
 
 
-def _readers(audience: str, region: str, places: Sequence[Place]) -> str:
+def _readers(audience: str, region: str, places: Sequence[Place], language: Language) -> str:
     """`team audience, Japan`; an audience that is a phrase of its own stands by itself: `our team in Riyadh`."""
     words = [token.word for token in tokens(audience)]
     whole = bool(words) and (
-        not _PHRASE.isdisjoint(words)
+        language == "other"
+        or not _PHRASE.isdisjoint(words)
         or words[-1] in _PEOPLE
         or (words[-1][-1:] == "s" and words[-1][-2:] != "ss")
     )
@@ -175,7 +235,8 @@ def _readers(audience: str, region: str, places: Sequence[Place]) -> str:
         else f"{audience} audience"
     )
     named = region == DEFAULT_REGION and any(place.field == "audience" for place in places)
-    return shown if named or region.lower() in audience.lower() else f"{shown}, {region}"
+    said = {*(token.word for token in tokens(region))} <= {*words}
+    return shown if named or said else f"{shown}, {region}"
 
 
 def _changes(message: str, edits: Sequence[Edit]) -> Iterable[str]:
@@ -198,7 +259,9 @@ def _summary(message: str, findings: Sequence[Finding]) -> Iterable[str]:
     """One line for each issue and reason. Where its words call for different things, each has its own."""
     by_issue: dict[tuple[str, str], dict[str, Finding]] = {}
     for finding in findings:
-        word = message[finding.start : finding.end][:_LONGEST_QUOTE]
+        word = message[finding.start : finding.end]
+        if len(word) > _LONGEST_QUOTE:
+            word = f"{word[:_LONGEST_QUOTE].rpartition(' ')[0]} …"
         by_issue.setdefault((_label(finding), finding.why), {}).setdefault(word, finding)
     for (label, why), by_word in by_issue.items():
         shown = {

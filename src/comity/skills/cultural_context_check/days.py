@@ -28,6 +28,9 @@ _MINDED: Final = re.compile(
     r"|no[ ](?:meetings?|class(?:es)?|lessons?|school|work|exams?)|not[ ](?:on|work|meet|open|hold|be[ ]held))\b",
     re.IGNORECASE,
 )
+_CLOSED: Final = re.compile(
+    r"\b(?:clos(?:e|es|ed|ing)|day[ ]off|no[ ](?:meetings?|class(?:es)?|work|school))\b", re.IGNORECASE
+)
 _AT_PRAYER: Final = re.compile(
     r"[^.!?\n]{0,20}\b(?:after|before|following)[ ](?:the[ ])?(?:friday[ ])?(?:prayers?|jumu'?ah|jumma)\b"
     r"|[ ](?:prayers?|sermons?)\b",
@@ -59,12 +62,19 @@ _MEALS: Final = Phrases(
         "food and drinks|drink",
         "ramadan|ramadhan lunch|brunch|breakfast|picnic",
         "lunch|brunch|picnic|breakfast in|during ramadan|ramadhan",
+        "must|should eat|drink|taste",
+        "has|have|need|needs|required to eat|drink|taste",
     )
 )
 _WORK: Final = re.compile(
     r"\b(?:meetings?|exams?|tests?|deadline|due|training|mandatory|workshops?|shifts?|interviews?|must[ ]attend|conference|trip)\b",
     re.IGNORECASE,
 )
+_GREETED: Final = re.compile(
+    r"\b(?:merry|happy|blessed|joyful|joyous|mubarak|kareem|greetings|wishes|wish)\b", re.IGNORECASE
+)
+_GREETING: Final = 16  # characters from a feast to the words that wish it
+_GREET: Final = "Greet those who keep it, and wish the others well without the feast"
 _MONTH: Final = re.compile(
     r"\b(January|February|March|April|June|July|August|September|October|November|December)\b"
     r"|(?:\b(?i:in|this|next|last|of|from|until)|\d)[ ](May)\b"
@@ -86,7 +96,7 @@ def days(message: str, known: Knowledge, setting: Setting) -> Iterator[Finding]:
             continue
         day = (match["day"] or "friday").lower()
         rest = known.rest[day] & set(setting.countries)
-        if rest:
+        if rest and not (match["day"] and _CLOSED.search(_around(message, *match.span()))):
             where = setting.listed(rest)
             advice = (
                 f"{day.capitalize()} is a day of rest in {where}: ask, or choose a working day"
@@ -94,7 +104,7 @@ def days(message: str, known: Knowledge, setting: Setting) -> Iterator[Finding]:
                 else f"Name the days: in {where} the weekend is not Saturday and Sunday"
             )
             yield Finding("week_day", *match.span(), known.why["week_day"], advice)
-        elif match["day"]:
+        elif match["day"] and not rest:
             yield from _at_prayer(message, match, known, setting)
 
 
@@ -149,17 +159,20 @@ def _around(message: str, start: int, end: int) -> str:
 
 def fasting(message: str, words: Sequence[Token], setting: Setting) -> Iterator[Finding]:
     """Meals by day for people of whom the audience or the message says that they fast."""
-    if not (setting.fasting or _FAST.search(message)) or _FAST_OVER.search(message):
+    if not ("fasting" in setting.readers or _FAST.search(message)) or _FAST_OVER.search(message):
         return
     for found in _MEALS.find(words):
         near = _around(message, found.start, found.end)
         if is_offered(words, found.first, found.last) and not _FAST_MINDED.search(near):
+            duty = words[found.last].word in {"eat", "drink", "taste"}
             yield Finding(
                 "custom",
                 found.start,
                 found.end,
                 "Those who fast eat and drink nothing by day",
-                "Invite after sunset, or meet without food",
+                "Leave everybody free to take nothing"
+                if duty
+                else "Invite after sunset, or meet without food",
                 "fasting",
             )
 
@@ -171,16 +184,22 @@ def is_fast(text: str) -> bool:
 def feast(
     message: str, found: Found[tuple[str, str]], known: Knowledge, setting: Setting, advice: str
 ) -> Iterator[Finding]:
-    """A feast of a faith: found where others read of it, and where work is put on the day of those who keep it."""
+    """A feast of a faith: found where others read of it, and where work is put on the day of those who keep it.
+
+    Ramadan is no feast but a month of fasting: it is found only where it is wished; `fasting` has the rest.
+    """
     faith = found.meaning[1]
     homes = known.homes.get(faith, frozenset())
     own = faith in setting.faiths or (bool(setting.countries) and setting.countries.keys() <= homes)
-    if not own:
-        yield Finding("holiday", found.start, found.end, known.why["holiday"], advice)
-        return
     near = _around(message, found.start, found.end)
     month = message[found.start : found.end].lower().startswith("rama")
-    if _WORK.search(near) and not _MINDED.search(near) and not month and not _before_or_after(message, found):
+    greeted = _GREETED.search(message, max(found.start - _GREETING, 0), found.end + _GREETING) is not None
+    on_it = _WORK.search(near) and not _MINDED.search(near) and not _before_or_after(message, found)
+    if not own and (greeted if month else not on_it or faith in {"", "christian"}):
+        yield Finding(
+            "holiday", found.start, found.end, known.why["holiday"], _GREET if greeted and faith else advice
+        )
+    elif on_it and not month:
         yield Finding(
             "holiday",
             found.start,
@@ -201,7 +220,8 @@ def national_day(
     """A day of one country is at home there, and no holiday elsewhere."""
     others = setting.countries.keys() - day.where
     if others or not setting.countries:
-        elsewhere = f". It is none in {setting.listed(others)}" if 0 < len(others) <= 3 else ""
+        listed = setting.listed(others) if 0 < len(others) <= 3 else ""
+        elsewhere = f"; {day.elsewhere}" if day.elsewhere else f", and not of {listed}" if listed else ""
         yield Finding(
             "holiday",
             found.start,

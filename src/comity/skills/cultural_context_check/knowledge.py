@@ -53,9 +53,46 @@ class Custom(Struct, frozen=True):
 
 
 class NationalDay(Struct, frozen=True):
+    """`elsewhere` is what other countries keep by a name like it."""
+
     words: str
     where: frozenset[str]
     of: str
+    elsewhere: str = ""
+
+
+class Variety(Struct, frozen=True):
+    """Words of one variety of English, with plain ones; `idiom` when they puzzle second-language readers as any idiom does."""
+
+    of: str
+    home: frozenset[str]
+    words: dict[str, str]
+    idiom: bool = False
+
+
+class Creed(Struct, frozen=True):
+    """What only people of these faiths say."""
+
+    of: frozenset[str]
+    words: tuple[str, ...]
+    plain: str
+
+
+class Manner(Struct, frozen=True):
+    """How readers are treated; `unless` is what softens it.
+
+    `group`: it counts only where people expect softness. `to`: only for readers of this kind, or where the `cues` of
+    that kind stand in the message. With both, either is enough.
+    """
+
+    issue: str
+    about: str
+    pattern: str
+    why: str
+    instead: str
+    group: bool = False
+    to: str = ""
+    unless: str = ""
 
 
 class Worship(Struct, frozen=True):
@@ -81,6 +118,17 @@ class Knowledge(Struct, frozen=True, kw_only=True):
 
     hidden: tuple[str, ...]
     idiom: dict[str, str]
+    varieties: tuple[Variety, ...]
+    english: frozenset[str]
+    slang: dict[str, str]
+    creeds: tuple[Creed, ...]
+    food_signs: dict[str, str]
+    readers: dict[str, tuple[str, ...]]
+    cues: dict[str, str]
+    zones: dict[str, frozenset[str]]
+    emergency_911: frozenset[str]
+    lakh: frozenset[str]
+    manners: tuple[Manner, ...]
     gendered: dict[str, str]
     address: dict[str, str]
     holiday: dict[str, str]
@@ -123,17 +171,29 @@ class Knowledge(Struct, frozen=True, kw_only=True):
 class Setting(Struct, frozen=True):
     """For whom the message is: countries by code (all members of the areas named), the areas they lie in, and the
     faiths that the audience names. No country for an audience whose place is not known; `everywhere` when none was named.
+    `readers` are the kinds of people that the audience names: `close`, `older`, `fasting`, `clients`. They are
+    `fluent` where all of them are at home in English.
     """
 
     countries: dict[str, Country]
     areas: frozenset[str]
     everywhere: bool = False
     faiths: frozenset[str] = frozenset()
-    fasting: bool = False
+    readers: frozenset[str] = frozenset()
+    fluent: bool = False
 
     @property
     def american(self) -> bool:
         return set(self.countries) == {"US"}
+
+    @property
+    def among_friends(self) -> bool:
+        """A line to somebody close, of whom nothing says that another culture reads it."""
+        return "close" in self.readers and not self.faiths and (self.fluent or not self.countries)
+
+    def elsewhere_than(self, home: AbstractSet[str]) -> bool:
+        """Whether some of the readers live outside these countries, as far as is known."""
+        return bool(self.countries.keys() - home) or self.everywhere
 
     def here(self, where: AbstractSet[str]) -> frozenset[str]:
         """The countries and faiths among `where` for which the message is."""

@@ -1,5 +1,5 @@
-"""What in a message may be misread elsewhere: words and phrases, dates, days of the week, times, numbers, money, units,
-colours, gestures.
+"""What in a message may be misread elsewhere: words and phrases, dates, days of the week, times, figures, units, colours,
+gestures, manners.
 
 Every finding has its place, its reason and a suggestion; the message itself is not touched. What depends on the
 audience is found only when it matters there: an idiom of baseball is at home in the United States, white is an
@@ -10,82 +10,21 @@ known, only what holds everywhere.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from comity.skills.cultural_context_check.days import days, fasting, feast, months_named, national_day, season
-from comity.skills.cultural_context_check.knowledge import Colour, Finding, Knowledge, Setting
+from comity.skills.cultural_context_check.figures import GIFT, figures
+from comity.skills.cultural_context_check.knowledge import Colour, Custom, Finding, Knowledge, Setting, Taboo
+from comity.skills.cultural_context_check.manner import Manners
+from comity.skills.cultural_context_check.reach import out_of_reach
 from comity.skills.cultural_context_check.served import is_offered, is_permitted
+from comity.skills.editing.tone import Tone
 from comity.skills.words.phrases import Found, Phrases, spellings
-from comity.skills.words.tokens import Token, tokens, word_set
+from comity.skills.words.tokens import Token, tokens
 
-_DATE: Final = re.compile(r"(?<![\w./-])(\d{1,2})([/.-])(\d{1,2})(?:\2(\d{4}|\d{2}))?(?![\w/]|[.-]\d)")
-_DATE_CUE: Final = word_set(
-    "by on before until till from since due deadline date after ends starts begins dated of"
-)
-_TIME: Final = re.compile(
-    r"(?<![\w:.])\d{1,2}(?::\d{2})?[ ]?(?:am|pm|a\.m\.|p\.m\.|o'clock)(?!\w)"
-    r"|(?<![\w:.])\d{1,2}:\d{2}(?![\w:])",
-    re.IGNORECASE,
-)
-_ZONE: Final = re.compile(
-    r"[ ]?\(?(?:UTC|GMT|[A-Z]{1,2}[SD]T|CET|CEST|EET|EEST|IST|JST|KST|SGT|HKT|BST|ET|PT|CT|MT|Eastern|Pacific|Central|Mountain|your time|local time)\b"
-)
-_MONEY: Final = re.compile(
-    r"(?<!\w)(US|A|AU|C|CA|NZ|S|HK|NT|R|MX)?([$¥£₨]|kr|Rs\.?)[ ]?\d(?:[\d,.]{0,20}\d)?|\d[ ]?(kr|¥)(?!\w)"
-)
-_UNIT: Final = re.compile(
-    r"(?<![\w.])\d[\d,.]{0,12}[ -]?"
-    r"(?:(?P<imperial>miles?|mi|mph|feet|foot|ft|inch|inches|yards?|yds?|lbs?|pounds?|ounces?|oz|gallons?|gal|acres?"
-    r"|°F|degrees[ ]Fahrenheit|fahrenheit)"
-    r"|(?P<metric>kilomet(?:re|er)s?|km|km/h|met(?:re|er)s?|centimet(?:re|er)s?|cm|kg|kilos?|kilograms?|grams?"
-    r"|lit(?:re|er)s?|°C|degrees[ ]Celsius|celsius))(?!\w)",
-    re.IGNORECASE,
-)
 _DIRECTION: Final = re.compile(
     r"[←→⇐⇒]|\b(?:on|to|at)[ ]the[ ](?:left|right)(?:[ ]hand)?\b|\bleft[ ]to[ ]right\b", re.IGNORECASE
-)
-_GROUPED: Final = re.compile(
-    r"(?<![\w.,:/-])\d{1,3}(?:(?P<sign>[.,])\d{3})(?:(?P=sign)\d{3}){0,4}(?![\w,:/-]|\.\d{4})"
-)
-_SCALE: Final = re.compile(r"\b(?:billion|trillion)s?\b", re.IGNORECASE)
-_SPELLED: Final = {
-    "two": 2,
-    "four": 4,
-    "six": 6,
-    "eight": 8,
-    "nine": 9,
-    "ten": 10,
-    "twelve": 12,
-    "thirteen": 13,
-    "seventeen": 17,
-    "fourteen": 14,
-    "fourth": 4,
-    "ninth": 9,
-    "thirteenth": 13,
-    "seventeenth": 17,
-}
-_COUNT: Final = rf"(?:\d{{1,4}}(?:th)?|{'|'.join(_SPELLED)})"
-# A number that somebody chose: a place, a gift, a seat, a price.
-_CHOSEN: Final = re.compile(
-    rf"\b(?:floor|room|table|seat|gate|suite|(?:lucky )?number)[ ](?P<behind>{_COUNT})\b"
-    rf"|\b(?:set|pack|box|bouquet|bunch|gift|present)[ ]of[ ](?P<set>{_COUNT})\b|\b(?P<piece>{_COUNT})[ -]piece\b"
-    rf"|\b(?P<before>{_COUNT})[ ](?:\w{{1,12}}[ ]){{0,2}}?(?:(?P<flowers>flowers|roses|tulips|lilies|carnations|chrysanthemums"
-    r"|orchids|daisies|peonies|sunflowers)|gifts?|presents?|floor|guests)\b"
-    rf"|\b(?P<given>{_COUNT})(?:[ ][\w-]{{1,12}}){{1,3}}?[ ](?:as|for)[ ](?:an?|our|your|the)[ ](?:\w{{1,10}}[ ])?"
-    r"(?:gift|present|wedding|birthday|anniversary)\b"
-    r"|(?<![\w.,])(?:[¥₩$€£]|CNY|RMB|JPY|KRW|HKD|TWD)[ ]?(?P<price>\d{1,3}(?:,?\d{3}){0,4})(?![\w.,]\d|\d)"
-    r"|(?<![\w.,])(?P<paid>\d{1,3}(?:,?\d{3}){0,4})[ ]?(?:yuan|RMB|renminbi|CNY|won|KRW|yen|JPY|HKD|TWD|dollars|euros?)\b",
-    re.IGNORECASE,
-)
-_GIFT: Final = re.compile(
-    r"\b(?:gifts?|giv(?:e|es|en|ing)|gave|souvenirs?|prizes?|giveaways?|congratulat\w{1,6}|birthday|wedding|anniversary"
-    r"|retirement|housewarming|hostess|thank[ ]you[ ](?:gift|token)|as[ ]a[ ](?:thank[ ]you|reward|token)|token[ ]of"
-    r"|(?:an?|as|our|your|little|small|nice)[ ]presents?)\b",
-    re.IGNORECASE,
-)
-_NO_DATE: Final = word_set(
-    "version versions release v ver build section chapter figure fig rev revision invoice ticket page room apt"
 )
 # `each user enters his name`; a person who was named before is a person.
 _GENERIC: Final = re.compile(
@@ -97,15 +36,6 @@ _GENERIC: Final = re.compile(
 _TITLED: Final = re.compile(
     r"\b(?:Mr|Mrs|Ms|Miss|Dr|Prof|Professor)\.?[ ][A-Z][a-z]{1,15}(?:-[A-Za-z]{1,15})?[ ](?P<last>[A-Z][a-z]{1,15})\b"
 )
-_DEGREES: Final = re.compile(r"(?<![\w.])(-?\d{1,3})[ ](?:degrees|°)(?![ ](?:of|C|F|c|f)|\w)")
-_HEAT: Final = re.compile(
-    r"\b(?:below|above|under|over|hot|cold|weather|temperatures?|outside|heat|warm|cool|oven|bake|preheat|store|fever|"
-    r"freezing|forecast|sunny|reach(?:es)?)\b",
-    re.IGNORECASE,
-)
-_ANGLE: Final = re.compile(
-    r"\b(?:angle|rotat\w{1,5}|turn(?:s|ed)?|tilt\w{0,3}|bend|corner|view|camera|latitude)\b", re.IGNORECASE
-)
 # `do not touch heads` warns of it; `do not forget the knives` does not
 _WARNED: Final = re.compile(
     r"\b(?:not|never|avoid|avoiding|without|don't|don’t|no|nor|refrain[ ]from|instead[ ]of|rather[ ]than)\b"  # noqa: RUF001
@@ -113,17 +43,18 @@ _WARNED: Final = re.compile(
     re.IGNORECASE,
 )
 _AROUND: Final = 40
+# In an instruction on health slang is never in its place.
+_HEALTH: Final = re.compile(
+    r"\b(?:pills?|tablets?|dos(?:e|es|age)|medicines?|medication|mg|prescription|insulin|inhaler|blood[ ]pressure)\b",
+    re.IGNORECASE,
+)
 _HEDGES: Final = 2  # from so many in one sentence on a request is over-softened
 _NEAR: Final = 8  # words from a thing to the word that makes it a gift
-_MONTHS: Final = (
-    *("", "January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
-_ORDERS: Final = {"dmy": "day first", "mdy": "month first", "ymd": "year, month, day"}
 
 
 _SUGGEST: Final = {
     "idiom": "Say it plainly",
+    "slang": "Say it in full words",
     "gendered": "Better",
     "address": "Better",
     "holiday": "Name the date, and leave room for those who do not keep it",
@@ -142,7 +73,7 @@ _WORD_KINDS: Final = tuple(_SUGGEST)
 
 
 class Examiner:
-    def __init__(self, known: Knowledge) -> None:
+    def __init__(self, known: Knowledge, peoples: Iterable[str]) -> None:
         self._known = known
         entries: list[tuple[str, tuple[str, str] | None]] = [(phrase, None) for phrase in known.hidden]
         for kind in _WORD_KINDS:
@@ -153,29 +84,38 @@ class Examiner:
         ]
         entries += [(custom.words, ("custom", custom.words)) for custom in known.customs]
         entries += [(day.words, ("national_day", day.words)) for day in known.national_days]
+        self._varieties = {
+            phrase: (variety, plain) for variety in known.varieties for phrase, plain in variety.words.items()
+        }
+        entries += [(phrase, ("variety", phrase)) for phrase in self._varieties]
+        self._creeds = {phrase: creed for creed in known.creeds for phrase in creed.words}
+        entries += [(phrase, ("faith", phrase)) for phrase in self._creeds]
         self._phrases = Phrases(entries)
+        self._manners = Manners(known, peoples)
+        self._signs = {sign: food for signs, food in known.food_signs.items() for sign in signs}
         self._national_days = {day.words: day for day in known.national_days}
         self._taboos = [(re.compile(taboo.pattern, re.IGNORECASE), taboo) for taboo in known.taboos]
 
-    def examine(self, message: str, setting: Setting) -> list[Finding]:
+    def examine(self, message: str, setting: Setting, tone: Tone | None = None) -> list[Finding]:
+        """`tone` reads what no rule knows."""
         words = tokens(message.replace("St.", "St "))  # the point ends no sentence
         found = [
             *self._words(message, words, setting),
             *self._pronouns(message),
-            *self._dates(message, words, setting),
             *days(message, self._known, setting),
             *fasting(message, words, setting),
             *self._done_there(message, setting),
             *self._titles(message, setting),
-            *self._degrees(message, setting),
-            *self._numbers(message, words, setting),
-            *self._times(message, setting),
-            *self._money(message, setting),
-            *self._units(message, setting),
+            *figures(message, words, self._known, setting),
+            *out_of_reach(message, self._known, setting),
+            *self._manners.find(message, setting),
+            *self._food_signs(message, setting),
             *self._gestures(message, setting),
             *self._directions(message, setting),
         ]
-        return sorted(found, key=lambda each: (each.start, each.end))
+        if tone is not None:
+            found += self._manners.hurting(message, setting, tone, found)
+        return _told_once(found)
 
     def _words(self, message: str, words: Sequence[Token], setting: Setting) -> Iterator[Finding]:
         phrases = self._phrases.find(words)
@@ -189,14 +129,61 @@ class Examiner:
                 yield from feast(message, found, self._known, setting, _SUGGEST[kind])
             elif kind == "national_day":
                 yield from national_day(found, self._national_days[plain], self._known, setting)
-            elif not self._matters(kind, setting):
+            elif kind == "variety":
+                yield from self._regional(found, setting)
+            elif kind == "faith":
+                yield from self._of_another_faith(found, setting)
+            elif not self._matters(kind, message, setting):
                 continue
             elif kind == "season":
                 yield from season(message, found, months, self._known, setting)
             elif kind != "hedge" or hedges[words[found.first].sentence] >= _HEDGES:
                 wording = self._wording(plain, setting)
                 suggestion = f"{_SUGGEST[kind]}: {wording}" if wording else _SUGGEST[kind]
-                yield self._finding(kind, found.start, found.end, suggestion)
+                partner = kind == "gendered" and plain.startswith("partner")
+                yield Finding(
+                    kind,
+                    found.start,
+                    found.end,
+                    self._known.why["partner" if partner else kind],
+                    suggestion,
+                    "partners" if partner else "",
+                )
+
+    def _regional(self, found: Found[tuple[str, str]], setting: Setting) -> Iterator[Finding]:
+        """Words of one variety of English, for readers who are at home in another or in none."""
+        variety, plain = self._varieties[found.meaning[1]]
+        learners = "second_language" in setting.readers
+        if not learners and setting.countries and setting.countries.keys() <= variety.home:
+            return
+        advice = f"{_SUGGEST['idiom']}: {plain}"
+        if variety.idiom and not setting.fluent:
+            yield self._finding("idiom", found.start, found.end, advice)
+        else:
+            why = f"These words of {variety.of} are not known everywhere"
+            yield Finding("idiom", found.start, found.end, why, advice, "regional words")
+
+    def _of_another_faith(self, found: Found[tuple[str, str]], setting: Setting) -> Iterator[Finding]:
+        """Found where the audience is of another faith, and in the countries of another one; a country of many is left alone."""
+        creed = self._creeds[found.meaning[1]]
+        others = {
+            faith
+            for faith, homes in self._known.homes.items()
+            if faith not in creed.of and setting.countries and setting.countries.keys() <= homes
+        }
+        among = setting.everywhere or bool(others)
+        if bool(setting.faiths - creed.of) if setting.faiths else among:
+            yield self._finding("faith", found.start, found.end, creed.plain)
+
+    def _food_signs(self, message: str, setting: Setting) -> Iterator[Finding]:
+        for at, character in enumerate(message):
+            food = self._signs.get(character)
+            if food and self._is_minded(food, setting) and not _is_warned(message, at):
+                yield self._food(food, at, at + 1, setting)
+
+    def _is_minded(self, food: str, setting: Setting) -> bool:
+        where = self._known.care_about_food[food]
+        return setting.everywhere or bool(where & setting.areas or setting.here(where))
 
     def _by_place(
         self, message: str, found: Found[tuple[str, str]], words: Sequence[Token], setting: Setting
@@ -237,8 +224,7 @@ class Examiner:
         beef = food == "meat" and bool(setting.here(where))
         if is_permitted(words, found.first) and not beef:
             return False
-        matters = setting.everywhere or bool(where & setting.areas or setting.here(where))
-        return matters and is_offered(words, found.first, found.last)
+        return self._is_minded(food, setting) and is_offered(words, found.first, found.last)
 
     def _customs(
         self, found: Found[tuple[str, str]], words: Sequence[Token], setting: Setting
@@ -248,28 +234,27 @@ class Examiner:
             for token in words[max(found.first - _NEAR, 0) : found.last + _NEAR]
             if token.sentence == words[found.first].sentence
         ]
-        given = bool(_GIFT.search(" ".join(token.word for token in near)))
+        given = bool(GIFT.search(" ".join(token.word for token in near)))
         for custom in self._known.customs:
             if custom.words != found.meaning[1] or (custom.gift and not given):
                 continue
             here = setting.here(custom.where)
             if here:
-                yield Finding(
-                    "custom",
-                    found.start,
-                    found.end,
-                    self._known.why["gift" if custom.gift else "custom"],
-                    f"{custom.instead}: {custom.meaning} ({setting.listed(here)})",
-                    "gifts" if custom.gift else "",
-                )
+                about = "gifts" if custom.gift else ""
+                yield _of_place("custom", found.start, found.end, custom, setting.listed(here), about)
 
     def _finding(self, issue: str, start: int, end: int, suggestion: str) -> Finding:
         return Finding(issue, start, end, self._known.why[issue], suggestion)
 
-    def _matters(self, kind: str, setting: Setting) -> bool:
+    def _matters(self, kind: str, message: str, setting: Setting) -> bool:
         if kind == "idiom":
-            return not setting.american
-        if kind in {"individual", "direct", "exposure"}:
+            return not setting.fluent
+        if kind == "slang":
+            old = "older" in setting.readers or _HEALTH.search(message) is not None
+            return old or not (setting.fluent or "young" in setting.readers)
+        if kind in {"direct", "exposure"}:
+            return self._manners.softened(setting)
+        if kind == "individual":
             return bool(setting.areas & self._known.care_about_group)
         if kind == "boast":
             return bool(setting.areas & self._known.care_about_modesty)
@@ -292,51 +277,6 @@ class Examiner:
             plain = {"he": "they", "his": "their", "him": "them", "himself": "themselves"}[match[1].lower()]
             yield self._finding("gendered", match.start(1), match.end(1), f"Better: {plain}")
 
-    def _dates(self, message: str, words: Sequence[Token], setting: Setting) -> Iterator[Finding]:
-        at = 0
-        for match in _DATE.finditer(message):
-            first, second, year = int(match[1]), int(match[3]), match[4]
-            while at < len(words) - 1 and words[at].start < match.start():
-                at += 1
-            cue = bool(at) and words[at - 1].word in _DATE_CUE
-            if at and words[at - 1].word in _NO_DATE:
-                continue
-            padded = len(match[1]) == len(match[3]) == 2
-            if year is None and (match[2] != "/" or not (cue or padded)):
-                continue
-            suggestion = _readings(first, second, year, setting)
-            if suggestion:
-                yield self._finding("date", match.start(), match.end(), suggestion)
-
-    def _times(self, message: str, setting: Setting) -> Iterator[Finding]:
-        if len(setting.countries) == 1 and not setting.american:
-            return
-        for match in _TIME.finditer(message):
-            if not _ZONE.match(message, match.end()):
-                yield self._finding(
-                    "time", match.start(), match.end(), "Add the time zone, for example 15:00 UTC"
-                )
-
-    def _money(self, message: str, setting: Setting) -> Iterator[Finding]:
-        for match in _MONEY.finditer(message):
-            sign = (match[2] or match[3]).rstrip(".")
-            currencies = self._known.signs[sign].split()
-            own = {country.currency for country in setting.countries.values()} & set(currencies)
-            if match[1] or (len(setting.countries) == 1 and own):
-                continue
-            start = match.start()
-            shown = ", ".join(currencies[:4])
-            yield self._finding("currency", start, match.end(), f"Write the code before the amount ({shown})")
-
-    def _units(self, message: str, setting: Setting) -> Iterator[Finding]:
-        systems = {country.units for country in setting.countries.values()}
-        for match in _UNIT.finditer(message):
-            imperial = match["imperial"] is not None
-            at_home = systems and systems <= ({"imperial", "mixed"} if imperial else {"metric", "mixed"})
-            if not at_home:
-                other = "metric" if imperial else "US customary"
-                yield self._finding("units", match.start(), match.end(), f"Give the {other} value beside it")
-
     def _gestures(self, message: str, setting: Setting) -> Iterator[Finding]:
         signs = {
             sign: gesture
@@ -353,59 +293,8 @@ class Examiner:
         for gesture in self._known.gestures:
             here = gesture.where & set(setting.countries)
             if gesture.words == words and here:
-                yield self._finding(
-                    "gesture", start, end, f"Say it without: {gesture.meaning} ({setting.listed(here)})"
-                )
-
-    def _numbers(self, message: str, words: Sequence[Token], setting: Setting) -> Iterator[Finding]:
-        codes = set(setting.countries)
-        comma = codes & self._known.decimal_comma
-        unlike = {",": comma, ".": codes - comma}
-        at = 0
-        for match in _GROUPED.finditer(message):
-            while at < len(words) - 1 and words[at].start < match.start():
-                at += 1
-            here = unlike[match["sign"]]
-            if here and not (at and words[at - 1].word in _NO_DATE):
-                name = "comma" if match["sign"] == "," else "point"
-                plain = match[0].replace(match["sign"], "")
-                yield self._finding(
-                    "number",
-                    match.start(),
-                    match.end(),
-                    f"Write {plain}: the {name} stands before decimals in {setting.listed(here)}",
-                )
-        scale = codes & self._known.long_scale
-        for match in _SCALE.finditer(message) if scale else ():
-            yield self._finding(
-                "number",
-                match.start(),
-                match.end(),
-                f"Write the figures out: the word for it is a larger number in {setting.listed(scale)}",
-            )
-        for match in _CHOSEN.finditer(message):
-            yield from self._chosen(match, setting)
-
-    def _chosen(self, match: re.Match[str], setting: Setting) -> Iterator[Finding]:
-        said = next(
-            filter(None, match.group("behind", "set", "piece", "before", "given", "price", "paid"))
-        ).lower()
-        figures = said.removesuffix("th").replace(",", "")
-        value = _SPELLED.get(said) or int(figures if figures.isdecimal() else 0)
-        bought = bool(match["price"] or match["paid"])
-        for number in self._known.numbers:
-            here = number.where & set(setting.countries)
-            alike = (
-                number.repeated and len(figures) > 1 and {*figures} in ({str(one)} for one in number.values)
-            )
-            counts = value in number.values and not bought and (not number.of or match[number.of])
-            if here and (alike or counts):
-                yield self._finding(
-                    "number",
-                    match.start(),
-                    match.end(),
-                    f"Choose another number: {number.meaning} ({setting.listed(here)})",
-                )
+                why = f"{_opened(gesture.meaning)} ({setting.listed(here)})"
+                yield Finding("gesture", start, end, why, "Say it without")
 
     def _done_there(self, message: str, setting: Setting) -> Iterator[Finding]:
         """What is not done there, unless the message says so itself."""
@@ -413,8 +302,7 @@ class Examiner:
             here = setting.here(taboo.where)
             for match in pattern.finditer(message) if here else ():
                 if not _is_warned(message, match.start()):
-                    advice = f"{taboo.instead}: {taboo.meaning} ({setting.listed(here)})"
-                    yield self._finding(taboo.issue, match.start(), match.end(), advice)
+                    yield _of_place(taboo.issue, *match.span(), taboo, setting.listed(here))
 
     def _titles(self, message: str, setting: Setting) -> Iterator[Finding]:
         here = setting.here(self._known.family_name_first)
@@ -427,26 +315,33 @@ class Examiner:
                 "titles and names",
             )
 
-    def _degrees(self, message: str, setting: Setting) -> Iterator[Finding]:
-        """Degrees of heat without their scale; of an angle nothing is said."""
-        for match in _DEGREES.finditer(message):
-            near = message[max(match.start() - _AROUND, 0) : match.end() + _AROUND]
-            if not _HEAT.search(near) or _ANGLE.search(near):
-                continue
-            value = int(match[1])
-            fahrenheit, celsius = round(value * 9 / 5 + 32), round((value - 32) * 5 / 9)
-            if setting.american:
-                advice = f"Say the scale: {value} °C would be about {fahrenheit} °F"
-            else:
-                advice = f"Say the scale: {value} °F would be about {celsius} °C"
-            yield self._finding("units", match.start(), match.end(), advice)
-
     def _directions(self, message: str, setting: Setting) -> Iterator[Finding]:
         if any(country.direction == "rtl" for country in setting.countries.values()):
             for match in _DIRECTION.finditer(message):
                 yield self._finding(
                     "direction", match.start(), match.end(), "Name the thing, not its side, and mirror arrows"
                 )
+
+
+def _told_once(findings: Iterable[Finding]) -> list[Finding]:
+    """In order, without what stands inside a finding of the same issue."""
+    told: list[Finding] = []
+    reached: dict[str, int] = {}
+    for finding in sorted(findings, key=lambda each: (each.start, -each.end)):
+        if finding.end > reached.get(finding.issue, -1):
+            told.append(finding)
+            reached[finding.issue] = finding.end
+    return sorted(told, key=lambda each: (each.start, each.end))
+
+
+def _of_place(
+    issue: str, start: int, end: int, known: Custom | Taboo, where: str, about: str = ""
+) -> Finding:
+    return Finding(issue, start, end, f"{_opened(known.meaning)} ({where})", known.instead, about)
+
+
+def _opened(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _is_warned(message: str, start: int) -> bool:
@@ -459,24 +354,3 @@ def _names(colour: Colour, word: str) -> bool:
     if len(parts) == 1:
         return any(one in word.split() for one in parts[0].split("|"))
     return word in {" ".join(one) for one in spellings(colour.words)}
-
-
-def _readings(first: int, second: int, year: str | None, setting: Setting) -> str:
-    """How a date in figures is read; nothing when it is no date, or when all readings agree."""
-    tail = f" {year}" if year else ""
-    day_first = 1 <= first <= 31 and 1 <= second <= 12
-    month_first = 1 <= first <= 12 and 1 <= second <= 31
-    orders = sorted({country.date for country in setting.countries.values()})
-    if day_first and month_first:
-        if first == second:
-            return ""
-        here = f" This audience mostly writes {_ORDERS[orders[0]]}." if len(orders) == 1 else ""
-        return (
-            f"Write the month in words: {first} {_MONTHS[second]}{tail} or {second} {_MONTHS[first]}{tail}, whichever is "
-            f"meant.{here}"
-        )
-    if day_first and "mdy" in orders:
-        return f"Write the month in words: {first} {_MONTHS[second]}{tail}"
-    if month_first and set(orders) != {"mdy"}:
-        return f"Write the month in words: {second} {_MONTHS[first]}{tail}"
-    return ""

@@ -1,8 +1,9 @@
 """Which of the notes on a place or an audience are told: those that touch what the message does, and a few more.
 
-- Every note has a topic. The message has the topics of its findings and of its words (`topics` in the data).
-- A note on a topic of the message is told as it is. Of the others at most three are told, marked as general, and only
-  on topics that any message has: tone, address, language. A note on colours is beside the point where there is none.
+- Every note has a topic, or several, the main one first. The message has the topics of its findings and of its words (`topics` in the data).
+- A note on a topic of the message is told as it is. Of the others at most two are told, marked as general, and only
+  on topics that any message has: tone, address, relation. What is said
+  of the audience itself goes before what is said of the place. A line of thanks or sympathy, or to a friend, needs none. A note on colours is beside the point where there is none.
 - A country brings its own notes and those of the smallest area around it that has any to say of it; what holds only of
   an area as a whole, or not of that country, is left out.
 """
@@ -16,10 +17,18 @@ from comity.skills.cultural_context_check.places import Note, Place, Regions
 from comity.skills.words.phrases import Phrases
 from comity.skills.words.tokens import tokens
 
-_MOST_GENERAL: Final = 3
+_MOST_GENERAL: Final = 2
 _MOST_COUNTRIES: Final = 3
+_PERSONAL: Final = pattern(
+    r"(?i)\b(?:thanks|thank you (?:so|very) much|thank you for your help|condolences?|sorry for your loss|passed away|happy birthday"
+    r"|congratulations|get well|pray(?:ing)? for you|thank you for (?:the|your|a) (?:lovely|kind|wonderful|great))\b"
+)
 _DATE: Final = pattern(r"(?<![\w.])\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\b|(?<![\w.])\d{1,2}/\d{1,2}\b")
-_TIME: Final = pattern(r"\d:\d\d\b|\d[ ]?(?:[ap]m|[ap]\.m)\b")
+# What is told of a clock, where the message keeps to the other one.
+_OTHER_CLOCK: Final = {
+    12: pattern(r"(?<![\d:.])(?:1[3-9]|2[0-3]):[0-5]\d\b"),
+    24: pattern(r"(?i)\d[ ]?(?:[ap]m|[ap]\.m)\b"),
+}
 _UNIT: Final = pattern(
     r"\d[ ]?(?:km|kg|cm|lbs?|miles?|feet|ft|inch|inches|pounds|ounces|oz|degrees|kilos?|met(?:re|er)s?)\b"
 )
@@ -52,22 +61,26 @@ class Notes:
         setting: Setting,
         findings: Sequence[Finding],
     ) -> list[str]:
+        if setting.among_friends:
+            return []
         touched = {topic for token in tokens(message) for topic in self._topics.get(token.word, ())}
         touched.update(
             topic for finding in findings for topic in self._regions.topics_of_findings[finding.issue]
         )
-        known = [
-            *(
-                note
-                for found in self._audiences.find(tokens(audience))
-                for note in self._regions.audiences[found.meaning].notes
-            ),
-            *(note for place in places for note in self._of_place(place)),
+        of_audience = [
+            note
+            for found in self._audiences.find(tokens(audience))
+            for note in self._regions.audiences[found.meaning].notes
         ]
+        known = [*of_audience, *(note for place in places for note in self._of_place(place))]
         told = list(dict.fromkeys(note.text for note in known if touched & {*note.about.split()}))
         told += _facts(message, places, setting)
+        if "close" in setting.readers or _PERSONAL.search(message):
+            return told
         general = [
-            note.text for note in known if note.about in self._regions.general and note.text not in told
+            note.text
+            for note in of_audience or known
+            if note.about.split()[0] in self._regions.general and note.text not in told
         ]
         if not places:
             general += self._regions.universal
@@ -95,7 +108,7 @@ def _facts(message: str, places: Sequence[Place], setting: Setting) -> Iterator[
     for country in list(setting.countries.values())[:_MOST_COUNTRIES]:
         facts = {
             f"dates as {_ORDERS[country.date]}": _DATE,
-            f"{country.hours}-hour clock": _TIME,
+            f"{country.hours}-hour clock": _OTHER_CLOCK[country.hours],
             _UNITS[country.units]: _UNIT,
             f"amounts in {country.currency}": _MONEY,
         }
