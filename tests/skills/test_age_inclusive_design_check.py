@@ -461,3 +461,63 @@ def test_that_a_good_machine_is_not_told_what_it_does_already(check):
         'A machine in a public place ("ticket machine"): Offer keys to feel and speech through headphones.'
     )
     assert "within reach" in check("A ticket machine with a timeout.").output["recommendations"][0]
+
+
+def test_that_money_that_is_said_to_be_absent_brings_no_advice_on_fraud(check):
+    for description in (
+        "A reading game for kids, no ads, no chat, no purchases.",
+        "A drawing app without payments.",
+        "A free app. There are no in-app purchases and you never pay.",
+    ):
+        assert "fraud" not in str(check(description).output).lower(), description
+    for description in ("People pay in the app.", "No ads, but purchases are offered.", "A banking app."):
+        assert "fraud" in str(check(description).output).lower(), description
+
+
+@pytest.mark.parametrize(
+    ("description", "issues"),
+    [
+        (
+            "Ticket machine. Touch screen at 150 cm height, only cards, language choose by flags.",
+            ["kiosk", "out_of_reach", "card_only", "flags"],
+        ),
+        ("Practice on the third floor without a lift, no seats", ["steps", "no_seat"]),
+        ("Appointments only by telephone", ["phone_only"]),
+        ("Package insert of a medicine in 6 point print", ["small_text"]),
+        ("Library for kids: shelves at 180 cm", ["out_of_reach"]),
+        ("Library for kids: shelves at 90 cm", []),
+        ("The home page shows only cards", []),
+    ],
+)
+def test_that_barriers_of_machines_rooms_and_paper_are_named(check, description, issues):
+    assert [issue for issue, _ in triggers(check(description))] == issues
+
+
+def test_that_a_place_is_not_measured_in_pixels(check):
+    for description in (
+        "Ticket machine with small print and tiny keys",
+        "Paper ballot in small print",
+        "Museum audio guide with tiny buttons",
+        "Swimming course in a noisy hall",
+    ):
+        said = str(check(description, age_groups=["65+"]).output)
+        assert " px" not in said, description
+        assert "digital services" not in said, description
+    assert " px" in str(check("A web form with small print", age_groups=["65+"]).output)
+
+
+def test_that_stated_large_text_and_a_helper_are_credited(check):
+    said = check("Ticket machine. Instructions in 18pt with a help button that calls a person.").output
+    assert "large text" not in str(said)
+    assert "counter near" not in str(said)
+
+
+def test_that_a_group_that_is_no_age_is_named(check):
+    outcome = check("A form", age_groups=["seniors", "adults", "4-7", "wheelchair users"])
+    assert any("No age was recognised in: wheelchair users." in line for line in outcome.assumptions)
+    assert not any("No age" in line for line in check("A form", age_groups=["all ages", "65+"]).assumptions)
+
+
+def test_that_an_unknown_argument_is_refused_by_the_contract():
+    refused = jsonschema.Draft202012Validator(dict(SKILL.contracts["enhanced"].input_schema))
+    assert not refused.is_valid({"flow_description": "A form", "target_age_groups": ["65+"]})

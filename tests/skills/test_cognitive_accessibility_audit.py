@@ -456,3 +456,46 @@ def test_an_ease_just_below_the_aim_is_not_called_hard(audit):
         * 3
     )
     assert any(line.startswith("Hard to read: ") for line in audit(far).output["findings"])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("Don't not take it with alcohol.", "Don't not"),
+        ("Do not not lock the door.", "Do not not"),
+        ("You can't not sign the form.", "can't not"),
+        ("Never not wear the helmet.", "Never not"),
+    ],
+)
+def test_that_a_doubled_negation_is_named(audit, content, said):
+    assert ("double_negative", said) in issues(audit(content))
+
+
+def test_that_two_negations_that_stand_apart_are_no_doubled_one(audit):
+    for content in (
+        "Do not drive. Not even for a short way.",
+        "Why not? Not everybody can come.",
+        "It is not only cheap but not slow.",
+        "I do not know. Never mind.",
+    ):
+        assert "double_negative" not in dict(issues(audit(content))), content
+
+
+def test_that_an_abbreviation_is_told_though_its_meaning_is_a_word_of_the_text(audit):
+    found = issues(audit("Take 2 tabs w/ food. Do not take the medicine with alcohol."))
+    assert {("abbreviation", "tabs"), ("abbreviation", "w/")} <= set(found)
+    assert "abbreviation" not in dict(issues(audit("Open the tabs in your browser and close them.")))
+
+
+def test_that_a_procedure_in_one_sentence_is_to_be_numbered_and_a_label_is_no_jargon(audit):
+    procedure = (
+        "To reset it go to settings then click security and after that scroll to advanced, there you will find the "
+        "credentials tab where you should select the reset option, and then enter the code that is valid for 10 minutes."
+    )
+    outcome = audit(procedure)
+    assert any("numbered steps" in line for line in outcome.output["recommendations"])
+    assert "jargon" not in dict(issues(outcome))
+    assert ("time_pressure", "valid for 10 minutes") in issues(outcome)
+    assert not any(
+        "numbered" in line for line in audit("Go to the office. Then sign.").output["recommendations"]
+    )

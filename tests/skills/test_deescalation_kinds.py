@@ -300,7 +300,7 @@ def test_who_is_ill_or_confused_and_strikes_out_gets_care_and_not_the_police():
         assert "step back" in output["plan"][0], text
         assert "police" not in said, text
         assert "ALERT" not in said, text
-        assert handed_to(text) == ["care_team"], text
+        assert handed_to(text) in (["care_team"], ["carer_support"]), text
         assert not any("emergency" in row["effect"] for row in output["triggers"]), text
 
 

@@ -384,3 +384,111 @@ def test_friction_is_a_mild_sign(situation):
 )
 def test_words_of_anger_in_peaceful_use_are_no_sign(situation):
     assert triggers(situation) == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "He is screaming he will stab his stepdad if he comes down",
+        "My son is in the kitchen with a knife screaming he will stab his stepdad",
+        "My ex says he's gonna kill my new boyfriend when he gets here",
+        "A pupil wrote that he will shoot the maths teacher tomorrow",
+        "My neighbour swears to break the caretaker's legs",
+        "Tenant shouts he'll beat up the landlord",
+        "She said she'd poison her mother-in-law",
+        "My sons are fighting, the older one says he will stab his brother",
+        "Coworker said he will put the foreman in hospital",
+        "A customer texted: I will kill your manager",
+        "Landlord says he'll throw my stuff out and hit my flatmate",
+    ],
+)
+def test_that_a_threat_to_somebody_else_is_handed_over_and_the_person_is_warned(text):
+    output = answer(text)
+    assert output["kind"] in {"weapon", "violence"}
+    assert handed_to(text)[0] == "emergency"
+    assert sum("Warn the person who is threatened" in step for step in output["plan"]) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "He is going to beat his opponent in the final on Saturday",
+        "My mom is going to kill me if I come home late again",
+        "In our D&D game his character wants to kill my wizard and people got upset",
+        "The client wants to hit the deadline and is angry with our designer",
+        "She will break her leg skiing if nobody stops her, we argue about it",
+        "He says he will never hit his brother again",
+        "The price rise will hurt the customers and they are upset",
+        "Management plans to cut the staff and we argue",
+        "They will hit the tenants with another fee, people are angry",
+        "My 4-year-old says he will hit his sister and screams",
+    ],
+)
+def test_that_games_and_sayings_and_small_children_are_no_threat_for_the_police(text):
+    assert "emergency" not in handed_to(text)
+    assert not any("Warn the person" in step for step in answer(text)["plan"])
+
+
+def test_that_a_threat_to_the_writer_or_a_pet_or_by_the_writer_warns_nobody_else():
+    for text, kind in {
+        "Roommate threatened to smash my face in over the rent": "violence",
+        "My husband says he is going to shoot our dog": "violence",
+        "I am going to stab my stepdad, I hate him so much": "near_harm",
+    }.items():
+        output = answer(text)
+        assert output["kind"] == kind, text
+        assert not any("Warn the person" in step for step in output["plan"]), text
+
+
+def test_that_a_threat_to_oneself_is_no_threat_to_another():
+    for text in ("He says he is going to kill himself", "She screams that she will hurt herself"):
+        assert "self_harm" in triggers(text), text
+        assert "crisis_support" in handed_to(text), text
+        assert not any("Warn the person" in step for step in answer(text)["plan"]), text
+
+
+def test_that_who_runs_the_group_is_not_sent_to_whoever_runs_it():
+    for text in (
+        "Two moderators in our Discord are fighting publicly over who gets to ban people",
+        "People insult each other in the WhatsApp group about the school trip. I am the admin.",
+        "Two of the admins fight in our facebook group over deleted posts",
+    ):
+        assert answer(text)["kind"] == "moderator", text
+    at_odds = answer(
+        "Two moderators in our Discord are fighting over who gets to ban people. I am the owner."
+    )
+    assert "Write down who decides what" in " ".join(at_odds["plan"])
+    assert answer("A stranger insults me in a Discord channel")["kind"] == "chat"
+
+
+def test_that_who_cares_for_a_relative_at_home_is_not_told_of_a_team():
+    text = "My father has dementia and gets furious every evening because he thinks I stole his wallet. He pushed me."
+    output = answer(text)
+    said = " ".join((*output["plan"], *output["risk_notes"]))
+    assert handed_to(text) == ["carer_support"]
+    assert not any(word in said for word in ("team", "another carer", "incident"))
+    assert "help to look for it" in said
+    assert "same hour every day" in said
+    for text in (
+        "A resident with dementia in our care home hits the nurses when washed",
+        "My mother with dementia in the nursing home hits the staff",
+    ):
+        assert handed_to(text) == ["care_team"], text
+
+
+def test_that_who_is_alone_or_the_owner_is_sent_to_no_colleague_or_supervisor():
+    text = "I run a small kiosk alone and a drunk customer is banging on the counter and insults me, the third time"
+    assert handed_to(text) == []
+    assert not any("colleague" in step for step in answer(text)["plan"])
+    assert handed_to("I own a café and a customer insulted my barista, she complained twice") == []
+    assert handed_to("A customer insulted our barista, she complained twice") == ["supervisor"]
+
+
+def test_that_the_counter_says_sorry_where_the_house_is_at_fault_and_speaks_of_filming_where_it_is_filmed():
+    fault = "A customer bangs on the counter because his appointment was cancelled for the third time"
+    filmed = "A customer bangs on the counter and is filming us"
+    for text, sorry, film in ((fault, True, False), (filmed, False, True)):
+        output = answer(text)
+        assert output["kind"] == "counter", text
+        assert any("Say sorry" in step for step in output["plan"]) == sorry, text
+        assert any("filmed" in note for note in output["risk_notes"]) == film, text

@@ -558,3 +558,42 @@ def test_that_a_form_which_does_all_as_advised_is_no_barrier(check):
 )
 def test_that_what_somebody_can_turn_off_is_under_control(check, description, counts):
     assert bool(triggers(check(description))) is counts
+
+
+@pytest.mark.parametrize(
+    ("description", "issues"),
+    [
+        (
+            "Open plan office with hot desking, music from speakers all day",
+            ["noise", "no_own_place", "noise"],
+        ),
+        ("Final exam of 3 hours without pauses, deadlines change sometimes", ["no_breaks", "short_notice"]),
+        ("Appointments can only be booked by phone", ["phone_only"]),
+        ("Classroom with neon light, tasks explained only once", ["harsh_light", "spoken_only"]),
+        ("The queue is at the station: a crowded hall, strong perfume", ["crowd", "smells"]),
+    ],
+)
+def test_that_barriers_of_rooms_and_processes_are_named(check, description, issues):
+    assert [issue for issue, _ in triggers(check(description))] == issues
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        "Our job interview: questions are sent two days before, no time limit, quiet room, break whenever needed.",
+        "Supermarket with quiet hour every Tuesday, dimmed lights, no music.",
+        "Team meeting: agenda is sent two days before, breaks every 45 minutes.",
+        "Office with flickering neon lights and a loud printer",
+    ],
+)
+def test_that_a_place_gets_no_advice_for_screens(check, description):
+    output = check(description, focus=["autism"]).output
+    said = " ".join((*output["recommendations"], *output["tradeoffs"]))
+    assert not any(word in said for word in ("text size", "motion", "page", "themes", " px", "mute"))
+
+
+def test_that_a_screen_in_an_office_stays_a_screen(check):
+    for description in ("Office app with flashing banners", "The exam page has a blinking clock"):
+        assert "three times a second" in check(description).output["recommendations"][0], description
+    for description in ("No breaks between paragraphs", "The queue of jobs is shown", "A role playing game"):
+        assert triggers(check(description)) == [], description

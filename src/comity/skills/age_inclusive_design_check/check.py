@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from comity.skills.reading.language import Language
 from comity.skills.skill import SkillOutcome, Uncertainty
-from comity.skills.words.interface import Interface
+from comity.skills.words.interface import Description, Interface
+from comity.skills.words.negation import is_absent
 from comity.skills.words.phrases import Phrases
 from comity.skills.words.rules import Rule, Trigger, advice, evidence, not_counted
 from comity.skills.words.tokens import tokens
@@ -48,6 +49,8 @@ class Group(Struct, frozen=True, kw_only=True):
     words: tuple[str, ...]
     recommendations: tuple[str, ...]
     covered_by: tuple[tuple[str, ...], ...]
+    place_recommendations: tuple[str, ...]
+    place_covered_by: tuple[tuple[str, ...], ...]
     lead: str
     notes: tuple[str, ...]
 
@@ -67,6 +70,8 @@ class Guidance(Struct, frozen=True, kw_only=True):
     payment: Payment
     closing_notes: tuple[str, ...]
     no_ages: tuple[str, ...]
+    digital_notes: tuple[str, ...]
+    other_ages: tuple[str, ...]
     rules: tuple[Rule, ...]
 
 
@@ -103,9 +108,10 @@ def _outcome(
     *,
     money: bool,
     guidance: Sequence[str],
+    left_out: Sequence[str] = (),
     more: dict[str, object] | None = None,
 ) -> SkillOutcome:
-    notes = [line for group in groups for line in group.notes]
+    notes = [line for group in groups for line in group.notes if line not in left_out]
     if money:
         notes.append(known.payment.note)
     return SkillOutcome(
@@ -130,6 +136,7 @@ class Reader:
         entries += [(phrase, "younger") for phrase in known.younger.words]
         self._groups = Phrases(entries)
         spent: list[tuple[str, bool | None]] = [(phrase, None) for phrase in known.payment.no_money]
+        self._others = Phrases((phrase, True) for phrase in known.other_ages)
         self._money = Phrases([*spent, *((phrase, True) for phrase in known.payment.words)])
 
     def check(self, description: str, age_groups: Sequence[str]) -> SkillOutcome:
@@ -144,24 +151,33 @@ class Reader:
             said = read.general(() if groups else self._known.general)
         return _outcome(
             read.uncertainty,
-            _assumptions(age_groups, found, read.language),
+            _assumptions(age_groups, found, read.language, self._no_ages(age_groups)),
             self._known,
             groups,
-            money=bool(self._money.find(tokens(description))),
+            money=self._moves_money(description),
             guidance=[
                 *said,
-                *(
-                    line
-                    for group in groups
-                    for line in read.not_said(group.lead, group.recommendations, group.covered_by)
-                ),
+                *(line for group in groups for line in _in_general(group, read)),
             ],
+            left_out=self._known.digital_notes if read.place else (),
             more={
                 "groups": [name for name, _ in pairs if name in named],
                 "triggers": evidence(read.triggers),
                 "not_counted": not_counted(read.triggers),
             },
         )
+
+    def _moves_money(self, description: str) -> bool:
+        words = tokens(description)
+        return any(not is_absent(words, one.first, one.last) for one in self._money.find(words))
+
+    def _no_ages(self, age_groups: Sequence[str]) -> list[str]:
+        """Those of the groups that name no age."""
+        return [
+            item
+            for item in age_groups
+            if not self._in_words(item) and not _AGE.search(item) and not self._others.find(tokens(item))
+        ]
 
     def _named(self, age_groups: Sequence[str], description: str) -> set[str]:
         if not age_groups:
@@ -174,6 +190,12 @@ class Reader:
         return {found.meaning for found in self._groups.find(tokens(text))}
 
 
+def _in_general(group: Group, read: Description) -> list[str]:
+    if read.place:
+        return read.not_said(group.lead, group.place_recommendations, group.place_covered_by)
+    return read.not_said(group.lead, group.recommendations, group.covered_by)
+
+
 def _by_age(words: str) -> set[str]:
     ages = [age for age in map(int, _AGE.findall(words)) if age <= _OLDEST]
     below = [int(age) for age in _UNDER.findall(words)]
@@ -183,10 +205,15 @@ def _by_age(words: str) -> set[str]:
     return named
 
 
-def _assumptions(age_groups: Sequence[str], found: dict[str, list[Trigger]], language: Language) -> list[str]:
+def _assumptions(
+    age_groups: Sequence[str], found: dict[str, list[Trigger]], language: Language, no_ages: Sequence[str]
+) -> list[str]:
     lines = [
         _groups_line(age_groups) if age_groups else "Age groups: none given; what was described is answered."
     ]
+    if no_ages:
+        shown = ", ".join(item[:_MOST_SHOWN] for item in no_ages[:10])
+        lines.append(f"No age was recognised in: {shown}. There is no guidance here for that group as such.")
     if language == "other":
         lines.append("The description is not in English: its words could not be read.")
     elif not found:

@@ -39,6 +39,13 @@ _SHOUTS: Final = re.compile(r"!{2,9}")
 _MANY: Final = 7
 _LONG: Final = 20
 _VERY_LONG: Final = 30
+_THEN: Final = re.compile(
+    r"\b(?:then|after that|afterwards|next|finally|go to|click|tap|press|select|choose|enter|scroll|open|sign)\b",
+    re.IGNORECASE,
+)
+_STEPS: Final = 4
+_NUMBERED: Final = "Write what is to be done one after the other as numbered steps, one action each; put an exception before them."
+_LABEL: Final = re.compile(r" (?:tab|button|menu|page|field|section|screen|box|link)\b", re.IGNORECASE)
 _HARD_WORD: Final = 5
 _EASY: Final = 60.0
 _NEARLY: Final = 55.0
@@ -171,6 +178,8 @@ def _sentences(content: str, reading: Reading, report: _Report) -> None:
         told = f"have more than {_LONG} words{f', {very} of them more than {_VERY_LONG}' if very else ''}; the longest has {longest}"
     report.findings.append(f"{len(over)} of {_sentence_count(reading)} {told}.")
     report.advice.append(f"Split sentences of more than {_LONG} words; one idea in each.")
+    if any(len(_THEN.findall(content, one.start, one.end)) >= _STEPS for one, _ in over):
+        report.advice.append(_NUMBERED)
     for sentence, count in over[:MOST_EVIDENCE]:
         issue = "very_long_sentence" if count > _VERY_LONG else "long_sentence"
         report.evidence.append(
@@ -278,7 +287,11 @@ def _hard_words(content: str, reading: Reading, known: Knowledge, report: _Repor
 
 
 def _jargon(content: str, reading: Reading, known: Knowledge, report: _Report) -> None:
-    jargon = [(each.start, each.end, each.meaning) for each in known.jargon.find(reading.tokens)]
+    jargon = [
+        (each.start, each.end, each.meaning)
+        for each in known.jargon.find(reading.tokens)
+        if not _LABEL.match(content, each.end)
+    ]
     taken = {start for start, _, _ in jargon}
     if reading.language == "english":
         rare = wording.medical_words(reading.tokens)

@@ -46,6 +46,8 @@ _IN: Final = word_set(
 _BETWEEN: Final = word_set(
     "be been being entirely wholly completely totally altogether at all a an the very so always necessarily"
 )
+_NOT_AGAIN: Final = frozenset(("not", "never"))
+_TWO_READINGS: Final = "unclear whether to do it or not; say which"
 _UNLESS: Final = 8
 _CLAUSE: Final = 30
 _NEAR: Final = 2
@@ -133,7 +135,8 @@ def _with_meaning(content: str, words: Sequence[Token], known: Wording) -> list[
         meaning = known.abbreviations.get(match[0], "")
         if medical and match[0] in known.medical:
             meaning = known.medical[match[0]]
-        if meaning and meaning not in lower:
+        # one word such as `with` is in the text for other reasons than to explain the abbreviation
+        if meaning and (" " not in meaning or meaning not in lower):
             told.append((match.span(), meaning))
     return told
 
@@ -217,6 +220,9 @@ def _stacked(words: Sequence[Token], first: int) -> tuple[int, str]:
 
 
 def _undone(words: Sequence[Token], at: int) -> tuple[int, str]:
+    following = words[at + 1] if at + 1 < len(words) else None
+    if following is not None and following.joined and following.word in _NOT_AGAIN:
+        return at + 1, _TWO_READINGS
     for after in range(at + 1, min(at + 5, len(words))):
         if not words[after].joined:
             break

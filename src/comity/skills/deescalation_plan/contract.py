@@ -9,7 +9,8 @@ NAME: Final = "deescalation_plan"
 INTENSITIES: Final = ("low", "medium", "high")
 DEFAULT_INTENSITY: Final = "medium"
 HANDOFFS: Final = (
-    *("emergency", "crisis_support", "victim_support", "parent_support", "care_team", "supervisor", "legal"),
+    *("emergency", "crisis_support", "victim_support", "parent_support"),
+    *("care_team", "carer_support", "supervisor", "legal"),
 )
 KINDS: Final = (
     *(

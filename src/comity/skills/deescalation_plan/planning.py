@@ -23,6 +23,7 @@ from comity.skills.deescalation_plan.situation import (
     SAFETY,
     Situation,
     handoffs,
+    is_cared_for_at_home,
     trigger_rows,
     understood,
 )
@@ -103,6 +104,24 @@ _THROWN: Final = (
 _HOMEWARD: Final = (
     "Who wants to go home or to somebody long dead: do not correct or block; say that they miss it, walk along for a while, "
     "and offer something to do. If it begins at the same hour every day, begin before it: light on, company, something to eat."
+)
+_STOLEN: Final = (
+    "Who believes that something was stolen: do not defend yourself or prove the opposite; say that it is upsetting, help to "
+    "look for it, and keep a fixed place for such things and a second one of the same kind."
+)
+_EVENING: Final = "If it comes at the same hour every day, begin before it: light on, curtains drawn, something to eat, company, no tasks."
+_WARN: Final = (
+    "Warn the person who is threatened at once, by phone or message: not to come near, and to stay behind a locked door or go "
+    "elsewhere. Keep the two apart, and tell the police who is meant."
+)
+_ALONE: Final = (
+    "You are alone, so keep a way to a room that locks and a phone in your hand; ask somebody who waits there to stay or to "
+    "call. If something is broken or you are grabbed at, lock yourself in and call the local emergency number."
+)
+_FILMED: Final = "If you are filmed, say once that you do not wish it, and go on in the same tone; take nothing out of anybody's hands."
+_SORRY: Final = (
+    "Say sorry in one sentence for what went wrong on your side, without excuses, and offer something firm: a time that is "
+    "held, or who calls back and by when."
 )
 _DANGEROUS: Final = "DO NOT TALK IT OUT:"
 _ADAPTED: Final = frozenset(("review", "code_review", "chat", "mail", "formal_threat"))
@@ -196,20 +215,36 @@ def _steps(situation: Situation, used: str, plans: Mapping[str, Plan]) -> list[s
         if not situation.heard:
             return [*support, _GENERAL, *_UNHEARD]
         return [*support, *_adapted(_talk(used, situation), situation)]
-    steps = list(plans[situation.kind].steps)
+    steps = list(_planned(situation, plans).steps)
+    if situation.kind in {"weapon", "violence"} and "third" in situation.said:
+        steps.insert(1, _WARN)
+    if situation.kind == "counter":
+        steps[1] = _ALONE if "alone" in situation.said else steps[1]
+        steps[3:3] = [_SORRY] if "our_fault" in situation.said else []
     if situation.kind == "road" and "at_car" in situation.said:
         steps = [*plans["road"].notes, *steps[1:]]  # who has stopped already needs what to do at the car
     return support + (_adapted(steps, situation) if situation.kind in _ADAPTED else steps)
 
 
+def _planned(situation: Situation, plans: Mapping[str, Plan]) -> Plan:
+    if is_cared_for_at_home(situation):
+        return plans["care_family"]
+    return plans[
+        "moderators" if situation.kind == "moderator" and "mods" in situation.said else situation.kind
+    ]
+
+
 def _notes(situation: Situation, used: str, plans: Mapping[str, Plan]) -> list[str]:
     if situation.kind == "talk":
         return list(_NOTES[used]) if situation.heard else []
-    notes = list(plans[situation.kind].notes)
+    notes = list(_planned(situation, plans).notes)
     if situation.kind == "road" and "at_car" in situation.said:
         notes = []
-    if situation.kind == "care" and "homeward" in situation.said:
-        notes.insert(0, _HOMEWARD)
+    if situation.kind == "care":
+        told = (("missing_thing", _STOLEN), ("homeward", _HOMEWARD), ("evenings", _EVENING))
+        notes = [note for said, note in told if said in situation.said] + notes
+    if situation.kind == "counter" and "filmed" in situation.said:
+        notes.insert(0, _FILMED)
     if situation.kind in SAFETY and "throat" in situation.said:
         notes.insert(0, _THROAT)
     if situation.kind == "violence" and "kid" in situation.said:
@@ -225,6 +260,7 @@ def _adapted(steps: list[str], situation: Situation) -> list[str]:
     after = [
         step
         for wanted, step in (
+            ({"our_fault", "customer"} <= situation.said, _SORRY),
             (situation.says("abuse"), _BOUNDARY),
             (situation.says("intoxication"), _SHORT),
             ("legal" in needed and situation.kind != "formal_threat", _LEGAL),
@@ -244,7 +280,8 @@ def _further(situation: Situation, used: str) -> list[str]:
         alarming = [one for one in alarming if one.category not in CARED_FOR]
     if alarming:
         words = ", ".join(dict.fromkeys(f'"{one.text.lower()}"' for one in alarming))
-        notes.append(f"ALERT: {words}. {alarming[0].reason} Involve the people responsible first.")
+        first = "" if situation.kind in SAFETY else " Involve the people responsible first."
+        notes.append(f"ALERT: {words}. {alarming[0].reason}{first}")
     if situation.crisis.endangered and situation.kind not in {"care"} | AMONG_CHILDREN:
         notes.append(_OTHER)
     if situation.crisis.detected:

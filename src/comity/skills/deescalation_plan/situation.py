@@ -14,6 +14,9 @@
 - What parents do with the money or the phone of a child is their task: it is control of a grown-up only.
 - Where it happens and between whom (a neighbour, a couple, a counter) is mostly told by two things that stand apart in the
   text: `TOGETHER` names them. They choose the steps of a conflict and are no sign of one.
+- A threat against somebody who is not the writer calls for a warning to that person; a threat by the writer for the steps
+  of somebody who is close to doing harm.
+- Who cares for a relative at home has no team, and who owns the shop no supervisor: what the writer says of that is heeded.
 - Things thrown or broken by a child or a teenager at home are no matter for the police; by anybody else they are violence.
 """
 
@@ -53,7 +56,7 @@ EFFECTS: Final = {
     "stranger": "steps for a stranger in public",
     "small_child": "steps for a small child",
     "teenager": "steps for a teenager at home",
-    "care": "steps for somebody ill, confused or disabled, care team handoff",
+    "care": "steps for somebody ill, confused or disabled, care handoff",
     "review": "steps for a public review",
     "code_review": "steps for a review of code",
     "chat": "steps for a chat",
@@ -81,7 +84,8 @@ TOGETHER: Final[dict[str, frozenset[str]]] = {
 HIDDEN: Final = frozenset().union(
     *TOGETHER.values(),
     ("kid", "people", "work", "private", "in_law", "grown_up", "throat", "friendly", "at_peace"),
-    ("care_there", "homeward", "at_car"),
+    ("care_there", "homeward", "at_car", "missing_thing", "evenings"),
+    ("runs_it", "mods", "own_boss", "alone", "filmed", "our_fault"),
 )
 AMONG_CHILDREN: Final = frozenset(("hits_back", "pupils", "siblings"))
 SCENES: Final = (
@@ -111,6 +115,17 @@ _NOT_ONLY: Final = re.compile(
     re.IGNORECASE,
 )
 _ITSELF: Final = frozenset(("failed_attempts", "supervisor"))  # their own words are negations
+_AGAINST_OTHERS: Final = frozenset(("threat_to_third", "threat_of_injury"))
+_WRITER: Final = re.compile(r"\b(?:me|us)\b|\b(?:my|our) \w+$", re.IGNORECASE)
+_PET: Final = re.compile(r"\b(?:dogs?|cats?|pupp(?:y|ies)|kittens?|horses?|pets?)$", re.IGNORECASE)
+_BY_WRITER: Final = re.compile(
+    r"(?:^|[\w.,!?] )(?<!says )(?<!said )(?<!wrote )(?<!texted )(?<!screams )(?<!shouts )(?<!yells )"
+    r"i(?:'m| am|m)?(?: really| just| honestly| so)? ?$",
+    re.IGNORECASE,
+)
+_LETHAL: Final = re.compile(
+    r"\b(?:kill|stab|shoot|murder|strangle|choke|drown|poison|behead|knife|throat|bullet)\b", re.IGNORECASE
+)
 _AGE: Final = re.compile(
     r"\b(?:i'm|i am|im|aged?) (?:only |just |already |now )?(\d{1,2})\b(?! ?(?:%|percent|minutes|hours|days|weeks|months|km|miles))",
     re.IGNORECASE,
@@ -162,7 +177,7 @@ def understood(
         and (one.rule != "veiled_wait" or heat)
         and not _is_within(one, formal)
     ]
-    said = frozenset(one.category for one in findings)
+    said = frozenset(one.category for one in findings) | _threatened(findings, passage.folded)
     signs = tuple(_triggers(passage, (one for one in findings if one.category not in SCENES | HIDDEN)))
     scenes = tuple(_triggers(passage, (one for one in findings if one.category in SCENES)))
     told = Situation(
@@ -179,6 +194,17 @@ def understood(
     return structs.replace(
         told, kind=kind, danger=danger, heard=told.heard or kind in TOGETHER, suggested=suggested
     )
+
+
+def _threatened(findings: Iterable[Finding], text: str) -> set[str]:
+    """`third` where somebody else than the writer is threatened, `by_writer` where the writer does it."""
+    told = set()
+    for one in findings:
+        if one.rule in _AGAINST_OTHERS and not _is_negated(text, one.start):
+            by_writer = _BY_WRITER.search(text[max(0, one.start - _LOOK_BACK) : one.start])
+            unwarned = one.rule == "threat_of_injury" and _WRITER.search(one.text)
+            told.add("by_writer" if by_writer else "" if unwarned or _PET.search(one.text) else "third")
+    return told - {""}
 
 
 def _is_within(finding: Finding, formal: Sequence[Finding]) -> bool:
@@ -207,6 +233,8 @@ def _together(situation: Situation) -> set[str]:
         called.discard("colleague")  # who is shouted at now needs the steps of a talk
     if "in_law" in said:
         called.discard("couple")
+    if {"runs_it", "chat"} <= said or "mods" in said:
+        called.add("moderator")
     if "grown_up" in said:
         called.discard("siblings")
     return called
@@ -220,9 +248,11 @@ def _called_for(situation: Situation, said: AbstractSet[str], language: Language
     called |= _together(situation)
     if situation.says("things") and not _is_child_at_home(called, said):
         called.add("violence")
-    if any(one.severity == "critical" for one in situation.says("threat")):
-        called.add("violence")
-        called.discard("care")
+    grave = [one for one in situation.says("threat") if one.severity == "critical"]
+    lethal = any(_LETHAL.search(one.text) for one in grave)
+    if lethal or (grave and "small_child" not in called):
+        called.add("near_harm" if "by_writer" in said and "third" not in said else "violence")
+        called -= {"care"} | (AMONG_CHILDREN if lethal else set())
     if situation.says("near_harm"):
         called.add("near_harm_child" if "kid" in said else "near_harm")
     elif any(danger.subject == "self" for danger in dangers):
@@ -244,6 +274,10 @@ def _is_child_at_home(called: AbstractSet[str], said: AbstractSet[str]) -> bool:
     )
 
 
+def is_cared_for_at_home(situation: Situation) -> bool:
+    return situation.kind == "care" and "private" in situation.said and "work" not in situation.said
+
+
 def handoffs(situation: Situation) -> list[dict[str, Any]]:
     """Who else is needed, the most urgent first."""
     danger = [
@@ -255,14 +289,17 @@ def handoffs(situation: Situation) -> list[dict[str, Any]]:
     hurt = bool(situation.crisis.dangers)
     if situation.kind in {"care"} | AMONG_CHILDREN:
         danger, hurt = [], False
+    if situation.kind == "small_child":
+        danger = []
     private = "private" in situation.said and "work" not in situation.said
-    theirs = hurt or private or situation.kind in _WITHOUT_SUPERVISOR
+    theirs = hurt or private or "own_boss" in situation.said or situation.kind in _WITHOUT_SUPERVISOR
+    carers = "carer_support" if is_cared_for_at_home(situation) else "care_team"
     needed = [
         ("emergency", danger),
         ("crisis_support", situation.says("self_harm")),
         ("victim_support", situation.says("stalking", "control")),
         ("parent_support", situation.says("near_harm") if situation.kind == "near_harm_child" else ()),
-        ("care_team", situation.says("care") if situation.kind == "care" else ()),
+        (carers, situation.says("care") if situation.kind == "care" else ()),
         ("supervisor", () if theirs else situation.says("failed_attempts", "supervisor", "abuse")),
         ("legal", situation.says("legal")),
     ]

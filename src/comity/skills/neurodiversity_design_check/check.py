@@ -12,9 +12,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from comity.skills.reading.language import Language
 from comity.skills.skill import SkillOutcome
-from comity.skills.words.interface import Interface
+from comity.skills.words.interface import Description, Interface
 from comity.skills.words.phrases import Phrases
 from comity.skills.words.rules import Rule, Trigger, advice, evidence, not_counted
 from comity.skills.words.tokens import tokens
@@ -32,12 +31,17 @@ class Area(Struct, frozen=True, kw_only=True):
     lead: str
     tradeoff_for: tuple[str, ...]
     tradeoff: str
+    place_guidance: tuple[str, ...]
+    place_covered_by: tuple[tuple[str, ...], ...]
+    place_tradeoff: str
 
 
 class Guidance(Struct, frozen=True, kw_only=True):
     areas: tuple[Area, ...]
     general: tuple[str, ...]
     closing_tradeoff: str
+    place_test: str
+    place_closing_tradeoff: str
     rules: tuple[Rule, ...]
 
 
@@ -84,17 +88,20 @@ class Reader:
         said = [line for each in found.values() for line in advice(each)]
         if not found:
             said = read.general(() if areas else self._known.general)
-        guidance = [
-            line for area in areas for line in read.not_said(area.lead, area.guidance, area.covered_by)
-        ]
+            said += [self._known.place_test] if read.place else []
+        guidance = [line for area in areas for line in _in_general(area, read)]
+        touching = [area for area in self._known.areas if found.keys() & set(area.tradeoff_for)]
+        closing = self._known.place_closing_tradeoff if read.place else self._known.closing_tradeoff
         return SkillOutcome(
             uncertainty=read.uncertainty,
-            assumptions=_assumptions(found, read.language, unknown),
+            assumptions=_assumptions(found, read, unknown),
             output={
                 "recommendations": [*said, *guidance],
                 "tradeoffs": [
-                    *(area.tradeoff for area in self._known.areas if found.keys() & set(area.tradeoff_for)),
-                    self._known.closing_tradeoff,
+                    *filter(
+                        None, (area.place_tradeoff if read.place else area.tradeoff for area in touching)
+                    ),
+                    closing,
                 ],
                 "areas": [name for name in self._names() if name in wanted | touched],
                 "triggers": evidence(read.triggers),
@@ -116,9 +123,16 @@ class Reader:
         return wanted, unknown
 
 
-def _assumptions(found: dict[str, list[Trigger]], language: Language, unknown: Sequence[str]) -> list[str]:
-    lines = ["Guidance follows the words of the description; the interface itself was not seen."]
-    if language == "other":
+def _in_general(area: Area, read: Description) -> list[str]:
+    if read.place:
+        return read.not_said(area.lead, area.place_guidance, area.place_covered_by)
+    return read.not_said(area.lead, area.guidance, area.covered_by)
+
+
+def _assumptions(found: dict[str, list[Trigger]], read: Description, unknown: Sequence[str]) -> list[str]:
+    seen = "the place or process itself" if read.place else "the interface itself"
+    lines = [f"Guidance follows the words of the description; {seen} was not seen."]
+    if read.language == "other":
         lines.append("The description is not in English: its words could not be read.")
     elif not found:
         lines.append(

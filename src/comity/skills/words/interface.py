@@ -3,6 +3,10 @@
 A size counts where it is said of text or of something to hit: `12px labels`, `buttons of 30 px`; not where it is
 said of the space between, `icons 20px apart`. Points and rem are turned into pixels. Text under 16 px and targets under 44 px set off the same rules as `small text` does.
 
+A room, an event, an exam, an interview, paper and a machine are no screens (`settings`): there a rule gives its
+`place_advice`, and the hints are those of the place. A text that also speaks of an app or of buttons is about a screen;
+machines and devices have buttons, and paper has pages.
+
 Some rules hold for children alone (`young_only`), some give other advice where children are meant (`young_advice`), and
 what is grave is told first.
 
@@ -31,7 +35,7 @@ _SIZE: Final = re.compile(
 )
 _TEXT: Final = word_set(
     "text font fonts type body copy label labels caption captions letter letters print paragraph paragraphs written italic times "
-    "arial helvetica"
+    "arial helvetica leaflet leaflets brochure booklet insert printed instructions timetable"
 )
 _TARGET: Final = word_set(
     "button buttons icon icons target targets link links tap touch checkbox checkboxes control controls handle handles"
@@ -53,6 +57,8 @@ _FEW_WORDS: Final = 4
 _MANY_WORDS: Final = 25
 _HINTS: Final = 2
 _NEAR: Final = 30
+_SCREEN_DETAILS: Final = "sizes, colours, times, steps, data"
+_PLACE_DETAILS: Final = "noise, light, times, breaks, who is there, what is said beforehand"
 SMALLEST_TEXT: Final = 16
 SMALLEST_TARGET: Final = 44
 
@@ -60,16 +66,25 @@ SMALLEST_TARGET: Final = 44
 class InterfaceRule(Rule, frozen=True, kw_only=True):
     young_only: bool = False
     young_advice: tuple[str, ...] = ()
+    place_advice: tuple[str, ...] = ()
     grave: bool = False
 
 
+class Setting(Struct, frozen=True, kw_only=True):
+    phrases: tuple[str, ...]
+    hints: tuple[str, ...] = ()
+
+
 class Description(Struct, frozen=True):
-    """What was set off, in the order of the text; the language of the text and the number of its words."""
+    """What was set off, in the order of the text; the language of the text and the number of its words. `place` are the
+    hints for what is no screen.
+    """
 
     triggers: list[Trigger]
     language: Language
     words: int
     met: frozenset[str] = frozenset()
+    place: tuple[str, ...] = ()
 
     @property
     def spoken_of(self) -> frozenset[str]:
@@ -83,16 +98,21 @@ class Description(Struct, frozen=True):
         return dict(sorted(found.items(), key=lambda each: not getattr(each[1][0].rule, "grave", False)))
 
     def general(self, hints: Sequence[str]) -> list[str]:
-        """What to say where nothing was recognised: that it was not, and two hints at most."""
+        """What to say where nothing was recognised: that it was not, and two hints at most; none where a place is
+        said to be in order.
+        """
         if self.language == "other":
             said = "Describe it in English: the words of this description could not be read."
         elif self.triggers or self.met:
             said = "No barrier was recognised: what is mentioned is absent, under people's control or done as advised."
+            hints = () if self.place else hints
         else:
             said = (
-                "Tell more of what people see, hear and have to do (sizes, colours, times, steps, data): nothing in this "
-                "description was recognised as a barrier. The hints below are general."
+                "Tell more of what people see, hear and have to do "
+                f"({_PLACE_DETAILS if self.place else _SCREEN_DETAILS}): nothing in this description was recognised as a "
+                "barrier. The hints below are general."
             )
+            hints = self.place if self.place and hints else hints
         return [said, *hints[:_HINTS]]
 
     def not_said(self, lead: str, lines: Sequence[str], covered_by: Sequence[Container[str]]) -> list[str]:
@@ -128,18 +148,23 @@ class Interface:
         measures = convert(shared["measures"], dict[str, Measure])
         self._met: Final = Phrases((phrase, name) for name, one in measures.items() for phrase in one.phrases)
         self._rules: Final = Rules(rules, shared["ignored"], measures)
+        self._places: Final = convert(shared["settings"], dict[str, Setting])
+        self._settings: Final = Phrases(
+            (phrase, name) for name, one in self._places.items() for phrase in one.phrases
+        )
 
     def read(self, description: str, *, young: bool = False) -> Description:
         """`young`: children use it."""
         words = tokens(description)
+        place = self._place(words)
         found = [
-            _for_young(each) if young else each
+            _said(each, young=young, place=bool(place))
             for each in self._rules.triggers(description, words)
             if young or not getattr(each.rule, "young_only", False)
         ]
         taken = {(each.rule.id, at) for each in found for at in (each.start, each.end)}
         found += [
-            trigger
+            _said(trigger, young=young, place=bool(place))
             for trigger in self._sizes(description, words)
             if not {(trigger.rule.id, trigger.start), (trigger.rule.id, trigger.end)} & taken
         ]
@@ -153,7 +178,16 @@ class Interface:
         met = frozenset(
             one.meaning for one in self._met.find(words) if not is_absent(words, one.first, one.last)
         )
-        return Description(found, language_of(description, words), len(words), met)
+        return Description(found, language_of(description, words), len(words), met, place)
+
+    def _place(self, words: Sequence[Token]) -> tuple[str, ...]:
+        """The hints of the setting, where it is no screen."""
+        named = {one.meaning for one in self._settings.find(words)}
+        if "online" in named:
+            return ()
+        if "screen" in named:
+            named &= {"machine", "device", "paper"}
+        return next((one.hints for name, one in self._places.items() if name in named), ())
 
     def _sizes(self, text: str, words: Sequence[Token]) -> Iterable[Trigger]:
         at = 0
@@ -199,6 +233,8 @@ def _with_limits(found: Sequence[Trigger]) -> list[Trigger]:
     return [structs.replace(each, standing="present") if is_limited(each) else each for each in found]
 
 
-def _for_young(trigger: Trigger) -> Trigger:
-    said = getattr(trigger.rule, "young_advice", ())
+def _said(trigger: Trigger, *, young: bool, place: bool) -> Trigger:
+    """With the advice for children, or for what is no screen."""
+    for_young = getattr(trigger.rule, "young_advice", ()) if young else ()
+    said = for_young or (getattr(trigger.rule, "place_advice", ()) if place else ())
     return structs.replace(trigger, rule=structs.replace(trigger.rule, advice=said)) if said else trigger
