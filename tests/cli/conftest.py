@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from comity.cli.app import run
+from comity.cli.logs import SparingHandler
 from comity.core.guard.audit import AuditDraft, timestamp
 from comity.keys.identity import create_identity
 from comity.store.audit_trail import AuditTrail, HeadFile
@@ -56,7 +58,13 @@ def comity(environ, monkeypatch, capsys):
         captured = capsys.readouterr()
         return Outcome(code, captured.out, captured.err)
 
-    return call
+    level = logging.root.level
+    yield call
+    # a command that ran here would go on telling the tests after this one what it logs
+    for handler in [one for one in logging.root.handlers if isinstance(one, SparingHandler)]:
+        logging.root.removeHandler(handler)
+        handler.close()
+    logging.root.setLevel(level)
 
 
 @pytest.fixture

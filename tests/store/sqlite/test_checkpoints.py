@@ -1,5 +1,6 @@
 """The journal is carried over while the writer goes on, and does not grow for ever."""
 
+import asyncio
 import contextlib
 import threading
 import time
@@ -8,7 +9,7 @@ import apsw
 import pytest
 
 from comity.store.operations import Append, Put
-from comity.store.sqlite import SqliteStore, checkpoints
+from comity.store.sqlite import SqliteStore, checkpoints, connection
 from tests.store.samples import HandClock
 
 PAGE = 4096 - 200
@@ -87,6 +88,22 @@ async def test_a_journal_that_a_reader_kept_begins_again_soon_after_he_left(path
     await fill(store, 50)
     assert wal(path).stat().st_size < long + 20 * 4200  # of 250 pages or so
     await store.close()
+
+
+async def test_a_store_that_closes_while_somebody_reads_keeps_nobody_from_writing(path, monkeypatch):
+    monkeypatch.setattr(connection, "BUSY_MILLISECONDS", 4000)
+    closing, staying = [await SqliteStore.open(path, HandClock()) for _ in range(2)]
+    await closing.commit(Put(space="s", key="k", value=b"v"))
+    reader = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs="cksmvfs")
+    reader.execute("BEGIN")
+    assert reader.execute("SELECT count(*) FROM record").get == 0
+    await fill(closing, 1)
+    began = time.monotonic()
+    await asyncio.gather(closing.close(), fill(staying, 1))
+    assert time.monotonic() - began < 3, "it waited for the reader, and the other store waited for it"
+    reader.close()
+    await staying.close()
+    assert len(await _records(path)) == 2
 
 
 async def test_what_a_process_that_was_killed_left_is_carried_over_at_the_start(path):

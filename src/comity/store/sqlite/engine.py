@@ -98,7 +98,8 @@ class SqliteStore(SqliteReader):
         await self._commits.close()
         await self._close_readers()
         await asyncio.to_thread(self._checkpoints.close)
-        with contextlib.suppress(apsw.Error):  # another process may be reading: it checkpoints later
+        with contextlib.suppress(apsw.Error):  # another process may be at work: it checkpoints later
+            self._writer.set_busy_timeout(0)  # while it waited for a reader, nobody could write
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._writer.close()
         if self._trail is not None:
