@@ -270,7 +270,6 @@ def test_the_guidance_for_a_child_names_a_line_for_children():
     "message",
     [
         "My husband hits me when I come home late from my school, I teach there",
-        "When I was 13 my dad beat me with a belt",
         "I'm 12 weeks pregnant and my boyfriend hits me",
         "my boyfriend slapped me last night",
         "Mein Mann schlägt mich",
@@ -278,6 +277,12 @@ def test_the_guidance_for_a_child_names_a_line_for_children():
 )
 def test_an_adult_who_is_hurt_decides_alone(message):
     assert called(message) == "violence"
+
+
+def test_what_was_done_to_the_writer_long_ago_is_no_danger_now():
+    message = "When I was 13 my dad beat me with a belt"
+    assert answered(message).output["crisis"]["dangers"] == []
+    assert topic(message) == "harmed"
 
 
 @pytest.mark.parametrize(
@@ -394,7 +399,7 @@ def test_a_saying_is_no_threat():
             ("suicide", "other"),
         ),
         (
-            "My dad has dementia, he took his hunting rifle and drove off, he yelled he'll sort the neighbours out",
+            "A pupil comes to class with bruises and is always hungry",
             ("violence", "other"),
         ),
         (
@@ -409,16 +414,90 @@ def test_a_danger_that_no_rule_names_is_likely_by_what_is_told(message, danger):
 
 
 @pytest.mark.parametrize(
-    ("locale", "message"),
+    "message",
+    [
+        "my cousin is on the kitchen floor, he drank something and does not answer",
+        "Mi abuelo se ha puesto morado comiendo y no le sale la voz",
+        "Mon collègue s'est effondré à la cantine, il a les yeux ouverts mais il ne réagit pas",
+        "Der Kleine hat was von dem Rohrreiniger getrunken, er würgt",
+        "A minha avó engasgou-se com um pedaço de carne e está a ficar roxa",
+        "Il bagnino non c'è e un bambino è sparito sott'acqua",
+        "室友喝了一整瓶白酒 吐了一身 怎么摇都不醒",
+        "祖母が急にろれつが回らなくなって、右手に力が入らないみたい",
+        "할머니가 떡을 드시다가 숨을 못 쉬세요",
+        "جدي طاح في الحمام ووجهه أزرق وما يرد",
+        "दादाजी के सीने में तेज़ दर्द है, पसीना आ रहा है और होंठ नीले पड़ गए",
+    ],
+)
+def test_an_emergency_told_by_what_is_seen_gets_the_number_first(message):
+    output = answered(message).output
+    assert [(one["kind"], one["subject"]) for one in output["crisis"]["dangers"]] == [("body", "other")]
+    assert "112" in output["escalation_guidance"][0]
+    assert not output["crisis"]["detected"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "In the film the lifeguard is off duty and a boy goes under, great scene",
+        "Der Torwart lag wie tot am Boden, dann hat er den Elfer gehalten",
+        "On a appris le massage cardiaque sur un mannequin, j'ai mal aux bras",
+        "梦见室友从楼上掉下去了 吓醒一身汗",
+        "La impresora se ha quedado muerta en mitad del trabajo",
+        "We resuscitated the sourdough starter after two weeks in the fridge",
+        "뉴스에서 봤는데 작년에 익사 사고가 그렇게 많았대",
+        "Nonno ha avuto un ictus dieci anni fa, oggi va in bici",
+    ],
+)
+def test_scenes_of_danger_in_which_nobody_is_in_any_raise_no_alarm(message):
+    output = answered(message).output
+    assert output["crisis"]["dangers"] == []
+    assert names().get(output["reply"]) != "alarm"
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
     [
         (
-            "it-IT",
-            "La mia compagna di classe si chiude in bagno dopo ogni pasto e oggi è svenuta a ginnastica, pesa 38 chili e mi ha fatto giurare di non dirlo",
+            "My dad has dementia, he took his hunting rifle and drove off, he yelled he'll sort the neighbours out",
+            "violence",
         ),
         (
-            "de-DE",
             "Jemand, mit dem ich online zocke, hat im Chat geschrieben, dass heute seine letzte Nacht ist.",
+            "suicide",
         ),
+        (
+            "The bloke next door is hitting his girlfriend again, I can hear her screaming through the wall right now",
+            "violence",
+        ),
+        (
+            "Mon meilleur ami est sur le pont, il m'a appelé pour me dire adieu, je ne sais pas quoi faire",
+            "suicide",
+        ),
+        ("楼下有个男的拿着棍子在打他老婆 孩子一直在哭", "violence"),
+    ],
+)
+def test_what_is_happening_now_to_another_is_an_emergency(message, kind):
+    output = answered(message).output
+    dangers = output["crisis"]["dangers"]
+    assert [(one["kind"], one["subject"], one["certain"]) for one in dangers] == [(kind, "other", True)]
+    assert (
+        names()[output["reply"].removeprefix(" ".join(output["escalation_guidance"][:2])).strip()] == "other"
+    )
+
+
+def test_who_writes_of_another_in_the_phrasing_of_a_crisis_gets_help_for_both():
+    message = "bhai ne khud ko kamre mein band kar liya hai aur pankhe se rassi baandh raha hai please help"
+    output = answered(message).output
+    assert output["crisis"]["detected"]
+    assert [(one["kind"], one["subject"]) for one in output["crisis"]["dangers"]] == [("suicide", "other")]
+
+
+@pytest.mark.parametrize(
+    ("locale", "message"),
+    [
+        ("pt-PT", "O meu vizinho caiu do telhado e não mexe as pernas"),
+        ("de-DE", "Mein Kollege kam heute nicht, und sein Handy ist aus, das passt gar nicht zu ihm"),
     ],
 )
 def test_where_somebody_may_be_in_danger_that_is_asked_and_the_number_comes_first(locale, message):

@@ -356,7 +356,7 @@ def test_a_long_text_holds_no_more_dangers_than_a_report_has_room_for():
         ("Un mio amico mi ha detto che stasera la fa finita", ("suicide", "other")),
         ("صديقي يريد أن ينتحر اليوم", ("suicide", "other")),
         ("我闺蜜刚发朋友圈说再见了,人在天台上,怎么办", ("suicide", "other")),
-        ("Meu pai tá caído no chão, não responde, o que eu faço?", ("suicide", "other")),
+        ("Meu pai tá caído no chão, não responde, o que eu faço?", ("body", "other")),
         ("Wenn er trinkt, schlägt er zu.", ("violence", "self")),
         ("Gestern hat er mich gegen die Heizung gestoßen", ("violence", "self")),
     ],

@@ -263,9 +263,9 @@ class _Reader:
     def _kind(self, name: str, hit: _Hit) -> Kind:
         if name == "violence":
             return "violence"
-        if name == "taken":
+        if name == "taken" or (name == "body" and self._near("overdose", hit)):
             return "overdose"
-        return "overdose" if name == "body" and self._near("overdose", hit) else "suicide"
+        return "body" if name == "body" and not self._near("act", hit) else "suicide"
 
     def _near(self, name: str, hit: _Hit, reach: int | None = None) -> bool:
         reach = self._reach if reach is None else reach

@@ -29,9 +29,20 @@ if TYPE_CHECKING:
 SPOKEN: Final = {code: f"supportive_reply/languages/{code}.json" for code in LANGUAGES}
 FIELDS: Final = {code: f"supportive_reply/fields/{code}.json" for code in LANGUAGES}
 MATTERS: Final = "supportive_reply/matters.json"
+ALARM: Final = "supportive_reply/alarm.json"
 UNREAD: Final = "crisis/unread.json"
 LATIN: Final = "reading/latin.json"
-_DATA: Final = (*CRISIS_DATA, OPINION, UNREAD, LATIN, LINES, *SPOKEN.values(), MATTERS, *FIELDS.values())
+_DATA: Final = (
+    *CRISIS_DATA,
+    OPINION,
+    UNREAD,
+    LATIN,
+    LINES,
+    *SPOKEN.values(),
+    MATTERS,
+    ALARM,
+    *FIELDS.values(),
+)
 
 
 def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
@@ -86,7 +97,7 @@ def message_reader(data: Mapping[str, bytes]) -> "MessageReader":
     from comity.skills.supportive_reply.wordings import Wordings
 
     wordings = Wordings({code: data[name] for code, name in SPOKEN.items()})
-    matters = Matters(data[MATTERS], {code: data[name] for code, name in FIELDS.items()})
+    matters = Matters(data[MATTERS], data[ALARM], {code: data[name] for code, name in FIELDS.items()})
     return MessageReader(wordings, matters, Latin(data[LATIN]), data[UNREAD])
 
 

@@ -16,6 +16,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from math import inf
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -28,6 +29,7 @@ from comity.skills.supportive_reply.matter import Matters, Ranking
 from comity.skills.supportive_reply.topics import (
     DEATHS,
     GLAD,
+    ILL,
     LIGHT,
     SITUATIONS,
     has_cheerful_sign,
@@ -71,73 +73,54 @@ _CODE: Final = re.compile(
 
 
 _BEHIND: Final = 150  # what a topic of the rules may weigh less than the likeliest matter
-_AHEAD: Final = 78  # the lead that makes a topic likely
+_AHEAD: Final = 80  # the lead that makes a topic likely
 _FAR_AHEAD: Final = 90  # and a light one
 _CALM: Final = 40  # and nothing at all
-_UNEASY: Final = 40  # and the danger of a writer who does not say so
 _SURE: Final = 100
+_UNEASY: Final = (
+    -60
+)  # what speaks for a danger, beside which it is not certain that nothing calls for support
+_OF_ANOTHER: Final = (
+    50  # the lead with which a danger is that of somebody else, whatever the crisis detector says
+)
 _SHORT: Final = 250  # characters of a message that has one matter
 _NEAR: Final = 3  # places from the top in which a matter is likely at all
-_KINDS: Final = 4  # places from the top in which the kind of a danger may stand
-_ALONE: Final = 150  # the lead that needs no field
-_ALARM: Final = 20  # the lead of all dangers with which it is asked whether somebody is in danger
 _MATTERS: Final = {"harmed": "self_violence"}
 """The names of topics that are matters under another name."""
 
 
-_VIOLENCE: Final = frozenset(
-    (
-        "HIT", "THREAT", "WEAPON", "SEXUAL", "TOUCH", "BRUISE", "LOCKED", "STALK", "CONTROL", "SHOUT", "BLACKMAIL", "FORCED",
-        "KILL", "AFRAID",
-    )
-)  # fmt: skip
-_SUICIDE: Final = frozenset(
-    ("SUICIDE", "GOODBYE", "GIVEAWAY", "CUTS", "ROPE", "PILLS", "SWALLOWED", "WEAPON", "HOPELESS", "BURDEN")
-)
-_BODY: Final = frozenset(
-    (
-        "UNCONSCIOUS",
-        "BREATH",
-        "BLOOD",
-        "PILLS",
-        "DRUGS",
-        "SWALLOWED",
-        "STROKE",
-        "PAIN",
-        "FEVER",
-        "ROPE",
-        "EATING",
-    )
-)
-
-
 class _Kind(NamedTuple):
-    """A danger is likely with this lead, and where one of these fields tells of it."""
+    """A danger is answered where this much speaks for one."""
 
     kind: Kind
     subject: Literal["self", "other"]
-    lead: float
-    fields: frozenset[str]
+    least: float
     certain: bool = False
 
+    @property
+    def to_another(self) -> bool:
+        return self.subject == "other" and self.kind != "threat"
 
-_DANGERS: Final = {
-    "self_violence": _Kind("violence", "self", 15, _VIOLENCE),
-    "other_suicide": _Kind("suicide", "other", 35, _SUICIDE),
-    "other_violence": _Kind("violence", "other", 25, _VIOLENCE | {"NEGLECT"}),
-    "other_emergency": _Kind("body", "other", 40, _BODY, certain=True),
-    "self_emergency": _Kind("body", "self", 50, _BODY),
-    "threat": _Kind("threat", "other", 60, frozenset(("KILL", "WEAPON", "HIT", "BLOOD"))),
+
+LIKELY: Final = 35
+ASKED: Final = 5  # what speaks for a danger that is asked after
+DANGERS: Final[Mapping[str, _Kind | None]] = {
+    "self_crisis": None,  # the detector tells it; what it has not seen is asked after
+    "self_violence": _Kind("violence", "self", LIKELY),
+    "self_emergency": _Kind("body", "self", LIKELY),
+    "other_suicide": _Kind("suicide", "other", LIKELY),
+    "other_violence": _Kind("violence", "other", LIKELY),
+    "other_emergency": _Kind("body", "other", LIKELY, certain=True),
+    "threat": _Kind("threat", "other", LIKELY),
 }
-
-
-_OF_OTHERS: Final = frozenset(("other_suicide", "other_violence", "other_emergency", "threat"))
+_HAPPENING: Final = 100  # what speaks for one that is happening now, if anything says so
+_BY_THE_WRITER: Final = frozenset(("KILL", "WEAPON", "HIT", "BLOOD", "RAGE", "ARMED", "BEATEN"))
 
 
 class About(NamedTuple):
     """`language` is empty where it cannot be told. `death` says that the message is about one, `calm` that it is certain
     that nothing calls for support, `unclear` that perhaps nothing does. `danger` is what is likely by how it is told, `sure` that
-    its lead is large; `uneasy` says that the writer is likely in danger without having said so, `alarm` that somebody may be. `mood` is `idiom` or `cheerful`, or
+    it is clearly somebody else's; `uneasy` says that the writer is likely in danger without having said so, `alarm` that somebody may be. `mood` is `idiom` or `cheerful`, or
     empty. `story` says that the message speaks of suicide only as of what happens in a story, `young` that a child or a
     teenager wrote it.
     """
@@ -193,7 +176,7 @@ class MessageReader:
             calm=calm,
             young=bool(marks.get("young")) and not marks.get("adult"),
         )
-        if report is None or about.calm or not self._matters.reads(spoken):
+        if report is None or (calm and code) or not self._matters.reads(spoken):
             return about
         return self._likely(about, text, said, report)
 
@@ -201,6 +184,8 @@ class MessageReader:
         language = about.language or "en"
         ranking = self._matters.ranked(text, said, language, report)
         best, second = ranking.matters[:2]
+        if about.calm and ranking.danger < ASKED:
+            return about
         lead = ranking.lead_over(GLAD) if best.name in GLAD else ranking.lead
         weights = dict(ranking.matters)
         topic = about.topic
@@ -212,7 +197,8 @@ class MessageReader:
         if best.name == "small_talk" and (marks.get("idioms") or (marks.get("heavy") and is_laughing(text))):
             told = False
         clear = lead >= _AHEAD and len(ranking.fields) >= (_SEVERAL if best.name in SITUATIONS else _FEW)
-        certain = (topic == "relief" and bool(marks.get("healed"))) or (topic in GLAD and is_celebrated(text))
+        healed = topic == "relief" and bool(marks.get("healed"))
+        certain = healed or (topic in GLAD and (best.name in ILL or is_celebrated(text)))
         if clear and not certain and behind >= _BEHIND and (told or best.name == "told"):
             topic = None
         if (
@@ -229,24 +215,24 @@ class MessageReader:
         plainly = ranking.lead_over(("nothing",)) if greets else lead  # a greeting before a question
         light = not ranking.close and (plainly >= _SURE or not marks.get("heavy"))
         nothing = (greets or best.name == "nothing") and plainly >= _CALM and len(ranking.fields) >= _FEW
-        calm = topic is None and danger is None and nothing and light
+        calm = topic is None and danger is None and ranking.danger < _UNEASY and nothing and light
         asks = text.rstrip().endswith(_QUESTION) and not ranking.close
         unclear = (best.name == "nothing" and light) or (best.name == "told" and asks)
-        uneasy = best.name == "self_crisis" and lead >= _UNEASY
-        alarm = best.name in _DANGERS and ranking.lead_over({*_DANGERS, "self_crisis"}) >= _ALARM
-        quiet = topic is None and danger is None and not uneasy and not report.close
-        looked = quiet and not report.dangers and len(text) <= _LOOKED_AT
+        asked = ranking.danger >= ASKED
+        uneasy = asked and _danger_of(ranking) == "self_crisis"
+        silent = topic is None and danger is None and not uneasy and not report.close
+        looked = silent and not report.dangers and len(text) <= _LOOKED_AT
         mood = _mood(text, said, language, ranking) if looked else ""
         return about._replace(
             topic=topic,
             calm=calm,
             unclear=topic is None and not calm and unclear,
             danger=danger,
-            sure=lead >= _SURE and len(text) <= _SHORT,
+            sure=_lead_of_others(ranking) >= _OF_ANOTHER and len(text) <= _SHORT,
             uneasy=uneasy,
-            alarm=alarm and danger is None and not mood,
+            alarm=asked and not uneasy and danger is None and not mood,
             mood=mood,
-            story=quiet and _is_story(marks, report),
+            story=silent and _is_story(marks, report),
         )
 
     def _can_be_told(self, name: str, about: About, said: Said, language: str) -> bool:
@@ -260,20 +246,22 @@ class MessageReader:
 
     @staticmethod
     def _danger(ranking: Ranking, text: str, language: str, report: CrisisReport) -> Danger | None:
-        """What has a clear lead; or the danger that the words tell of somebody else, where that is likely at all."""
-        known = _likely_danger(ranking)
-        if known is None:
+        """What is likely; or the danger that the words tell of somebody else, where that is likely at all."""
+        name = _danger_of(ranking)
+        known = DANGERS[name]
+        agreed = ranking.matters[0].name == name and ranking.lead >= _AHEAD
+        if known is None or ranking.danger < (ASKED if agreed else known.least):
+            known = DANGERS["other_suicide"]
             near = any(one.name == "other_suicide" for one in ranking.matters[:_NEAR])
             told = ranking.matters[0].name == "told" and ranking.lead >= _SURE
-            if told or not (near and any(map(_is_of_somebody, report.signals))):
+            if known is None or told or not (near and any(map(_is_of_somebody, report.signals))):
                 return None
-            known = _DANGERS["other_suicide"]
         return Danger(
             kind=known.kind,
             subject=known.subject,
             span=(0, len(text)),
             language=language,
-            certain=known.certain,
+            certain=known.certain or (known.to_another and ranking.acute and ranking.danger >= _HAPPENING),
         )
 
     def spoken(self, text: str, named: str) -> str:
@@ -385,24 +373,20 @@ def _is_story(marks: Marks, report: CrisisReport) -> bool:
     return report.mention and not report.dangers and told and bool(marks.get("stories")) and not near
 
 
-def _likely_danger(ranking: Ranking) -> _Kind | None:
-    """Dangers to others are told by the same words, so they compete with what is none. A threat of somebody else is no threat by
-    the writer. The kind is one that the fields tell of; a very large lead needs none.
-    """
-    name = ranking.matters[0].name
-    if name not in _DANGERS:
-        return None
-    alike = _OF_OTHERS if name in _OF_OTHERS else frozenset[str]()
-    if name == "threat" and _DANGERS[name].fields.isdisjoint(ranking.own):
-        name = "other_violence"
-    lead = ranking.lead_over(alike)
-    if lead < _DANGERS[name].lead:
-        return None
-    kinds = [name, *(one.name for one in ranking.matters[1:_KINDS] if one.name in alike - {"threat"})]
-    told = next((kind for kind in kinds if not _DANGERS[kind].fields.isdisjoint(ranking.fields)), None)
-    if told is None:
-        told = name if lead >= _ALONE else None
-    return _DANGERS[told] if told else None
+def _danger_of(ranking: Ranking) -> str:
+    """The danger that is likeliest, if there is one. A threat of somebody else is no threat by the writer."""
+    name = ranking.dangers[0].name
+    return "other_violence" if name == "threat" and _BY_THE_WRITER.isdisjoint(ranking.own) else name
+
+
+def _lead_of_others(ranking: Ranking) -> float:
+    """By how much a danger to somebody else is likelier than one to the writer."""
+    most = {"other": -inf, "self": -inf}
+    for name, weight in ranking.dangers:
+        kind = DANGERS[name]
+        subject = "self" if kind is None else kind.subject
+        most[subject] = max(most[subject], weight)
+    return most["other"] - most["self"]
 
 
 def _is_of_somebody(signal: Signal) -> bool:

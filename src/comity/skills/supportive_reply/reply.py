@@ -93,7 +93,7 @@ class Responder:
             which = "story"
         elif about.young and (which in _BY_OTHERS or (which in RISKS and about.topic == "harmed")):
             which = "minor"
-        elif about.alarm and about.topic is None and which == "low":
+        elif about.alarm and about.topic is None and which == "low" and not report.close:
             which = "alarm"
         shows = which != "story" and (report.mention or bool(report.dangers) or unread or risk != "low")
         if which in {"other", "own"} or (which == "high" and (report.endangered or _has_begun(report))):
@@ -187,8 +187,8 @@ class Responder:
 
 
 def _with_likely(report: CrisisReport, about: About) -> CrisisReport:
-    """The report with what is likely. A crisis stays the writer's own, unless some words say it of another person and that is
-    sure for the whole of a short message.
+    """The report with what is likely. A crisis stays the writer's own, unless some words say it of another person. Where only the
+    phrasing says so, both may be in danger, and both are answered.
     """
     danger = about.danger
     if danger is None or report.dangers:
@@ -198,9 +198,11 @@ def _with_likely(report: CrisisReport, about: About) -> CrisisReport:
     if danger.kind == "suicide" and any(map(_is_attempt_of_another, report.signals)):
         danger = replace(danger, kind="overdose", certain=True)
     other = danger.subject == "other"
-    of_another = other and about.sure and any(signal.subject == "other" for signal in report.signals)
-    if report.detected and other and not of_another:
+    of_another = other and any(signal.subject == "other" for signal in report.signals)
+    if report.detected and other and not about.sure:
         return report
+    if report.detected and other and not of_another:
+        return replace(report, dangers=(danger,), endangered=danger.certain)
     detected = report.detected and not other
     return replace(
         report,

@@ -27,7 +27,7 @@ _EVENTS: Final = (
     "relapse", "coming_out", "bullied", "burnout", "home", "sick_child", "own_illness", "ill_relative", "health_worry",
     "unrequited", "failure", "family", "quarrel",
 )  # fmt: skip
-_ILL: Final = frozenset(("illness", "own_illness", "ill_relative", "health_worry", "sick_child"))
+ILL: Final = frozenset(("illness", "own_illness", "ill_relative", "health_worry", "sick_child"))
 _FEELINGS: Final = (
     "jealous", "lonely", "moving", "overwhelmed", "anxious", "angry", "tired", "ashamed", "sad",
 )  # fmt: skip
@@ -89,7 +89,7 @@ def topic_of(said: Said, own: Said, language: str, text: str) -> str | None:
     troubles = _troubles(said, marks, turned=_turn(marks) if glad else 0, much=_MUCH.search(text) is not None)
     healed = glad.pop("healed", 0)
     if healed and not any(name in troubles for name in _LOSSES):
-        troubles = {name: count for name, count in troubles.items() if name not in _ILL}
+        troubles = {name: count for name, count in troubles.items() if name not in ILL}
         glad["relief"] = glad.get("relief", 0) + _TWICE * healed
     topic = _chosen(troubles, glad)
     return "sad" if topic is None and is_wept(text) and not is_celebrated(text) else topic

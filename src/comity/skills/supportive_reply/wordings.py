@@ -112,7 +112,10 @@ class Said:
         self._stops = [stop.start() for stop in _STOP.finditer(text)]
 
     def sentence(self, mark: Mark) -> int:
-        return bisect_left(self._stops, mark.start)
+        return self.sentence_at(mark.start)
+
+    def sentence_at(self, place: int) -> int:
+        return bisect_left(self._stops, place)
 
     def asks(self, mark: Mark) -> bool:
         """Whether its sentence is a question."""
