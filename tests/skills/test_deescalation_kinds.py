@@ -70,6 +70,11 @@ KINDS = {
     ),
     "near_harm": ("I almost hit my wife last night.", "I wanted to punch him in the face."),
     "weapon": ("A student pulled a knife in class.", "A man at the counter has a knife", "He has a gun in his bag", "A confused patient has a knife."),
+    "suicide": (
+        "My teenage son and I argued about his grades; he locked himself in the bathroom and shouts that he does not want to live any more.",
+        "A colleague says he will kill himself if he is fired, and the talk is in an hour.",
+        "My wife is on the balcony after our fight and says she is going to jump.",
+    ),
     "violence": (
         "He punched my coworker in the face",
         "My neighbour threatened to hit me.",
@@ -596,3 +601,13 @@ def test_that_who_has_stopped_already_is_told_first_what_to_do_at_the_car():
 def test_that_people_who_get_on_have_no_conflict():
     assert kind("Nothing dramatic, we all get on great, I have to choose a restaurant for my team.") == "none"
     assert kind("Normally we all get on great, but yesterday she shouted at me.") != "none"
+
+
+def test_nobody_who_may_take_their_life_is_left_alone():
+    for text in KINDS["suicide"]:
+        output = answer(text)
+        assert "left alone" in output["plan"][0], text
+        assert "emergency number" in output["plan"][1], text
+        assert {"emergency", "crisis_support"} & set(handed_to(text)), text
+        assert not any("wait where you are safe" in note for note in output["risk_notes"]), text
+        assert output["intensity"] == "high", text

@@ -15,6 +15,7 @@ HANDOFFS: Final = (
 KINDS: Final = (
     *(
         "weapon",
+        "suicide",
         "near_harm_child",
         "near_harm",
         "care",
@@ -53,7 +54,7 @@ _ENHANCED: Final = {
     "kind": {
         "type": "string",
         "enum": [*KINDS],
-        "description": "What the plan is made for. From `weapon` to `control` it is about safety, not about talking; "
+        "description": "What the plan is made for. From `weapon` to `control` it is about safety, not about talking; `suicide` is for somebody else who may take their life; "
         "`care` is for somebody ill, confused or disabled who strikes out, `hits_back`, `pupils` and `siblings` for the "
         "grown-up beside children who fight or mean to, `rumour` for false claims in public, `formal_threat` for an announced lawsuit, complaint or review. "
         "`unread` and `none` have no plan.",

@@ -210,7 +210,8 @@ def _recorded_notes(
 
 
 def _steps(situation: Situation, used: str, plans: Mapping[str, Plan]) -> list[str]:
-    support = [_SUPPORT] if any(one["to"] == "crisis_support" for one in handoffs(situation)) else []
+    needed = any(one["to"] == "crisis_support" for one in handoffs(situation))
+    support = [_SUPPORT] if needed and situation.kind != "suicide" else []
     if situation.kind == "talk":
         if not situation.heard:
             return [*support, _GENERAL, *_UNHEARD]
@@ -282,7 +283,7 @@ def _further(situation: Situation, used: str) -> list[str]:
         words = ", ".join(dict.fromkeys(f'"{one.text.lower()}"' for one in alarming))
         first = "" if situation.kind in SAFETY else " Involve the people responsible first."
         notes.append(f"ALERT: {words}. {alarming[0].reason}{first}")
-    if situation.crisis.endangered and situation.kind not in {"care"} | AMONG_CHILDREN:
+    if situation.crisis.endangered and situation.kind not in {"care", "suicide"} | AMONG_CHILDREN:
         notes.append(_OTHER)
     if situation.crisis.detected:
         notes.append(_CRISIS)

@@ -9,6 +9,7 @@
   not in English is `unread`; where neither a conflict nor people are named there is `none` to plan for.
 - Who is ill, confused or disabled and strikes out needs care, not the police, unless there is a weapon or a threat to
   kill. Who is only called by name or "a resident" is so where the text says somewhere that such people live there.
+- Somebody who may take their life is stayed with, whatever the quarrel was about and whoever they are.
 - A child of the writer, or a pupil, who means to hit another child needs a grown-up and the school, not the police,
   unless there is a weapon or talk of killing.
 - What parents do with the money or the phone of a child is their task: it is control of a grown-up only.
@@ -91,16 +92,17 @@ AMONG_CHILDREN: Final = frozenset(("hits_back", "pupils", "siblings"))
 SCENES: Final = (
     frozenset(("care", *KINDS[KINDS.index("bystander") : KINDS.index("none")])) - HIDDEN - {"rumour"}
 )
-SAFETY: Final = frozenset(KINDS[: KINDS.index("unread")]) - {"care"} - AMONG_CHILDREN
+SAFETY: Final = frozenset(KINDS[: KINDS.index("unread")]) - {"care", "suicide"} - AMONG_CHILDREN
 
 _TAKE_SIGNS: Final = frozenset(("couple", "family", "colleague"))  # such people are named for many reasons
 _HEAT: Final = frozenset(("anger", "abuse", "threat", "distress", "harm", "violence", "things"))
 
 _WITHOUT_SUPERVISOR: Final = (SAFETY - {"violence", "weapon"}) | {
     *("bystander", "stranger", "small_child", "teenager", "care", "siblings", "own_anger", "moderator"),
-    *("hits_back", "rumour"),
+    *("hits_back", "rumour", "suicide"),
     *("neighbour", "couple", "family"),
 }
+_SUICIDE: Final = frozenset(("suicide", "overdose"))
 _SIGNS: Final = {"crisis_support": "a crisis"}
 _LOOK_BACK: Final = 40
 _CLAUSE: Final = re.compile(
@@ -257,7 +259,10 @@ def _called_for(situation: Situation, said: AbstractSet[str], language: Language
         called.add("near_harm_child" if "kid" in said else "near_harm")
     elif any(danger.subject == "self" for danger in dangers):
         called.add("at_home")
-    if any(danger.weapon for danger in dangers):
+    others = any(danger.subject == "other" and danger.kind in _SUICIDE for danger in dangers)
+    if others or (situation.says("self_harm") and not situation.crisis.detected):
+        called.add("suicide")
+    if any(danger.weapon and danger.kind not in _SUICIDE for danger in dangers):
         called.add("weapon")
     if language == "other":
         called.add("unread")
