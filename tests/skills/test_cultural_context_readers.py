@@ -467,3 +467,16 @@ def test_the_clock_is_told_where_the_text_keeps_to_the_other_one(check, message,
 def test_the_tone_of_somebody_in_danger_is_not_judged(check):
     said = "I don't have time for your excuses. I am going to kill myself tonight."
     assert "tone" not in dict(found(check(said, "India", "a colleague")))
+
+
+def test_a_colour_in_the_name_of_a_place_stands_for_nothing(check):
+    for message in (
+        "The Black Forest trail is closed after the storm.",
+        "The Black Sea ferry leaves at nine.",
+    ):
+        assert not [text for _, text in found(check(message, "Germany")) if text == "Black"], message
+    assert [
+        text
+        for _, text in found(check("The invitation is printed on black paper.", "Germany"))
+        if text == "black"
+    ]

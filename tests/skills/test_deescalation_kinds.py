@@ -610,4 +610,4 @@ def test_nobody_who_may_take_their_life_is_left_alone():
         assert "emergency number" in output["plan"][1], text
         assert {"emergency", "crisis_support"} & set(handed_to(text)), text
         assert not any("wait where you are safe" in note for note in output["risk_notes"]), text
-        assert output["intensity"] == "high", text
+        assert output["suggested_intensity"] == "high", text

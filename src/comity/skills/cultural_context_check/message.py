@@ -72,6 +72,9 @@ _SUGGEST: Final = {
 _WORD_KINDS: Final = tuple(_SUGGEST)
 
 
+_NAMED: Final = re.compile(r"[A-Z][a-z]+ [A-Z]")  # the Black Forest, the White House
+
+
 class Examiner:
     def __init__(self, known: Knowledge, peoples: Iterable[str]) -> None:
         self._known = known
@@ -194,7 +197,7 @@ class Examiner:
                 yield self._food(plain, found.start, found.end, setting)
         elif kind == "colour":
             meanings = self._colours(message[found.start : found.end].lower(), setting)
-            if meanings:
+            if meanings and not _NAMED.match(message, found.start):
                 yield self._finding(kind, found.start, found.end, f"In this audience {meanings}")
         elif not _is_warned(message, found.start):
             if kind == "gesture":

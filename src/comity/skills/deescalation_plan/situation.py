@@ -192,7 +192,7 @@ def understood(
     called = _called_for(told, said, language)
     danger = next((kind for kind in KINDS if kind in called & SAFETY), None)
     kind = next(kind for kind in KINDS if kind in called)
-    suggested = "high" if kind in {"road", "hits_back"} else told.suggested
+    suggested = "high" if kind in {"road", "hits_back", "suicide"} else told.suggested
     return structs.replace(
         told, kind=kind, danger=danger, heard=told.heard or kind in TOGETHER, suggested=suggested
     )

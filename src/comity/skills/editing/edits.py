@@ -80,7 +80,7 @@ def objection(passage: Passage, edit: Edit) -> str:
     if passage.is_link(edit.start, edit.end):
         return "an address or a link is left as it is"
     if passage.folded.startswith("'s", edit.end):
-        return "a possessive hangs on it"
+        return "the 's behind it belongs to it"
     text = passage.text
     first, last = passage.sentence_at(edit.start)
     left = max(min(first, edit.start), edit.start - _AROUND)
