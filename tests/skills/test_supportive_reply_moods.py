@@ -509,3 +509,20 @@ def test_where_somebody_may_be_in_danger_that_is_asked_and_the_number_comes_firs
 
 def test_a_greeting_before_a_question_is_no_small_talk():
     assert called("Hi, do you have opening hours over the bank holiday weekend?") == "nothing"
+
+
+@pytest.mark.parametrize("message", ["我已经把药都吃下去了 现在有点害怕", "손목을 그었는데 피가 안 멈춰요"])
+def test_who_has_done_it_already_gets_help_for_the_body_first(message):
+    output = answered(message).output
+    assert output["crisis"]["detected"]
+    assert [(one["kind"], one["subject"]) for one in output["crisis"]["dangers"]] == [("body", "self")]
+    assert "112" in output["escalation_guidance"][0]
+
+
+def test_a_writer_who_may_be_in_danger_without_saying_so_is_asked_and_sees_where_help_is():
+    message = "Ich steh auf dem Parkdeck ganz oben und weiß nicht, warum ich wieder runtergehen sollte"
+    output = answered(message, locale="de-DE").output
+    assert names()[output["reply"]] == "unsure"
+    assert "112" in output["escalation_guidance"][0]
+    assert any("TelefonSeelsorge" in line for line in output["escalation_guidance"])
+    assert not output["crisis"]["detected"]

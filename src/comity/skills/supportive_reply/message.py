@@ -114,6 +114,7 @@ DANGERS: Final[Mapping[str, _Kind | None]] = {
     "threat": _Kind("threat", "other", LIKELY),
 }
 _HAPPENING: Final = 100  # what speaks for one that is happening now, if anything says so
+_DONE: Final = frozenset(("OVERDOSE", "BLEEDING"))
 _BY_THE_WRITER: Final = frozenset(("KILL", "WEAPON", "HIT", "BLOOD", "RAGE", "ARMED", "BEATEN"))
 
 
@@ -374,9 +375,14 @@ def _is_story(marks: Marks, report: CrisisReport) -> bool:
 
 
 def _danger_of(ranking: Ranking) -> str:
-    """The danger that is likeliest, if there is one. A threat of somebody else is no threat by the writer."""
+    """The danger that is likeliest, if there is one. A threat of somebody else is no threat by the writer. Who bleeds or has taken something
+    needs help for the body first.
+    """
     name = ranking.dangers[0].name
-    return "other_violence" if name == "threat" and _BY_THE_WRITER.isdisjoint(ranking.own) else name
+    if name == "threat" and _BY_THE_WRITER.isdisjoint(ranking.own):
+        return "other_violence"
+    done = ranking.danger >= _HAPPENING and not _DONE.isdisjoint(ranking.own)
+    return "self_emergency" if name == "self_crisis" and done else name
 
 
 def _lead_of_others(ranking: Ranking) -> float:

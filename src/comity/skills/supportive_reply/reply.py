@@ -95,7 +95,8 @@ class Responder:
             which = "minor"
         elif about.alarm and about.topic is None and which == "low" and not report.close:
             which = "alarm"
-        shows = which != "story" and (report.mention or bool(report.dangers) or unread or risk != "low")
+        lost = unread or (about.uneasy and not report.raised)
+        shows = which != "story" and (report.mention or bool(report.dangers) or lost or risk != "low")
         if which in {"other", "own"} or (which == "high" and (report.endangered or _has_begun(report))):
             first = [*_for_another(words, helping, report), *_for_the_body(words, helping, report)]
             said = " ".join([*first, words[which]])
@@ -113,7 +114,7 @@ class Responder:
             said = words[which]
         output: dict[str, Any] = {
             "reply": said,
-            "escalation_guidance": _guidance(words, helping, risk, report, unread=unread, young=about.young)
+            "escalation_guidance": _guidance(words, helping, risk, report, lost=lost, young=about.young)
             if which not in _SHORT
             else [*(_emergency(words, helping) if which == "alarm" else []), words["available"]],
             "boundaries_notice": BOUNDARY,
@@ -260,8 +261,9 @@ def _denies(report: CrisisReport) -> bool:
 
 
 def _guidance(
-    words: Mapping[str, str], helping: Help, risk: str, report: CrisisReport, *, unread: bool, young: bool
+    words: Mapping[str, str], helping: Help, risk: str, report: CrisisReport, *, lost: bool, young: bool
 ) -> list[str]:
+    """`lost` says that something important may have escaped us."""
     urls = " ".join(line.contact for line in helping.international)
     directories = words["directories"].format(urls=urls)
     contacts = [
@@ -288,7 +290,7 @@ def _guidance(
         return [*first, *found, words["trusted"]]
     if risk == "medium":
         return [words["professional"], *found, words["trusted"]]
-    if unread:
+    if lost:
         return [*_emergency(words, helping), *found]
     return [words["available"], *found] if report.mention else [words["available"]]
 
