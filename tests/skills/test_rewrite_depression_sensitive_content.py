@@ -595,3 +595,10 @@ def test_words_that_may_hurt_and_that_no_rule_judged_are_not_called_sure():
 
 def test_many_words_of_degree_are_read_in_linear_time():
     assert answer("so really totally just " * 2000)["edits"] == []
+
+
+def test_what_somebody_was_told_is_not_what_the_writer_says():
+    text = "Being told to cheer up rarely helps somebody with depression. Listening often does."
+    assert answer(text)["flags"] == []
+    said = "Those who call in sick leave the work to the rest of us. Pull yourselves together."
+    assert "minimizing" in categories(said)
