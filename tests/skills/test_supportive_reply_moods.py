@@ -526,3 +526,18 @@ def test_a_writer_who_may_be_in_danger_without_saying_so_is_asked_and_sees_where
     assert "112" in output["escalation_guidance"][0]
     assert any("TelefonSeelsorge" in line for line in output["escalation_guidance"])
     assert not output["crisis"]["detected"]
+
+
+@pytest.mark.parametrize(
+    ("message", "first"),
+    [
+        ("Meu ex tá na porta do prédio com uma faca mandando eu descer", "Se corre perigo agora"),
+        (
+            "He hit me and he is still in the house, I'm hiding, please help me right now",
+            "If you are in danger now",
+        ),
+    ],
+)
+def test_violence_that_is_happening_is_answered_with_what_to_do_first(message, first):
+    assert answered(message).output["reply"].startswith(first)
+    assert not answered("My boyfriend slapped me two weeks ago").output["reply"].startswith(first)

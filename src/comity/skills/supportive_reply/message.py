@@ -121,8 +121,8 @@ _BY_THE_WRITER: Final = frozenset(("KILL", "WEAPON", "HIT", "BLOOD", "RAGE", "AR
 class About(NamedTuple):
     """`language` is empty where it cannot be told. `death` says that the message is about one, `calm` that it is certain
     that nothing calls for support, `unclear` that perhaps nothing does. `danger` is what is likely by how it is told, `sure` that
-    it is clearly somebody else's; `uneasy` says that the writer is likely in danger without having said so, `alarm` that somebody may be. `mood` is `idiom` or `cheerful`, or
-    empty. `story` says that the message speaks of suicide only as of what happens in a story, `young` that a child or a
+    it is clearly somebody else's; `uneasy` says that the writer is likely in danger without having said so, `alarm` that somebody
+    may be, `now` that it is happening. `mood` is `idiom` or `cheerful`, or empty. `story` says that the message speaks of suicide only as of what happens in a story, `young` that a child or a
     teenager wrote it.
     """
 
@@ -136,6 +136,7 @@ class About(NamedTuple):
     sure: bool = False
     uneasy: bool = False
     alarm: bool = False
+    now: bool = False
     mood: str = ""
     story: bool = False
     young: bool = False
@@ -231,6 +232,7 @@ class MessageReader:
             danger=danger,
             sure=_lead_of_others(ranking) >= _OF_ANOTHER and len(text) <= _SHORT,
             uneasy=uneasy,
+            now=_is_happening(ranking),
             alarm=asked and not uneasy and danger is None and not mood,
             mood=mood,
             story=silent and _is_story(marks, report),
@@ -262,7 +264,7 @@ class MessageReader:
             subject=known.subject,
             span=(0, len(text)),
             language=language,
-            certain=known.certain or (known.to_another and ranking.acute and ranking.danger >= _HAPPENING),
+            certain=known.certain or (known.to_another and _is_happening(ranking)),
         )
 
     def spoken(self, text: str, named: str) -> str:
@@ -375,14 +377,18 @@ def _is_story(marks: Marks, report: CrisisReport) -> bool:
 
 
 def _danger_of(ranking: Ranking) -> str:
-    """The danger that is likeliest, if there is one. A threat of somebody else is no threat by the writer. Who bleeds or has taken something
-    needs help for the body first.
+    """The danger that is likeliest, if there is one. A threat of somebody else is no threat by the writer. Who bleeds or has
+    taken something needs help for the body first.
     """
     name = ranking.dangers[0].name
     if name == "threat" and _BY_THE_WRITER.isdisjoint(ranking.own):
         return "other_violence"
     done = ranking.danger >= _HAPPENING and not _DONE.isdisjoint(ranking.own)
     return "self_emergency" if name == "self_crisis" and done else name
+
+
+def _is_happening(ranking: Ranking) -> bool:
+    return ranking.acute and ranking.danger >= _HAPPENING
 
 
 def _lead_of_others(ranking: Ranking) -> float:

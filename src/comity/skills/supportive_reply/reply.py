@@ -100,6 +100,8 @@ class Responder:
         if which in {"other", "own"} or (which == "high" and (report.endangered or _has_begun(report))):
             first = [*_for_another(words, helping, report), *_for_the_body(words, helping, report)]
             said = " ".join([*first, words[which]])
+        elif about.now and which in {*_BY_OTHERS, "minor"}:
+            said = " ".join([*_for_the_writer(words, helping, report, young=about.young), words[which]])
         elif which == asked.mode:
             said = self._styled(asked, about, form, death=death)
         elif (
