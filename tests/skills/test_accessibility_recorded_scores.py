@@ -2,7 +2,6 @@
 
 import functools
 import json
-from importlib.resources import files
 from time import process_time
 
 import jsonschema
@@ -15,6 +14,7 @@ from comity.skills.accessibility_audit.recorded_scores import recorded_scores
 from comity.skills.skill import WebPage
 from comity.testing.vectors import format_runner, known_keys
 from tests.core.actions.driving import Served
+from tests.skills.prepared import handler_of
 
 ROWS = {
     "1.1.1": {
@@ -246,8 +246,7 @@ BARE = "<p>x"  # 66 at level AA: 2592 in 39 criteria
 
 @functools.cache
 def handler():
-    place = files("comity.skills")
-    return SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
+    return handler_of(SKILL)
 
 
 def ask(*pages, mode="compat", level="AA"):

@@ -1,5 +1,4 @@
 import re
-from importlib.resources import files
 from time import process_time
 
 import jsonschema
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 from comity.core.errors import ActionError
 from comity.skills.cognitive_accessibility_audit import SKILL
 from comity.skills.skill import SkillOutcome
+from tests.skills.prepared import handler_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
@@ -22,8 +22,7 @@ KEEPS = jsonschema.Draft202012Validator(dict(SKILL.contracts["enhanced"].output_
 
 @pytest.fixture(scope="module")
 def audit():
-    place = files("comity.skills")
-    handler = SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
+    handler = handler_of(SKILL)
     return lambda content, mode="enhanced", **more: handler({"content": content, **more}, mode)
 
 

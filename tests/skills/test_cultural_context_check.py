@@ -13,6 +13,7 @@ from comity.skills.cultural_context_check import SKILL
 from comity.skills.cultural_context_check.adapt import adapt
 from comity.skills.skill import SkillOutcome
 from comity.skills.words.tokens import tokens
+from tests.skills.prepared import handler_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
@@ -24,8 +25,7 @@ KEEPS = jsonschema.Draft202012Validator(dict(SKILL.contracts["enhanced"].output_
 
 @pytest.fixture(scope="module")
 def check():
-    place = files("comity.skills")
-    handler = SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
+    handler = handler_of(SKILL)
 
     def run(message, audience="general", mode="enhanced", **more):
         return handler({"message": message, "audience": audience, **more}, mode)

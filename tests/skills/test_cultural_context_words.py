@@ -6,12 +6,12 @@ from importlib.resources import files
 import pytest
 
 from comity.skills.cultural_context_check import SKILL
+from tests.skills.prepared import handler_of
 
 
 @pytest.fixture(scope="module")
 def check():
-    place = files("comity.skills")
-    handler = SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
+    handler = handler_of(SKILL)
 
     def run(message, region="global", audience="guests"):
         return handler({"message": message, "audience": audience, "region": region}, "enhanced")

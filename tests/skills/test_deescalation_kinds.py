@@ -1,17 +1,16 @@
 """The kinds of plan: which description calls for which, and what each of them says."""
 
 import functools
-from importlib.resources import files
 
 import pytest
 
 from comity.skills.deescalation_plan import SKILL
+from tests.skills.prepared import handler_of
 
 
 @functools.cache
 def handler():
-    place = files("comity.skills")
-    return SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
+    return handler_of(SKILL)
 
 
 def answer(situation, intensity="medium", mode="enhanced"):
@@ -488,43 +487,6 @@ def test_where_no_conflict_was_heard_the_plan_is_short():
     output = answer("My neighbour and his trees")
     assert len(output["plan"]) == 3
     assert output["risk_notes"] == []
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "I'm a care assistant in a dementia unit. Mr. H. gets very agitated around 5 pm and yesterday he hit a colleague.",
-        "I work nights on a dementia ward. Mrs Kaya bit a nurse yesterday when we changed her.",
-        "We work in a nursing home. One of our residents became combative and scratched a colleague.",
-        "In our memory care unit a gentleman hits out whenever somebody takes his arm.",
-        "I am a nurse in a geriatric ward. A patient punched my colleague during the night.",
-    ],
-)
-def test_that_carers_who_name_a_resident_get_the_care_plan_and_no_police(text):
-    assert kind(text) == "care"
-    assert handed_to(text) == ["care_team"]
-    assert "police" not in " ".join(answer(text)["plan"])
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "I'm a care assistant in a dementia unit. My husband hit me last night.",
-        "I'm a nurse on the dementia ward. A visitor punched my colleague.",
-        "My manager Mr. Brown in the care home shouts at us every day.",
-        "I work in a nursing home. A colleague slaps the residents.",
-        "I work in a care home and Mr Brown hits a resident.",
-        "I work in a care home. The son of Mrs. K. pushed me against the wall.",
-        "Mr. Smith next door hit me.",
-    ],
-)
-def test_that_others_who_strike_in_or_near_a_care_home_get_no_care_plan(text):
-    assert kind(text) != "care"
-
-
-def test_that_who_wants_to_go_home_is_not_to_be_blocked():
-    wish = "I'm a carer in a dementia unit. Mr. H. hits out at 5 pm, he wants to 'go home to his mother'."
-    assert answer(wish)["risk_notes"][0].startswith("Who wants to go home")
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,14 @@ from comity.skills.deescalation_plan.situation import EFFECTS, HIDDEN
 from comity.skills.editing.rules import ruleset
 from comity.skills.skill import SkillOutcome
 from comity.testing.vectors import vector_file
+from tests.skills.prepared import handler_of
 
 MODES = ("strict", "compat", "enhanced")
 
 
 @functools.cache
 def handler():
-    place = files("comity.skills")
-    return SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
+    return handler_of(SKILL)
 
 
 def answer(situation, intensity="medium", mode="enhanced"):

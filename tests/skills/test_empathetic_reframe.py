@@ -17,6 +17,7 @@ from comity.skills.empathetic_reframe import SKILL
 from comity.skills.empathetic_reframe.reframing import FLAGGED, REWORDED, REWORDED_SINCE
 from comity.skills.skill import SkillOutcome
 from comity.testing.vectors import vector_file
+from tests.skills.prepared import handler_of
 
 MODES = ("strict", "compat", "enhanced")
 TONES = ("neutral", "warm", "formal")
@@ -24,8 +25,7 @@ TONES = ("neutral", "warm", "formal")
 
 @functools.cache
 def handler():
-    place = files("comity.skills")
-    return SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
+    return handler_of(SKILL)
 
 
 def answer(message, tone="warm", mode="enhanced"):

@@ -1,19 +1,18 @@
 """Rudeness, apologies that nobody made, and duties: what `empathetic_reframe` says of each, and what it leaves in peace."""
 
 import functools
-from importlib.resources import files
 
 import pytest
 
 from comity.skills.empathetic_reframe import SKILL
+from tests.skills.prepared import handler_of
 
 RUDE = ("swearing", "insult", "contempt", "always_never")
 
 
 @functools.cache
 def handler():
-    place = files("comity.skills")
-    return SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
+    return handler_of(SKILL)
 
 
 def outcome(message, tone="warm"):

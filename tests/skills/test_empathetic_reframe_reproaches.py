@@ -1,17 +1,16 @@
 """Reproaches, shouting, contempt and threats: what `empathetic_reframe` drops, what it flags, and what it leaves in peace."""
 
 import functools
-from importlib.resources import files
 
 import pytest
 
 from comity.skills.empathetic_reframe import SKILL
+from tests.skills.prepared import handler_of
 
 
 @functools.cache
 def handler():
-    place = files("comity.skills")
-    return SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
+    return handler_of(SKILL)
 
 
 def outcome(message, tone="warm"):

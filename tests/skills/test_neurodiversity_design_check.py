@@ -1,4 +1,3 @@
-from importlib.resources import files
 from time import process_time
 
 import jsonschema
@@ -9,6 +8,7 @@ from hypothesis import strategies as st
 from comity.core.errors import ActionError
 from comity.skills.neurodiversity_design_check import SKILL
 from comity.skills.skill import SkillOutcome
+from tests.skills.prepared import handler_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
@@ -20,8 +20,7 @@ KEEPS = jsonschema.Draft202012Validator(dict(SKILL.contracts["enhanced"].output_
 
 @pytest.fixture(scope="module")
 def check():
-    place = files("comity.skills")
-    handler = SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
+    handler = handler_of(SKILL)
     return lambda description, mode="enhanced", **more: handler({"ui_description": description, **more}, mode)
 
 

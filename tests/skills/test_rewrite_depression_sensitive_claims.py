@@ -1,17 +1,16 @@
 """Cure claims, scores told as diagnoses, guilt, comparison and the method of a suicide, and what is none of these."""
 
 import functools
-from importlib.resources import files
 
 import pytest
 
 from comity.skills.rewrite_depression_sensitive_content import SKILL
+from tests.skills.prepared import handler_of
 
 
 @functools.cache
 def handler():
-    place = files("comity.skills")
-    return SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
+    return handler_of(SKILL)
 
 
 def answer(text, mode="enhanced", **more):
@@ -298,3 +297,10 @@ def test_that_a_dont_which_rejects_something_else_hides_nothing(text):
 )
 def test_that_an_attempt_is_not_made_into_a_death(text):
     assert answer(text)["result"] == text
+
+
+def test_what_somebody_was_told_is_not_what_the_writer_says():
+    text = "Being told to cheer up rarely helps somebody with depression. Listening often does."
+    assert answer(text)["flags"] == []
+    said = "Those who call in sick leave the work to the rest of us. Pull yourselves together."
+    assert "minimizing" in {flag["category"] for flag in answer(said)["flags"]}

@@ -17,14 +17,14 @@ from comity.skills.rewrite_depression_sensitive_content import SKILL
 from comity.skills.rewrite_depression_sensitive_content.rewriting import LABELS
 from comity.skills.skill import SkillOutcome
 from comity.testing.vectors import vector_file
+from tests.skills.prepared import handler_of
 
 MODES = ("strict", "compat", "enhanced")
 
 
 @functools.cache
 def handler():
-    place = files("comity.skills")
-    return SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
+    return handler_of(SKILL)
 
 
 def answer(text, mode="enhanced", **more):
@@ -595,10 +595,3 @@ def test_words_that_may_hurt_and_that_no_rule_judged_are_not_called_sure():
 
 def test_many_words_of_degree_are_read_in_linear_time():
     assert answer("so really totally just " * 2000)["edits"] == []
-
-
-def test_what_somebody_was_told_is_not_what_the_writer_says():
-    text = "Being told to cheer up rarely helps somebody with depression. Listening often does."
-    assert answer(text)["flags"] == []
-    said = "Those who call in sick leave the work to the rest of us. Pull yourselves together."
-    assert "minimizing" in categories(said)

@@ -1,17 +1,16 @@
 """What people write of on an ordinary day gets the answer to it, in every language, and no neighbour of it gets the wrong one."""
 
 from functools import cache
-from importlib.resources import files
 
 import pytest
 
 from comity.skills.supportive_reply import SKILL
+from tests.skills.prepared import handler_of
 
 
 @cache
 def handler():
-    place = files("comity.skills")
-    return SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
+    return handler_of(SKILL)
 
 
 def answered(message, **given):

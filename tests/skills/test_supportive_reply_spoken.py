@@ -13,6 +13,7 @@ import pytest
 
 from comity.skills.supportive_reply import SKILL
 from comity.skills.supportive_reply import SPOKEN as FILES
+from tests.skills.prepared import handler_of
 
 SPOKEN = [
     (path.stem, kind, locale, message)
@@ -24,8 +25,7 @@ SPOKEN = [
 
 @cache
 def handler():
-    place = files("comity.skills")
-    return SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
+    return handler_of(SKILL)
 
 
 @cache

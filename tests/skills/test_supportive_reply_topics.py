@@ -7,17 +7,17 @@ from importlib.resources import files
 import pytest
 
 from comity.skills.supportive_reply import SKILL, SPOKEN, message_reader
+from tests.skills.prepared import handler_of, shipped
 
 
 @cache
 def data():
-    place = files("comity.skills")
-    return {name: place.joinpath(name).read_bytes() for name in SKILL.data}
+    return shipped(SKILL)
 
 
 @cache
 def handler():
-    return SKILL.prepare(data())
+    return handler_of(SKILL)
 
 
 def reply(message, **given):

@@ -8,8 +8,8 @@
   certain.
 - An idiom (`this heat is killing me`) and a good mood are read only where no word of trouble stands beside them; the plot of a
   story only where nothing says that it comes close to the writer.
-- What is likely (`matter`) overrules a topic of the rules only where it has a clear lead, and names a danger only where a field
-  tells of one.
+- What is likely (`matter`) overrules a topic of the rules only where it has a clear lead. A danger is answered where enough speaks
+  for one, and asked after where a little less does.
 """
 
 import re
@@ -76,13 +76,9 @@ _BEHIND: Final = 150  # what a topic of the rules may weigh less than the likeli
 _AHEAD: Final = 80  # the lead that makes a topic likely
 _FAR_AHEAD: Final = 90  # and a light one
 _CALM: Final = 40  # and nothing at all
-_SURE: Final = 100
-_UNEASY: Final = (
-    -60
-)  # what speaks for a danger, beside which it is not certain that nothing calls for support
-_OF_ANOTHER: Final = (
-    50  # the lead with which a danger is that of somebody else, whatever the crisis detector says
-)
+_SURE: Final = 100  # the lead that leaves no doubt
+_UNEASY: Final = -60  # so much for a danger, and it is not certain that nothing calls for support
+_OF_ANOTHER: Final = 50  # the lead of a danger that is clearly somebody else's
 _SHORT: Final = 250  # characters of a message that has one matter
 _NEAR: Final = 3  # places from the top in which a matter is likely at all
 _MATTERS: Final = {"harmed": "self_violence"}
@@ -90,11 +86,8 @@ _MATTERS: Final = {"harmed": "self_violence"}
 
 
 class _Kind(NamedTuple):
-    """A danger is answered where this much speaks for one."""
-
     kind: Kind
     subject: Literal["self", "other"]
-    least: float
     certain: bool = False
 
     @property
@@ -102,16 +95,16 @@ class _Kind(NamedTuple):
         return self.subject == "other" and self.kind != "threat"
 
 
-LIKELY: Final = 35
+LIKELY: Final = 35  # what speaks for a danger that is answered
 ASKED: Final = 5  # what speaks for a danger that is asked after
 DANGERS: Final[Mapping[str, _Kind | None]] = {
     "self_crisis": None,  # the detector tells it; what it has not seen is asked after
-    "self_violence": _Kind("violence", "self", LIKELY),
-    "self_emergency": _Kind("body", "self", LIKELY),
-    "other_suicide": _Kind("suicide", "other", LIKELY),
-    "other_violence": _Kind("violence", "other", LIKELY),
-    "other_emergency": _Kind("body", "other", LIKELY, certain=True),
-    "threat": _Kind("threat", "other", LIKELY),
+    "self_violence": _Kind("violence", "self"),
+    "self_emergency": _Kind("body", "self"),
+    "other_suicide": _Kind("suicide", "other"),
+    "other_violence": _Kind("violence", "other"),
+    "other_emergency": _Kind("body", "other", certain=True),
+    "threat": _Kind("threat", "other"),
 }
 _HAPPENING: Final = 100  # what speaks for one that is happening now, if anything says so
 _DONE: Final = frozenset(("OVERDOSE", "BLEEDING"))
@@ -253,7 +246,7 @@ class MessageReader:
         name = _danger_of(ranking)
         known = DANGERS[name]
         agreed = ranking.matters[0].name == name and ranking.lead >= _AHEAD
-        if known is None or ranking.danger < (ASKED if agreed else known.least):
+        if known is None or ranking.danger < (ASKED if agreed else LIKELY):
             known = DANGERS["other_suicide"]
             near = any(one.name == "other_suicide" for one in ranking.matters[:_NEAR])
             told = ranking.matters[0].name == "told" and ranking.lead >= _SURE
