@@ -84,7 +84,7 @@ async def serving(port: int) -> AsyncIterator[str]:
         calls=calls, sessions=sessions, negotiate=_no_vcp, body_limit=BODY_LIMIT, record=house.record
     )
     http = HttpServer("127.0.0.1", port, cert=None, key=None)
-    entry = HttpAccess(lambda _token: False, clock, port=http.port, secure=False)
+    entry = HttpAccess(lambda _token: None, clock, port=http.port, secure=False)
     guard = Guard(
         _only(endpoint), entry, is_public=lambda _path: True, body_limit=BODY_LIMIT, budget=Budget(clock)
     )

@@ -1,13 +1,13 @@
 """Callers as tests need them."""
 
-from comity.core.caller import Caller, local_user, stranger
+from comity.core.caller import Caller, own_user, stranger
 
-OWNER = local_user("127.0.0.1", "token")
+OWNER = own_user("admin", "127.0.0.1", "token")
 STRANGER = stranger("192.0.2.7")
 
 
 def visitor(name, address="192.0.2.1"):
-    return Caller(kind="oauth", id=name, address=address, proof="access token")
+    return Caller(kind="oauth", id=name, address=address, proof="access token", scopes=("mcp",))
 
 
 def named(owner):

@@ -53,6 +53,10 @@ def test_what_happened_is_told_in_plain_words(happened, words):
     ("who", "named"),
     [
         ("local:-", "you"),
+        ("local:terminal", "you"),
+        ("local:browser", "you, in a browser"),
+        ("local:model", "your MCP client"),
+        ("local:metrics:prometheus", "your token prometheus"),
         ("unknown:-", "a stranger"),
         ("oauth:0011aabb", "visitor 0011aabb"),
         ("vcp:0011aabb", "VCP 0011aabb"),

@@ -82,7 +82,7 @@ def test_a_browser_makes_no_links_so_it_is_let_in_for_12_hours_and_no_longer(pro
         browser.get(program("open", "--data", data).out.strip())
         refused = browser.post("/v1/link", json={})
         assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
-        assert "`token`" in refused.json()["detail"]
+        assert "comity token new" in refused.json()["detail"]
         token = {"authorization": f"Bearer {(data / 'token').read_text().strip()}"}
         assert "/enter/" in browser.post("/v1/link", json={}, headers=token).json()["link"]
         assert browser.post("/v1/link", json={"read_only": 1}, headers=token).status_code == 400

@@ -506,5 +506,5 @@ def test_with_log_json_each_act_is_one_json_object(start, environ, data):
     _, err = node.communicate(timeout=DEADLINE)
     lines = [json.loads(line) for line in err.splitlines()]
     assert [line["kind"] for line in lines] == ["NODE_STARTED", "PING_OK", "NODE_STOPPED"]
-    assert (lines[1]["request"], lines[1]["who"]) == (request, "local:-")
+    assert (lines[1]["request"], lines[1]["who"]) == (request, "local:admin")
     assert {(line["level"], line["logger"]) for line in lines} == {("info", "comity.acts")}

@@ -85,7 +85,7 @@ def test_programs_get_one_json_object_per_line_from_the_number_they_name(watch, 
     node = neighbourhood.node(data)
     request = ping(node, data)
     act = json.loads(watch("--json", "--since", "1").line())
-    assert (act["number"], act["kind"], act["who"]) == (2, "PING_OK", "local:-")
+    assert (act["number"], act["kind"], act["who"]) == (2, "PING_OK", "local:admin")
     assert act["request"] == request
 
 

@@ -31,7 +31,7 @@ async def running_relay(*, tls=(None, None), port=0, token=None, relay=None):
     budget = Budget(clock)
     knows = (lambda _given: False) if token is None else token.__eq__
     door = SignallingDoor(relay, clock, budget, knows_token=knows, needs_token=token is not None)
-    entry = HttpAccess(lambda _token: False, clock, port=server.port, secure=False)
+    entry = HttpAccess(lambda _token: None, clock, port=server.port, secure=False)
     guard = Guard(door, entry, is_public=lambda _path: True, body_limit=1000, budget=budget)
     await server.start(guard, shutdown_seconds=0.2, websockets=(SIGNAL_PATH,))
     try:

@@ -204,7 +204,7 @@ async def test_of_more_acts_than_a_frame_has_lines_those_of_one_kind_and_outcome
     desk = Desk()
     async with desk.reading() as reader:
         desk.act(LINES - 1, who="vacant:abababab", what="goods", request="r1")
-        desk.act(2, kind="SHOP_OPENED", who="local:-", count=3)
+        desk.act(2, kind="SHOP_OPENED", who="local:admin", count=3)
         desk.act(kind="REFUSED", who="unknown:-", what="late", failed="shop:late")
         desk.act(kind="REFUSED", failed="shop:no")
         desk.act(who="vacant:cdcdcdcd")
@@ -212,7 +212,7 @@ async def test_of_more_acts_than_a_frame_has_lines_those_of_one_kind_and_outcome
     (frame,) = reader.frames
     shown = [{name: act[name] for name in act if name not in ("time", "room")} for act in frame.acts]
     assert shown == [
-        {"number": LINES + 1, "kind": "SHOP_OPENED", "who": "local:-", "count": 6},
+        {"number": LINES + 1, "kind": "SHOP_OPENED", "who": "local:admin", "count": 6},
         {"number": LINES + 2, "kind": "REFUSED", "who": "unknown:-", "what": "late", "failed": "shop:late"},
         {"number": LINES + 3, "kind": "REFUSED", "failed": "shop:no"},
         {"number": LINES + 4, "kind": "SHOP_OK", "count": LINES},
@@ -342,7 +342,7 @@ async def test_a_node_streams_its_acts_to_its_own_user_and_to_nobody_else(patien
                         act = json.loads(line.removeprefix("data: "))
                         break
         assert act["request"] == answer.headers["x-request-id"]
-        assert (act["room"], act["kind"], act["who"]) == ("ping", "PING_OK", "local:-")
+        assert (act["room"], act["kind"], act["who"]) == ("ping", "PING_OK", "local:admin")
         assert node.house.events.last == before + 1
 
 

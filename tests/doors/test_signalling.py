@@ -37,7 +37,7 @@ async def open_door(relay=None, budget=None, **options):
     server = HttpServer("127.0.0.1", 0, cert=None, key=None)
     budget = budget or Budget(clock)
     door = SignallingDoor(relay, clock, budget, **options)
-    entry = HttpAccess(lambda _token: False, clock, port=server.port, secure=False)
+    entry = HttpAccess(lambda _token: None, clock, port=server.port, secure=False)
     guard = Guard(door, entry, is_public=lambda _path: True, body_limit=1000, budget=budget)
     await server.start(guard, shutdown_seconds=1, websockets=(SIGNAL_PATH,))
     try:

@@ -35,10 +35,12 @@ async def test_the_token_that_only_reads_opens_page_views_and_events_and_nothing
             assert (await reader.head(path)).status_code == 200, path
         async with reader.stream("GET", "/v1/events") as events:
             assert events.status_code == 200
-        for path in ("/v1/ping", "/v1/audit/verify", "/mcp", "/v1/status", "/v1/actions/supportive_reply"):
+        assert (await reader.post("/v1/status", json={})).status_code == 405
+        for path in ("/v1/ping", "/v1/audit/verify", "/mcp", "/v1/actions/supportive_reply"):
             refused = await reader.post(path, json={})
             assert (refused.status_code, refused.json()["code"]) == (403, "forbidden"), path
-        for path in ("/metrics", "/v1/actions", "/mcp", "/v1/viewsandmore"):
+        assert (await reader.get("/metrics")).status_code == 200
+        for path in ("/openapi.json", "/v1/actions", "/mcp", "/v1/viewsandmore"):
             assert (await reader.get(path)).status_code == 403, path
 
 

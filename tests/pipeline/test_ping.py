@@ -24,7 +24,7 @@ async def test_the_owner_gets_his_nonce_back(nonce):
     await settle()
     entry = (await house.store.entries())[0]
     assert entry.verification_result == "PING_OK"
-    assert entry.checks_passed == ("rate", "identity", "schema", "count:1", "caller:local:-")
+    assert entry.checks_passed == ("rate", "identity", "schema", "count:1", "caller:local:admin")
 
 
 @simulated

@@ -90,7 +90,7 @@ async def test_two_callers_of_one_kind_are_told_apart_and_not_named():
     entries = await desk.store.entries()
     assert len({entry.issuer_hash for entry in entries}) == 4
     named = [entry.checks_passed[-1] for entry in entries]
-    assert named[2:] == ["caller:unknown:-", "caller:local:-"]
+    assert named[2:] == ["caller:unknown:-", "caller:local:admin"]
     assert named[0] != named[1]
     assert "ann" not in str(entries)
 
@@ -194,7 +194,7 @@ async def test_a_group_names_a_request_only_where_all_of_it_belongs_to_that_one(
     told = {(event.kind, event.who, event.what): event.request for event in desk.events.since(0).events}
     assert list(told.values()) == ["", "r-2", "r-3", "r-1", ""]
     checks = [entry.checks_passed[-1] for entry in await desk.store.entries()]
-    assert checks == ["caller:local:-", *map(request_check, ("r-2", "r-3", "r-1")), "caller:unknown:-"]
+    assert checks == ["caller:local:admin", *map(request_check, ("r-2", "r-3", "r-1")), "caller:unknown:-"]
 
 
 @simulated

@@ -212,7 +212,7 @@ async def test_the_audit_entry_says_what_happened_and_not_who_by_name():
     await settle()
     entry = (await house.store.entries())[-1]
     assert entry.verification_result == "SHOP_OK"
-    assert entry.checks_passed == ("rate", "identity", "stock", "caller:local:-")
+    assert entry.checks_passed == ("rate", "identity", "stock", "caller:local:admin")
     assert entry.issuer_hash == privacy_hash("local")
     assert entry.content_hash == "sha256:abc"
     assert entry.audit_level == "full"

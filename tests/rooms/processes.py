@@ -10,6 +10,7 @@ import time
 
 import httpx
 
+from comity.doors.http.owner_socket import socket_path
 from tests.ports import unused_port
 
 DEADLINE = 90  # starting, linking again after a failed attempt (20 s) and 48 MiB, on a busy machine
@@ -42,8 +43,8 @@ class NodeProcess:
         )
         line = self.process.stdout.readline()
         self.url = json.loads(line)["url"]
-        token = (self.data / "token").read_text().strip()
-        self.http = httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {token}"}, timeout=60)
+        transport = httpx.HTTPTransport(uds=str(socket_path(self.data)))
+        self.http = httpx.Client(base_url="http://localhost", transport=transport, timeout=60)
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
@@ -63,7 +64,7 @@ class NodeProcess:
             arguments = {"session_id": self.session_id, **arguments}
         body = {"tool": tool, "arguments": arguments, "client": "test"}
         if folder is not None:
-            body |= {"folder": str(folder), "typed": True}
+            body["folder"] = str(folder)
         answer = self.http.post("/v1/rooms", json=body)
         assert answer.status_code == 200, answer.text
         return answer.json()

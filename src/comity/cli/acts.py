@@ -23,6 +23,9 @@ _BY: Final = 15
 _ABOUT: Final = 16
 _GAP: Final = "  "
 
+_OWN_WAYS: Final = {"browser": "you, in a browser", "model": "your MCP client"}
+"""How the node's own user came, where that is worth a word; entries of older releases do not say it."""
+
 
 def words_for(event: NodeEvent) -> str:
     """What happened, in plain words."""
@@ -38,7 +41,8 @@ def words_for(event: NodeEvent) -> str:
 def who_in_words(who: str) -> str:
     kind, _, short = who.partition(":")
     if kind == "local":
-        return "you"
+        way, _, token = short.partition(":")
+        return one_line(f"your token {token}") if token else _OWN_WAYS.get(way, "you")
     if kind in _WHO and short not in ("", "-"):
         return one_line(f"{_WHO[kind]} {short}")
     return "a stranger" if kind == "unknown" else one_line(who)

@@ -65,6 +65,7 @@ CHAPTERS = {
     "Look after it": (
         Announced("backup", "comity.cli.backup:backup_app", "Write the whole node to one encrypted file"),
         Announced("restore", "comity.cli.backup:restore_app", "Restore a backup into a new folder"),
+        Announced("token", "comity.cli.token", "Make, list or revoke tokens for programs"),
         Announced("vault", "comity.cli.vault", "Change the key that encrypts stored context"),
         Announced("prune", "comity.cli.prune", "Delete old audit entries and replies"),
     ),

@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from comity.cli.failures import DEBUG_VARIABLE
+from comity.cli.own_node import own_node
 from comity.clients.guarded_http import GuardedHttp, HttpResponse
 from comity.clients.vcp_mcp import REVISION, McpOverHttp
 from comity.clients.vcp_targets import McpTarget
+from comity.config import Settings
 from comity.core.errors import ComityError
 from comity.core.mcp import vcp_places
 from comity.core.wire import strict_json
@@ -34,6 +36,7 @@ from comity.release import __version__
 T = TypeVar("T")
 
 START_SECONDS: Final = 60.0
+HTTP_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 10.0
 COMMAND_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 0.02
@@ -67,7 +70,7 @@ class DemoNode:
         self.url = ""
         self.process: subprocess.Popen[bytes] | None = None
         self._ready = folder / f"{name.lower()}.ready"
-        self._http = GuardedHttp(allow_loopback=True, timeout=30.0)
+        self._http = GuardedHttp(allow_loopback=True, timeout=HTTP_SECONDS)
 
     async def start(self, *flags: str, **settings: str) -> None:
         command = [*_COMITY, "up", "--port", "0", "--json", "--data", str(self.data), *flags]
@@ -105,25 +108,27 @@ class DemoNode:
             return []
         return self.log.read_text(errors="replace").splitlines()[-count:]
 
-    async def post(self, path: str, body: Any, *, as_owner: bool = True) -> HttpResponse:
-        """A POST to one of its doors: by its owner, or by anybody."""
+    async def post(self, path: str, body: Any) -> HttpResponse:
+        """A POST to one of its doors, by anybody."""
         with failing_at(self):
-            proof = {"authorization": f"Bearer {self._token()}"} if as_owner else None
-            return await self._http.request("POST", self.url + path, body, proof)
+            return await self._http.request("POST", self.url + path, body)
 
     async def ask(self, path: str, body: Any) -> dict[str, Any]:
-        """What it answers to its owner. Raises SceneFailedError where it refuses."""
-        answer = await self.post(path, body)
-        told: dict[str, Any] = strict_json.loads(answer.body)
-        if answer.status != 200:
-            raise SceneFailedError(f"the node of {self.name} refused: {told.get('detail')}", self)
-        return told
+        """What it answers to a command of its owner. Raises SceneFailedError where it refuses."""
+        own = own_node(Settings(data=self.data), HTTP_SECONDS)
+        if own is None:
+            raise SceneFailedError(f"the node of {self.name} is not running", self)
+        try:
+            with failing_at(self):
+                return await own.ask("POST", path, body)
+        finally:
+            await own.http.aclose()
 
     async def room(self, tool: str, folder: Path | None = None, **arguments: Any) -> dict[str, Any]:
         """A tool of its rooms. Files may be sent from and saved to `folder`."""
         body: dict[str, Any] = {"tool": tool, "arguments": arguments, "client": "demo"}
         if folder is not None:
-            body |= {"folder": str(folder), "typed": True}
+            body["folder"] = str(folder)
         return await self.ask("/v1/rooms", body)
 
     @contextlib.asynccontextmanager

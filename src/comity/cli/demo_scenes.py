@@ -164,7 +164,7 @@ async def call(house: Household, tell: Teller) -> Facts:
     await tell.proved(f"Anna's node has signed it as the answer to message {reply.number} of this pair.")
 
     recorded = to_a2a_jsonrpc(reply.request)
-    again = await anna.post(MESSAGE_SEND_PATH, recorded, as_owner=False)
+    again = await anna.post(MESSAGE_SEND_PATH, recorded)
     metadata = strict_json.loads(again.body)["result"]["message"]["metadata"]
     same = metadata == to_a2a_jsonrpc(reply.envelope)["params"]["message"]["metadata"]
     expect(again.status == 200 and same, "the recorded message was carried out again", anna)
@@ -174,7 +174,7 @@ async def call(house: Household, tell: Teller) -> Facts:
     )
 
     forged = strict_json.loads(strict_json.dumps(recorded).replace(b"ten?", b"two?"))
-    changed = await anna.post(MESSAGE_SEND_PATH, forged, as_owner=False)
+    changed = await anna.post(MESSAGE_SEND_PATH, forged)
     expect(changed.status == 401, f"a changed message got the status {changed.status}", anna)
     await tell.refused("With “two” in place of “ten”: refused, 401. The signature does not fit.")
 
@@ -185,7 +185,7 @@ async def call(house: Household, tell: Teller) -> Facts:
         sequence_no=reply.request.sequence_no,
         signing_key=bert.key,
     )
-    replayed = await anna.post(MESSAGE_SEND_PATH, to_a2a_jsonrpc(copy), as_owner=False)
+    replayed = await anna.post(MESSAGE_SEND_PATH, to_a2a_jsonrpc(copy))
     expect(replayed.status == 409, f"a replay got the status {replayed.status}", anna)
     await tell.refused(f"Even Bert cannot use the number {reply.number} again: refused as a replay, 409.")
     return {

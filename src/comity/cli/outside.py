@@ -83,5 +83,6 @@ class Outside:
     def directory(self) -> DirectoryClient:
         """Asked in the name of the key, if there is one."""
         url = self.directory_url
-        http = self.own.http if self.own is not None and url == self.own.url else self.http
-        return DirectoryClient(http, url, clock=SystemClock(), key=self._key)
+        if self.own is not None and url == self.own.url:
+            return DirectoryClient(self.own.http, self.own.base, clock=SystemClock(), key=self._key)
+        return DirectoryClient(self.http, url, clock=SystemClock(), key=self._key)

@@ -1,6 +1,7 @@
-"""The node that runs on this data folder, asked by its owner: at its own address, with its token.
+"""The node that runs on this data folder, asked by its owner: through the socket `owner.sock` in the folder.
 
-Of an https node the certificate must be the very one that the settings name; nobody else need trust it.
+Where the system has no such sockets (Windows), the node is asked at its own address, with its token. Of an https node the
+certificate must then be the very one that the settings name; nobody else need trust it.
 """
 
 import ssl
@@ -14,32 +15,38 @@ from comity.clients.urls import read_url
 from comity.config import Settings
 from comity.core.errors import ComityError, ConflictError, InvalidError, MalformedError, NotFoundError
 from comity.core.wire import strict_json
+from comity.doors.http.owner_socket import has_owner_socket, socket_path
 from comity.keys.tokens import TOKEN_FILE, read_token
 from comity.store.claim import RunningNode, running_node
 
 _TIMEOUT: Final = 15.0
+_SOCKET_BASE: Final = "http://localhost"
 _EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - where such a node is asked from here
 _REFUSALS: Final[dict[int, type[ComityError]]] = {400: InvalidError, 404: NotFoundError, 409: ConflictError}
 
 
 class OwnNode:
+    """`url` is the address that people are shown, `base` the one that commands ask, through `http`."""
+
     def __init__(self, settings: Settings, running: RunningNode, timeout: float = _TIMEOUT) -> None:
         self.pid = running.pid
         where = read_url(running.url)
         host = _EVERYWHERE.get(where.host, where.host)
         self.url = running.url.replace(f"//{_bracketed(where.host)}:", f"//{_bracketed(host)}:")
         self.vacant_id = running.vacant_id
-        self.http = GuardedHttp(
-            allow=[host.strip("[]")],
-            allow_loopback=True,
-            timeout=timeout,
-            tls=_only(settings.tls.cert) if settings.tls.cert else None,
-        )
-        self._token = read_token(settings.data / TOKEN_FILE)
+        if has_owner_socket():
+            self.base = _SOCKET_BASE
+            self.http = GuardedHttp(timeout=timeout, unix_socket=socket_path(settings.data))
+            self._proof: dict[str, str] = {}
+        else:
+            self.base = self.url
+            tls = _only(settings.tls.cert) if settings.tls.cert else None
+            self.http = GuardedHttp(allow=[host.strip("[]")], allow_loopback=True, timeout=timeout, tls=tls)
+            self._proof = {"authorization": f"Bearer {read_token(settings.data / TOKEN_FILE)}"}
 
     async def ask(self, method: str, path: str, json: Any = None) -> dict[str, Any]:
         """The JSON object that it answers; NotFoundError when it serves no agent and so has no such path."""
-        answer = await self.http.request(method, self.url + path, json, self._proof())
+        answer = await self.http.request(method, self.base + path, json, self._proof)
         body = _object(answer.body)
         if answer.status == 200:
             return body
@@ -47,14 +54,11 @@ class OwnNode:
 
     async def stream(self, path: str, headers: Mapping[str, str], *, silence: float) -> AsyncIterator[bytes]:
         """The parts of an answer that goes on, as they come."""
-        async with self.http.stream(self.url + path, {**headers, **self._proof()}, silence=silence) as answer:
+        async with self.http.stream(self.base + path, {**headers, **self._proof}, silence=silence) as answer:
             if answer.status != 200:
                 raise self._refusal(answer.status, _object(b"".join([part async for part in answer.parts])))
             async for part in answer.parts:
                 yield part
-
-    def _proof(self) -> dict[str, str]:
-        return {"authorization": f"Bearer {self._token}"}
 
     def _refusal(self, status: int, body: dict[str, Any]) -> ComityError:
         kind = _REFUSALS.get(status, UnusableAnswerError)

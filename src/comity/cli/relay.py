@@ -18,7 +18,7 @@ from comity.config import is_loopback
 from comity.core.errors import ConfigError
 from comity.core.peering.signalling_relay import SignallingRelay
 from comity.doors.http.asgi import App, Receive, Scope, Send, answer_json
-from comity.doors.http.entry import HttpAccess
+from comity.doors.http.entry import HttpAccess, TokenHolder
 from comity.doors.http.guard import Guard
 from comity.doors.http.server import HttpServer
 from comity.doors.signalling import SIGNAL_PATH, SignallingDoor
@@ -91,12 +91,20 @@ def relay(
 
 async def _serve(server: HttpServer, hosts: tuple[str, ...], token: str | None, *, as_json: bool) -> None:
     clock = SystemClock()
-    knows = (lambda _given: False) if token is None else (lambda given: same_token(given, token))
+
+    def knows(given: str) -> bool:
+        return token is not None and same_token(given, token)
+
     budget = Budget(clock)
     door = SignallingDoor(SignallingRelay(), clock, budget, knows_token=knows, needs_token=token is not None)
     guard = Guard(
         _paths(door),
-        HttpAccess(knows, clock, port=server.port, secure=False),
+        HttpAccess(
+            lambda given: TokenHolder("admin") if knows(given) else None,
+            clock,
+            port=server.port,
+            secure=False,
+        ),
         is_public=lambda _path: True,
         body_limit=BODY_LIMIT,
         hosts=hosts,

@@ -87,7 +87,7 @@ class NodeRooms:
     async def ask(self, tool: str, arguments: dict[str, Any], folder: str | None = None) -> dict[str, Any]:
         body: dict[str, Any] = {"tool": tool, "arguments": arguments, "client": self._client}
         if folder is not None:
-            body |= {"folder": folder, "typed": True}
+            body["folder"] = folder
         try:
             return await self._own.ask("POST", ROOMS_PATH, body)
         except InvalidError as refusal:

@@ -21,7 +21,7 @@ from comity.config import Settings
 from comity.core.clock import duration_words
 from comity.core.errors import NotFoundError, StoreUnavailableError
 from comity.core.identity.keys import VacantId
-from comity.parts.operating import LINK_PATH, STOP_PATH
+from comity.parts.operating import BROWSERS_PATH, LINK_PATH, STOP_PATH
 from comity.store.claim import is_claimed, running_node
 
 status_app = HelpfulApp()
@@ -89,6 +89,7 @@ def stop(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     comity open  open the page of the node in your browser
     comity open --no-browser  only print the link
     comity open --read-only  a link for somebody who may look and change nothing
+    comity open --end-all  end every browser session and every unused link
 """)
 def open_(
     no_browser: Annotated[
@@ -97,18 +98,29 @@ def open_(
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Make a link that opens the page for reading only.")
     ] = False,
+    end_all: Annotated[
+        bool,
+        typer.Option("--end-all", help="Sign every browser out and cancel unused links; make no new link."),
+    ] = False,
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Make a new link to the page of the running node, and open it in a browser.
 
-    The link works once and expires after a day. Whoever has it can do everything that you can do. With
-    --read-only the link only shows the page and can change nothing. The browser that opens the link stays signed in for 12 hours.
+    The link works once and expires after a day. The browser that opens it stays signed in for 12 hours, and can do what the
+    page does: look, verify, run actions. It never gets keys, tokens, settings or files. With --read-only the link only shows
+    the page.
     """
     settings = settings_of(home).settings
     own = own_node(settings)
     if own is None:
         raise NotFoundError(f"no node runs on {settings.data}; start one: `comity up`")
+    if end_all:
+        ended = asyncio.run(own.ask("POST", BROWSERS_PATH, {}))
+        print_answer(
+            ended, f"{counted(ended['ended'], 'browser is', 'browsers are')} signed out.", as_json=as_json
+        )
+        return
     told = asyncio.run(own.ask("POST", LINK_PATH, {"read_only": read_only}))
     path = str(told["link"]).partition("://")[2].partition("/")[2]
     link = f"{own.url}/{path}"

@@ -15,6 +15,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from msgspec import Struct
@@ -71,15 +72,17 @@ class GuardedHttp:
         answer_limit: int = ANSWER_LIMIT,
         resolve: "Resolve | None" = None,
         tls: ssl.SSLContext | None = None,
+        unix_socket: Path | None = None,
     ) -> None:
         """`allow`: hosts, addresses and networks that may be called although they are not public.
-        `timeout` is for a whole request, from the first look at the name to the last byte.
+        `timeout` is for a whole request, from the first look at the name to the last byte. With `unix_socket` every request goes there, whatever host its URL names.
         """
         self._allowed = AllowList(allow, loopback=allow_loopback)
         self._timeout = timeout
         self._limit = answer_limit
         self._resolve = resolve
         self._tls = tls
+        self._unix_socket = unix_socket
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pool: httpcore.AsyncConnectionPool
         self._kept: AsyncGenerator[None] | None = None
@@ -192,6 +195,7 @@ class GuardedHttp:
                 max_connections=_CONNECTIONS,
                 keepalive_expiry=_IDLE_SECONDS,
                 network_backend=GuardedNetwork(self._allowed, self._resolve or system_resolve),
+                uds=None if self._unix_socket is None else str(self._unix_socket),
             )
             self._loop = loop
             self._kept = _kept_open(self._pool)

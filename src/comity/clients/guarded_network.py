@@ -47,6 +47,14 @@ class GuardedNetwork(httpcore.AsyncNetworkBackend):
         except TimeoutError:
             raise httpcore.ConnectTimeout from None
 
+    async def connect_unix_socket(
+        self,
+        path: str,
+        timeout: float | None = None,  # noqa: ASYNC109 - the library's interface
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        return _Stream(await self._network.connect_unix_socket(path, timeout))
+
     async def _checked_addresses(self, host: str, port: int) -> Sequence[str]:
         found = [host] if literal(host) is not None else await self._resolve(host, port)
         if not found:

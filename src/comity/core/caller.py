@@ -1,7 +1,8 @@
 """The caller: who sends a message, how that was proven, and what they may do.
 
 The guard of a door makes it, the walk carries it, the room decides by it, and the audit entry names it. What a caller
-owns (sessions, tasks, stored context) is stored under its `owner`. Two callers with the same `owner` are the same caller.
+owns (sessions, tasks, stored context) is stored under its `owner`. Two callers with the same `owner` are the same caller,
+with the rights of the way each came.
 """
 
 from functools import cached_property, lru_cache
@@ -10,14 +11,14 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-Kind = Literal["local", "oauth", "vacant", "vcp", "peer", "unknown"]
+from comity.core.rights import OWN, RIGHTS_OF, SCOPES, Kind, Right
+
 Proof = Literal[
     "none",
+    "own process",
+    "owner socket",
     "token",
     "cookie",
-    "read token",
-    "read cookie",
-    "own process",
     "access token",
     "signature",
     "vcp token",
@@ -27,9 +28,10 @@ _SHORT: Final = 8
 
 
 class Caller(Struct, frozen=True, kw_only=True, dict=True):
-    """`kind` is local for the node's own user, oauth for a visitor with an access token, vacant for whoever signed an
-    envelope, vcp for the identity of a VCP session, peer for a peer of a room. `address` is where it comes from, as
-    limits are counted. `scopes` are those of an access token.
+    """`kind` says which way it came, and so which rights it has (`core/rights`). The kinds of the node's own user are one
+    owner; the others are told apart by `id`: the subject of an access token, the id of a vacant, the name of a peer. Of
+    one of the user's tokens `id` is the name. `address` is where it comes from, as limits are counted. `scopes` are those
+    of an access token.
     """
 
     kind: Kind = "unknown"
@@ -40,20 +42,35 @@ class Caller(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def is_local(self) -> bool:
-        return self.kind == "local"
+        """Whether it is the node's own user, whichever way."""
+        return self.kind in OWN
+
+    @cached_property
+    def rights(self) -> frozenset[Right]:
+        given = RIGHTS_OF[self.kind]
+        if self.kind != "oauth":
+            return given
+        return given | {right for scope, right in SCOPES.items() if scope in self.scopes}
+
+    def may(self, right: Right) -> bool:
+        return right in self.rights
 
     @property
-    def reads_only(self) -> bool:
-        """Whether it came with the token that only reads, or with a link of that kind."""
-        return self.proof in {"read token", "read cookie"}
+    def family(self) -> str:
+        """The kind, with all kinds of the node's own user as `local`."""
+        return "local" if self.is_local else self.kind
 
     @cached_property
     def owner(self) -> str:
+        if self.is_local:
+            return "local"
         return f"{self.kind}:{self.id}" if self.id else self.kind
 
     @cached_property
     def short(self) -> str:
-        """As an event names it: `<kind>:<short>`."""
+        """As an event names it: `<family>:<short>`. Of the node's own user that is the kind, and the name of the token."""
+        if self.is_local:
+            return f"local:{self.kind}:{self.id}" if self.id else f"local:{self.kind}"
         if not self.id:
             return f"{self.kind}:-"
         shown = self.id if self.kind == "vacant" else sha256(self.id.encode()).hexdigest()
@@ -61,13 +78,15 @@ class Caller(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def label(self) -> str:
-        """As an audit entry names it: `caller:<kind>:<short>`."""
+        """As an audit entry names it: `caller:<family>:<short>`."""
         return f"caller:{self.short}"
 
 
 UNKNOWN: Final = Caller()
-OWN_PROCESS: Final = Caller(kind="local", address="127.0.0.1", proof="own process")
-"""Whoever runs a process of this user: the command line, a client that started `comity mcp`."""
+OWN_PROCESS: Final = Caller(kind="terminal", address="127.0.0.1", proof="own process")
+"""A process of this user: the node itself, or a command that works on the files of the data folder."""
+MODEL: Final = Caller(kind="model", address="127.0.0.1", proof="own process")
+"""An MCP client of this user, on stdio or the MCP socket."""
 
 
 @lru_cache(4096)  # made for every message
@@ -95,5 +114,6 @@ def room_peer(id_: str, proof: Proof = "none") -> Caller:
 
 
 @lru_cache(4096)  # same
-def local_user(address: str, proof: Proof) -> Caller:
-    return Caller(kind="local", address=address, proof=proof)
+def own_user(kind: Kind, address: str, proof: Proof, token_name: str = "") -> Caller:
+    """The node's own user, who came one of the ways of `rights.OWN`."""
+    return Caller(kind=kind, address=address, proof=proof, id=token_name)

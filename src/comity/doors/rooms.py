@@ -1,9 +1,9 @@
 """`POST /v1/rooms`: the `vdo_*` tools for the command line of this node's own user, and invites.
 
-    {"tool": "vdo_send", "arguments": {…}, "client": "cli 7", "folder": "/home/me", "typed": true}
+    {"tool": "vdo_send", "arguments": {…}, "client": "cli 7", "folder": "/home/me"}
 
-The answer is the payload of the tool. `client` names the reader of events: each has its own place. `folder` is where
-relative paths start, and whose files may be sent and saved; `typed`: the owner named this very file.
+The answer is the payload of the tool. `client` names the reader of events: each has its own place. `folder` is where the
+file is that a person named at a terminal: only callers who may name files of this machine may say it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Struct
 
-from comity.core.errors import InvalidError
+from comity.core.errors import ForbiddenError, InvalidError
 from comity.doors.http.asgi import Receive, Scope
 from comity.doors.http.endpoint import Endpoint, read_json_body
 from comity.doors.http.guard import caller_of
@@ -31,7 +31,6 @@ class RoomRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     arguments: dict[str, Any] = {}
     client: str = "http"
     folder: str | None = None
-    typed: bool = False
 
 
 Invite = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -46,6 +45,12 @@ def rooms_endpoint(tools: "Callable[[], Awaitable[RoomTools]]", invite: Invite, 
             asked = _request.decode(body)
         except msgspec.MsgspecError as fault:
             raise InvalidError(f"the call of a tool cannot be read: {fault}") from None
+        caller = caller_of(scope)
+        if asked.folder is not None and not caller.may("files"):
+            raise ForbiddenError(
+                "only a command on the node's machine names a folder; without `folder`, files below `shared` and the "
+                "folders of the setting peers.shared can be used"
+            )
         if asked.tool == "invite":
             return await invite(asked.arguments)
         desk = await tools()
@@ -54,11 +59,11 @@ def rooms_endpoint(tools: "Callable[[], Awaitable[RoomTools]]", invite: Invite, 
             return answer
         who = ToolCaller(
             client=f"http {asked.client[:100]}",
-            caller=caller_of(scope),
+            caller=caller,
             demands=desk.rooms.demands,
             profile="extended",
             folder=asked.folder,
-            typed=asked.typed,
+            typed=asked.folder is not None,
         )
         return await desk.call(asked.tool, asked.arguments, who)
 

@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar
 
 from comity.config import ActionSettings
+from comity.core.rights import Right
 from comity.parts.part import OpenHouse, Part
 from comity.pipeline.views import Table, View, ViewPage, ViewQuery, paged
 from comity.release import __version__
@@ -23,6 +25,7 @@ class Actions(Part):
     name = "actions"
     room = "actions"
     paths = ("/v1/actions",)
+    rights: ClassVar[Mapping[str, Right]] = MappingProxyType({"/v1/actions": "act", "/v1/actions/": "act"})
 
     @classmethod
     def tools(cls, house: OpenHouse) -> "Iterable[Tool]":

@@ -1,10 +1,12 @@
 """The agent of this node: signed calls, its card and its state, and its tools of MCP."""
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar
 
 from comity.core.errors import ComityError, InvalidError, NotFoundError
+from comity.core.rights import Right
 from comity.parts.actions import action_limits
 from comity.parts.audit import Audit
 from comity.parts.limits import Limits
@@ -34,6 +36,7 @@ _AT_REST = frozenset({"HIBERNATING", "SUNK", "ARCHIVED"})
 class Agent(Part):
     name = "agent"
     room = "vacant"
+    rights: ClassVar[Mapping[str, Right]] = MappingProxyType({PAIRS_VERIFY_PATH: "act"})
 
     @classmethod
     def tools(cls, house: OpenHouse) -> "Iterable[Tool]":

@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from comity.core.errors import ComityError, StoreError
+from comity.core.rights import Right
 from comity.parts.part import Chore, Part
 from comity.pipeline.views import Fact, Table, View, ViewPage, ViewQuery
 
@@ -51,6 +53,7 @@ class Verification:
 
 class Audit(Part):
     name = "audit"
+    rights: ClassVar[Mapping[str, Right]] = MappingProxyType({"/v1/audit/verify": "act"})
 
     async def open(self, house: "House") -> None:
         self._house = house

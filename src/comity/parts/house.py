@@ -19,6 +19,7 @@ from comity.core.guard.audit import timestamp
 from comity.core.identity.keys import VacantId
 from comity.keys.identity import load_or_create_identity
 from comity.keys.private import ensure_private_folder
+from comity.keys.token_book import TokenBook
 from comity.keys.tokens import READ_TOKEN_FILE, TOKEN_FILE, load_or_create_token
 from comity.keys.vault_key import (
     VAULT_KEY_FILE,
@@ -57,7 +58,7 @@ class House:
     ) -> None:
         """`stopping` is set as soon as the node was asked to stop. Later `failure` says why it stops by itself, `claim`
         is None for a guest, and `restored_at` is when the store was restored from a backup. Without the part `watching`
-        there are no `events`, and no `new_entry_link` to the page.
+        there are no `events`, no `new_entry_link` to the page and no `end_browser_sessions`.
         """
         self.settings = settings
         self.clock = clock
@@ -69,6 +70,7 @@ class House:
         self.restored_at: float | None = None
         self.vault_file: VaultKeyFile | None = None
         self.new_entry_link: Callable[..., str] | None = None
+        self.end_browser_sessions: Callable[[], int] | None = None
         self.url = ""
         self.parts: list[Part] = []
         self.events: Events | None = None
@@ -121,6 +123,7 @@ class House:
         self.key, _made = await asyncio.to_thread(load_or_create_identity, data, passphrase=passphrase)
         self.token = load_or_create_token(data / TOKEN_FILE)
         self.read_token = load_or_create_token(data / READ_TOKEN_FILE)
+        self.named_tokens = TokenBook(data, self.clock)
         keys = load_or_create_vault_keys(data / VAULT_KEY_FILE, os.environ.get(VAULT_KEY_VARIABLE))
         self.vault = Vault(keys, environment=settings.environment, plaintext=settings.vault.plaintext)
         self.vault_file = None if VAULT_KEY_VARIABLE in os.environ else VaultKeyFile(data / VAULT_KEY_FILE)

@@ -1,5 +1,6 @@
 """The HTTP server of a node: everything that the parts serve behind one guard, and the node's own pages."""
 
+import asyncio
 import logging
 import os
 import shlex
@@ -11,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 from comity.config_reading import default_data_folder
 from comity.core.errors import ComityError, StoreFullError
 from comity.doors.http.app import HttpDoor, OffPath, Readiness
-from comity.doors.http.entry import HttpAccess
+from comity.doors.http.entry import HttpAccess, TokenHolder
+from comity.doors.http.owner_socket import has_owner_socket, socket_path
 from comity.doors.http.peer import Proxies
 from comity.doors.http.server import HttpServer, PortTakenError
 from comity.doors.http.serving import FaultPolicy
+from comity.keys.private import ensure_private_folder
 from comity.keys.tokens import same_token
 from comity.parts.mcp import Mcp
 from comity.parts.part import Panel
@@ -46,12 +49,17 @@ class Http:
         house.stack.push_async_callback(self._server.stop)
         house.url = self._server.url
         self._entry = HttpAccess(
-            lambda token: same_token(token, house.token),
-            house.clock,
-            port=self._server.port,
-            secure=cert is not None,
-            knows_read_token=lambda token: same_token(token, house.read_token),
+            self._find_token, house.clock, port=self._server.port, secure=cert is not None
         )
+
+    def _find_token(self, token: str) -> TokenHolder | None:
+        house = self._house
+        if same_token(token, house.token):
+            return TokenHolder("admin")
+        if same_token(token, house.read_token):
+            return TokenHolder("read")
+        named = house.named_tokens.find(token)
+        return None if named is None else TokenHolder(named.can, named.name)
 
     async def start(self) -> None:
         house, http = self._house, self._house.settings.http
@@ -84,7 +92,16 @@ class Http:
             hung_up=lambda: house.record.count("http", "hung_up"),
             faults=self._faults(),
             websockets=[path for part in house.parts for path in part.sockets],
+            owner_socket=await asyncio.to_thread(self._private_socket_path),
         )
+
+    def _private_socket_path(self) -> Path | None:
+        """Where commands of this user are served; None where the system has no sockets that tell the user."""
+        if not has_owner_socket():
+            return None
+        path = socket_path(self._house.settings.data)
+        ensure_private_folder(path.parent)
+        return path
 
     def _faults(self) -> FaultPolicy:
         """A trusted proxy is not charged for what others send through it."""
@@ -103,6 +120,7 @@ class Http:
         from comity.doors.http.page import page_door
 
         house.new_entry_link = self.new_entry_link
+        house.end_browser_sessions = self._entry.end_all
         return page_door(self._entry, self._status, (view for part in house.parts for view in part.views))
 
     def new_entry_link(self, *, reads_only: bool = False) -> str:

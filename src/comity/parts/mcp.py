@@ -3,13 +3,14 @@ data folder; stdio is opened by `comity mcp`.
 """
 
 import asyncio
-import socket
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from comity.core.caller import OWN_PROCESS
 from comity.core.errors import ConfigError
+from comity.core.rights import Right
 from comity.parts.part import Chore, OpenHouse, Part
 from comity.parts.peers import Peers
 from comity.parts.vcp import Vcp
@@ -80,6 +81,7 @@ def mcp_side(
 class Mcp(Part):
     name = "mcp"
     paths = ("/mcp",)
+    rights: ClassVar[Mapping[str, Right]] = MappingProxyType({"/mcp": "mcp"})
     open_paths = ("/.well-known/oauth-protected-resource",)
     visitors: "ResourceServer | None" = None
     """Those who come with tokens of an authorization server, where one is set."""
@@ -122,6 +124,7 @@ class Mcp(Part):
         self.chores = [Chore(_EXPIRE_EVERY, self._sessions.expire)]
 
     async def serve(self, house: "House") -> None:
+        from comity.doors.http.owner_socket import has_owner_socket
         from comity.doors.mcp.http import MCP_PATH, McpEndpoint
         from comity.doors.mcp.oauth import metadata_paths
 
@@ -139,7 +142,7 @@ class Mcp(Part):
         if house.settings.mcp.oauth_issuer:
             self.visitors = await self._resource_server(house)
             self.routes = self.visitors.routes()
-        if hasattr(socket, "AF_UNIX"):
+        if has_owner_socket():
             await self._open_socket(house)
         house.stack.callback(self.side.changes.closing.set)  # so that the doors need not wait for subscribers
 
@@ -164,10 +167,11 @@ class Mcp(Part):
         return ResourceServer(resource=resource, path=MCP_PATH, issuer=mcp.oauth_issuer, judge=server.judge)
 
     async def _open_socket(self, house: "House") -> None:
-        from comity.doors.mcp.unix import McpSocket, socket_path
+        from comity.doors.http.owner_socket import socket_path
+        from comity.doors.mcp.unix import SOCKET_FILE, McpSocket
         from comity.keys.private import ensure_private_folder
 
-        path = socket_path(house.settings.data)
+        path = socket_path(house.settings.data, SOCKET_FILE)
         await asyncio.to_thread(ensure_private_folder, path.parent)
         demands = await asyncio.to_thread(Peers.demands, house)
         door = McpSocket(path, self.side.open_stream, demands=demands)

@@ -1,15 +1,16 @@
 """What the owner's commands ask of the running node, and the node's care for its folder.
 
-`comity stop`, `comity open` and `comity vault rotate` each have a room here. A data folder that is moved away or
+`comity stop`, `comity open` (with `--end-all` too) and `comity vault rotate` each have a room here. A data folder that is moved away or
 removed while the node runs stops it: what it would store from then on is not where its owner looks for it.
 """
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from comity.core.errors import (
     ForbiddenError,
@@ -18,6 +19,7 @@ from comity.core.errors import (
     StoreUnavailableError,
     UnauthenticatedError,
 )
+from comity.core.rights import RIGHT_WORDS, Right
 from comity.parts.part import Chore, Part
 from comity.parts.watching import Watching
 from comity.pipeline.room import Admission, Arrival, Call, Identified, PlainRoom
@@ -37,23 +39,23 @@ class OwnersRoom(PlainRoom):
         deadline: float = 10.0,
         *,
         flag: str = "",
-        needs_token: bool = False,
+        right: Right = "manage",
     ) -> None:
-        """`work` gives the answer. It is done for one caller at a time. The body may say `flag`, which `work` then gets by
-        name. With `needs_token`, the cookie of a browser is not enough.
+        """`work` gives the answer. It is done for one caller at a time, who has the `right`. The body may say `flag`, which
+        `work` then gets by name.
         """
         self.name = name
         self._flag = flag
         self.deadline = deadline
-        self._needs_token = needs_token
+        self._right: Right = right
         self._work = work
         self._one_at_a_time = asyncio.Lock()
 
     def identify(self, arrival: Arrival) -> Identified:
         if not arrival.caller.is_local:
             raise UnauthenticatedError("only the owner of this node may ask for this")
-        if self._needs_token and arrival.caller.proof == "cookie":
-            raise ForbiddenError("a browser may not ask for this; send the token in the file `token`")
+        if not arrival.caller.may(self._right):
+            raise ForbiddenError(f"this needs the right to {RIGHT_WORDS[self._right]}")
         return Identified(arrival.caller)
 
     async def admit(self, call: Call) -> Admission:
@@ -74,6 +76,7 @@ class OwnersRoom(PlainRoom):
 
 STOP_PATH: Final = "/v1/stop"
 LINK_PATH: Final = "/v1/link"
+BROWSERS_PATH: Final = "/v1/browsers/end"
 ROTATION_PATH: Final = "/v1/vault/rotate"
 ROTATION_SECONDS: Final = 3600.0
 
@@ -82,6 +85,7 @@ _LOOK_EVERY = 5.0
 
 class Operating(Part):
     name = "operating"
+    rights: ClassVar[Mapping[str, Right]] = MappingProxyType({ROTATION_PATH: "secrets"})
 
     async def open(self, house: "House") -> None:
         self._house = house
@@ -95,8 +99,9 @@ class Operating(Part):
 
         rooms = {
             STOP_PATH: OwnersRoom("stop", self._stop),
-            LINK_PATH: OwnersRoom("link", self._new_link, flag="read_only", needs_token=True),
-            ROTATION_PATH: OwnersRoom("vault", self._rotate, ROTATION_SECONDS),
+            LINK_PATH: OwnersRoom("link", self._new_link, flag="read_only"),
+            BROWSERS_PATH: OwnersRoom("browsers", self._end_browsers),
+            ROTATION_PATH: OwnersRoom("vault", self._rotate, ROTATION_SECONDS, right="secrets"),
         }
         limit = house.settings.http.body_limit
         self.routes = [Route(path, RoomRoute(room, house.walk, limit)) for path, room in rooms.items()]
@@ -110,6 +115,11 @@ class Operating(Part):
         if self._house.new_entry_link is None:
             raise NotFoundError(Watching.off_sentence())
         return {"link": self._house.new_entry_link(reads_only=read_only), "read_only": read_only}
+
+    async def _end_browsers(self) -> dict[str, Any]:
+        if self._house.end_browser_sessions is None:
+            raise NotFoundError(Watching.off_sentence())
+        return {"ended": self._house.end_browser_sessions()}
 
     async def _rotate(self) -> dict[str, Any]:
         file = self._house.vault_file

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 from msgspec import Struct
 
 from comity.config import Settings
+from comity.core.rights import Right
 from comity.pipeline.views import View
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class Part:
     is switched off they are known, so that whoever asks is told.
     """
     open_paths: ClassVar[tuple[str, ...]] = ()
+    rights: ClassVar[Mapping[str, Right]] = MappingProxyType({})
+    """The right that each of its paths needs, if it is not `manage`. A path that ends in `/` stands for all below it."""
     switch: ClassVar[str] = ""
     """How to switch it on, where that is not the setting `off`."""
 

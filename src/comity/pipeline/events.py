@@ -132,6 +132,8 @@ class Events:
 ACT_WORDS: Final = {
     "NODE_STARTED": "the node started",
     "NODE_STOPPED": "the node stopped",
+    "TOKEN_MADE": "token for a program made",
+    "TOKEN_REVOKED": "token of a program revoked",
     "STORE_WRITTEN_AGAIN": "the store can be written again",
     "PING_OK": "ping answered",
     "ENVELOPE_OK": "signed call answered",

@@ -28,4 +28,4 @@ class PingRoom(PlainRoom):
         return Admission(checks=("schema",))
 
     async def handle(self, call: Call) -> dict[str, Any]:
-        return {"pong": call.arrival.body.get("nonce", ""), "principal": call.caller.kind, "at": call.at}
+        return {"pong": call.arrival.body.get("nonce", ""), "principal": call.caller.family, "at": call.at}

@@ -2,7 +2,7 @@
 
 from comity.core.identity.keys import SigningKey
 from comity.doors.http.app import HttpDoor, Readiness
-from comity.doors.http.entry import HttpAccess
+from comity.doors.http.entry import HttpAccess, TokenHolder
 from comity.doors.http.page import page_door
 from comity.pipeline.budget import Budget
 from comity.pipeline.metrics import Metrics
@@ -44,7 +44,12 @@ class House:
         trail = AuditTrail("main", SigningKey.from_seed(bytes(32)))
         self.store = MemoryStore(self.clock, trail=trail)
         self.walk = Walk(Recorder(self.store, self.clock), self.clock, budget=None)
-        self.entry = HttpAccess(lambda token: token == "right", self.clock, port=8420, secure=False)
+        self.entry = HttpAccess(
+            lambda token: TokenHolder("admin") if token == "right" else None,
+            self.clock,
+            port=8420,
+            secure=False,
+        )
         self.status = status
         self.door = HttpDoor(
             walk=self.walk,

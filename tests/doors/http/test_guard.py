@@ -4,7 +4,7 @@ import pytest
 
 from comity.core.errors import RateLimitedError
 from comity.doors.http.asgi import answer_error, answer_json, read_body
-from comity.doors.http.entry import HttpAccess
+from comity.doors.http.entry import HttpAccess, TokenHolder
 from comity.doors.http.guard import Guard
 from comity.doors.http.peer import peer_of
 from comity.pipeline.budget import Budget, Figures
@@ -35,7 +35,12 @@ class House:
         self.refused = []
         self.clock = VirtualClock()
         self.budget = Budget(self.clock, figures)
-        self.entry = HttpAccess(lambda token: token == "right", self.clock, port=8420, secure=False)
+        self.entry = HttpAccess(
+            lambda token: TokenHolder("admin") if token == "right" else None,
+            self.clock,
+            port=8420,
+            secure=False,
+        )
         self.guard = Guard(
             self.room,
             self.entry,
@@ -340,7 +345,7 @@ async def test_a_visitor_is_charged_wherever_it_comes_from():
         def challenge(self, path, error):
             return None
 
-    house = House(FIGURES, visitors=Known())
+    house = House(FIGURES, visitors=Known(), right_for=lambda _path: "mcp")
 
     async def visit(who, address):
         return (await house.ask(("authorization", f"Bearer {who}"), client=(address, 1))).status

@@ -278,7 +278,7 @@ async def test_calls_and_searches_stand_in_the_audit_with_their_caller(there, he
     entries = [entry async for entry in tail(here.store, "main", 50)]
     named = [entry for entry in entries if entry.verification_result == "AGENTS_OK"]
     assert named
-    assert all("caller:local:-" in entry.checks_passed for entry in named)
+    assert all("caller:local:admin" in entry.checks_passed for entry in named)
     assert {"CALL_SENT", "CALL_ANSWERED"} <= {entry.verification_result for entry in entries}
 
 

@@ -101,7 +101,7 @@ async def open_doors(**named):
     house = House(clock=SystemClock(), **named)
     http = HttpServer("127.0.0.1", 0, cert=None, key=None)
     app = Starlette(routes=[WebSocketRoute(VCP_PATH, VcpOverWebSocket(house.service))])
-    entry = HttpAccess(lambda _token: False, house.clock, port=http.port, secure=False)
+    entry = HttpAccess(lambda _token: None, house.clock, port=http.port, secure=False)
     guard = Guard(
         app, entry, is_public=lambda path: path == VCP_PATH, body_limit=65_536, budget=Budget(house.clock)
     )

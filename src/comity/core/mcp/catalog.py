@@ -2,8 +2,8 @@
 
 - A client sees a *view*. It depends on the selection of its connection (rooms and profile) and on its active VCP
   extensions. A view is made once and contains its lists as bytes.
-- A tool says when it is visible: its room, its profiles, the extension it belongs to, the scope that the token of a visitor
-  must have. It can have its own validator and its own format of errors.
+- A tool says when it is visible: its room, its profiles, the extension it belongs to, the right that it needs
+  (`core/rights`). It can have its own validator and its own format of errors.
 - A namespace is a group of names with an answer of its own to an unknown name.
 - Lists keep the order of registration. After a change of the catalogue, all views are made again and the listeners are
   told.
@@ -20,6 +20,7 @@ from comity.core.errors import ConfigError
 from comity.core.mcp.context import Asker, Context
 from comity.core.mcp.results import Contents, InputRequired, Json, PromptResult, ToolResult
 from comity.core.mcp.schema import Complain, complainer
+from comity.core.rights import RIGHTS_OF, Right
 
 ToolAnswer = ToolResult | InputRequired
 ToolHandler = Callable[[Context, dict[str, Any]], ToolAnswer | Awaitable[ToolAnswer]]
@@ -67,8 +68,7 @@ class Tool(Struct, frozen=True, kw_only=True, dict=True):
 
     `audit`: *tally* for what changes nothing (counted, alike calls of one moment in one entry), *own* where
     the handler takes the walk itself. `task`: for a client with the tasks extension, what the handler gives at
-    once is its answer, also a question; what has to be awaited becomes a task. `scope`: only for the node's own user,
-    and for visitors whose access token has it.
+    once is its answer, also a question; what has to be awaited becomes a task. `right`: only for callers who have it.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Tool(Struct, frozen=True, kw_only=True, dict=True):
     annotations: Mapping[str, Any] | None = None
     profiles: frozenset[str] | None = None
     extension: str | None = None
-    scope: str = ""
+    right: Right = "mcp"
     task: Literal["forbidden", "optional", "required"] = "forbidden"
     audit: Literal["tally", "own"] = "tally"
     deadline: float = 60.0
@@ -140,7 +140,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     description: str = ""
     title: str = ""
     arguments: Sequence[Json] = ()
-    scope: str = ""
+    right: Right = "mcp"
     complete: Completer | None = None
 
     def to_json(self) -> Json:
@@ -164,12 +164,12 @@ class Namespace(Struct, frozen=True):
 class Catalog:
     def __init__(self) -> None:
         self._tools: list[Tool] = []
-        self._scopes: frozenset[str] = frozenset()
+        self._rights: frozenset[Right] = frozenset({"mcp"})
         self._later: list[Callable[[], Iterable[Tool]]] = []
         self._resources: list[Resources] = []
         self._prompts: dict[str, Prompt] = {}
         self._namespaces: list[Namespace] = []
-        self._views: dict[tuple[Selection, frozenset[str], frozenset[str] | None], CatalogView] = {}
+        self._views: dict[tuple[Selection, frozenset[str], frozenset[Right]], CatalogView] = {}
         self._heard_by: list[Callable[[ListName], None]] = []
 
     def add_tools(self, tools: Iterable[Tool]) -> None:
@@ -194,7 +194,7 @@ class Catalog:
     def add_prompts(self, *prompts: Prompt) -> None:
         for prompt in prompts:
             self._prompts[prompt.name] = prompt
-            self._scopes |= {prompt.scope} if prompt.scope else frozenset()
+            self._rights |= {prompt.right}
         self._changed("prompts")
 
     def remove_prompts(self, *names: str) -> None:
@@ -217,12 +217,12 @@ class Catalog:
         self._heard_by.append(callback)
 
     def view(
-        self, selection: Selection, active: frozenset[str], scopes: Iterable[str] | None = None
+        self, selection: Selection, active: frozenset[str], rights: frozenset[Right] = RIGHTS_OF["model"]
     ) -> "CatalogView":
-        """`scopes` are those of a visitor's access token; None: the node's own user, who needs none."""
+        """Return what a client with these rights sees. It may use MCP: the door has seen to that."""
         while self._later:
             self._register(self._later.pop(0)())  # no client has seen the list before, so this is no change
-        granted = None if scopes is None or not self._scopes else self._scopes.intersection(scopes)
+        granted = self._rights & (rights | {"mcp"})
         key = selection, active, granted
         view = self._views.get(key)
         if view is None:
@@ -232,6 +232,7 @@ class Catalog:
                 selection,
                 active,
                 granted,
+                private=bool(active) or granted != self._rights,
                 tools=tuple(self._tools),
                 resources=tuple(self._resources),
                 prompts=tuple(self._prompts.values()),
@@ -252,7 +253,7 @@ class Catalog:
             others.append(tool.profiles)
             added.append(tool)
         self._tools = added
-        self._scopes |= {tool.scope for tool in added if tool.scope}
+        self._rights |= {tool.right for tool in added}
 
     def _changed(self, what: ListName) -> None:
         self._views.clear()
@@ -267,8 +268,9 @@ class CatalogView:
         self,
         selection: Selection,
         active: frozenset[str],
-        granted: frozenset[str] | None,
+        granted: frozenset[Right],
         *,
+        private: bool,
         tools: tuple[Tool, ...],
         resources: tuple[Resources, ...],
         prompts: tuple[Prompt, ...],
@@ -277,13 +279,12 @@ class CatalogView:
         def seen(room: str, extension: str | None, profiles: frozenset[str] | None = None) -> bool:
             return selection.admits(room, profiles) and (extension is None or extension in active)
 
-        def may(scope: str) -> bool:
-            return not scope or granted is None or scope in granted
-
         self.selection = selection
-        self.private = bool(active) or granted is not None
+        self.private = private
         """Whether its lists are good for this asker only."""
-        self.tools = {t.name: t for t in tools if seen(t.room, t.extension, t.profiles) and may(t.scope)}
+        self.tools = {
+            t.name: t for t in tools if seen(t.room, t.extension, t.profiles) and t.right in granted
+        }
         self.dormant = {
             t.name: t for t in tools if t.name not in self.tools and selection.admits(t.room, t.profiles)
         }
@@ -291,7 +292,7 @@ class CatalogView:
         self.dormant_resources = tuple(
             r for r in resources if not seen(r.room, r.extension) and selection.admits(r.room, None)
         )
-        self.prompts = {p.name: p for p in prompts if seen(p.room, None) and may(p.scope)}
+        self.prompts = {p.name: p for p in prompts if seen(p.room, None) and p.right in granted}
         self.ready: dict[tuple[str, bool], bytes] = {}
         self._namespaces = namespaces
 
@@ -328,8 +329,9 @@ def resource(
     return Resources(room=room, owns=lambda asked: asked == uri, read=read, list=lambda _context: (shown,))
 
 
-def scope_needed(tool: Tool) -> str:
-    return f"{tool.name} needs an access token with the scope {tool.scope}; ask for one that has it"
+def right_needed(tool: Tool) -> str:
+    """What to do about a tool that needs a right which the caller lacks; a visitor's rights are scopes of its token."""
+    return f"{tool.name} needs an access token with the scope {tool.right}; ask for one that has it"
 
 
 def remedy_for(extension: str) -> str:

@@ -24,7 +24,7 @@ from comity.core.mcp.catalog import (
     ToolAnswer,
     ToolHandler,
     remedy_for,
-    scope_needed,
+    right_needed,
 )
 from comity.core.mcp.context import LEVELS, Asker, Context
 from comity.core.mcp.refusals import (
@@ -65,11 +65,11 @@ class Server(Struct, frozen=True, kw_only=True):
 
     def view(self, selection: Selection, asker: Asker) -> CatalogView:
         caller = asker.caller
-        if caller.kind == "oauth":
+        if not caller.may("rooms"):
             selection = replace(selection, profile=NO_PROFILE)  # ruling 61: sessions in rooms are the owner's
         # a client that sent a hello sees more tools, also without an extension
         active = asker.active if asker.vcp is None else asker.active | {VCP_SESSION}
-        return self.catalog.view(selection, active, None if caller.is_local else caller.scopes)
+        return self.catalog.view(selection, active, caller.rights)
 
 
 Begun = bytes | RunningRequest
@@ -228,8 +228,8 @@ def _absent(view: CatalogView, asker: Asker, name: str) -> ToolResult:
     if dormant is not None and dormant.extension is not None:
         remedy = remedy_for(dormant.extension)
         return failed(remedy if asker.vcp_ended is None else f"{asker.vcp_ended}\n{remedy}")
-    if dormant is not None and dormant.scope:
-        return failed(scope_needed(dormant))
+    if dormant is not None and dormant.right not in asker.caller.rights:
+        return failed(right_needed(dormant))
     namespace = view.namespace_of(name)
     if namespace is not None:
         return namespace.refuse(name, view.selection)

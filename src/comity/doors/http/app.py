@@ -1,12 +1,13 @@
 """The HTTP application: routes, and the guard in front of them.
 
-Public without a token are only the paths listed here and those that a part names as public.
-A second token opens the page, its views and the events for reading, and nothing else.
+Public without a token are only the paths listed here and those that a part names as public. Every other path needs a right
+(`core/rights`): the one that it is named with, else `manage`.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -15,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from comity.core.errors import ComityError
+from comity.core.rights import Right
 from comity.core.wire import strict_json
 from comity.doors.dialects import http_status, sentence_for_strangers
 from comity.doors.http.asgi import App, Receive, Scope, Send, answer_json
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from comity.doors.http.page import PageDoor
 
 PUBLIC_PATHS = frozenset({"/healthz", "/readyz"})
+RIGHTS: Final[Mapping[str, Right]] = MappingProxyType({"/metrics": "metrics", "/v1/status": "read"})
 _NO_SNIFFING = {"x-content-type-options": "nosniff"}
 
 
@@ -56,6 +59,7 @@ class Served(Protocol):
     before them; `public` paths, and those that begin with one of `public_prefixes`, need no token.
     """
 
+    rights: ClassVar[Mapping[str, Right]]
     routes: Sequence[BaseRoute]
     hot: Mapping[str, App]
     sockets: Mapping[str, App]
@@ -123,11 +127,15 @@ class HttpDoor:
         self._is_public: Callable[[str], bool] = lambda path: (
             path in public or path.startswith(prefixes) or any(each.holds(path) for each in told)
         )
+        rights: dict[str, Right] = {**RIGHTS, **({} if page is None else page.rights)}
+        for part in parts:
+            rights |= part.rights
+        self.right_for = right_table(rights)
         self.app: App = Guard(
             _HotPaths(hot, sockets, application),
             entry,
             is_public=self._is_public,
-            is_readable=(lambda _path: False) if page is None else page.is_readable,
+            right_for=self.right_for,
             body_limit=body_limit,
             hosts=hosts,
             origins=origins,
@@ -150,7 +158,20 @@ class HttpDoor:
         return _json(await self._status())
 
     async def _show_openapi(self, _request: Request) -> Response:
-        return _json(openapi_document(self._served, self._is_public, __version__))
+        return _json(openapi_document(self._served, self._is_public, self.right_for, __version__))
+
+
+def right_table(rights: Mapping[str, Right]) -> Callable[[str], Right]:
+    """Return the function that says which right a path needs: its own, that of the longest prefix, or `manage`."""
+    prefixes = sorted((path for path in rights if path.endswith("/") and path != "/"), key=len, reverse=True)
+
+    def right_for(path: str) -> Right:
+        found = rights.get(path)
+        if found is not None:
+            return found
+        return next((rights[prefix] for prefix in prefixes if path.startswith(prefix)), "manage")
+
+    return right_for
 
 
 class _HotPaths:

@@ -23,6 +23,8 @@ the connection then ends after that answer.
 import asyncio
 import enum
 import random
+import socket
+from collections.abc import Callable
 from typing import Final
 
 from comity.core.wire import strict_json
@@ -33,6 +35,7 @@ from comity.doors.http.heads import Head, HeadReader, HeadRefusal, HeadRefused
 from comity.doors.http.serving import (
     AHEAD_BYTES,
     LINGER_SECONDS,
+    LISTENER,
     PIECE_BYTES,
     ConnectionEnds,
     ServerLimits,
@@ -69,8 +72,10 @@ class HttpConnection(asyncio.BufferedProtocol):
     _address: ConnectionEnds
     _peer: str
 
-    def __init__(self, serving: Serving) -> None:
+    def __init__(self, serving: Serving, *, admits: Callable[[socket.socket], bool] | None = None) -> None:
+        """`admits` says of a connected socket whether its other end may come in; others are closed at once."""
         self._serving = serving
+        self._admits = admits
         self._limits: ServerLimits = serving.limits
         self._loop = asyncio.get_running_loop()
         self._unread = b""  # came while another request was being answered
@@ -104,7 +109,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._transport = transport
         self._address = address_of(transport)
         self._peer = address_name(self._address)
-        if self._serving.faults.is_in_debt(self._peer):
+        refused = self._admits is not None and not self._admits(transport.get_extra_info("socket"))
+        if refused or self._serving.faults.is_in_debt(self._peer):
             self._deaf = True
             transport.abort()
             return
@@ -258,6 +264,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         scope["client"] = client.client
         scope["scheme"] = "https" if client.encrypted else "http"
         scope["state"] = {}
+        if self._serving.listener:
+            scope[LISTENER] = self._serving.listener
         scope["extensions"] = {WHOLE: exchange}
         self._exchange = exchange
         self._discarded = 0

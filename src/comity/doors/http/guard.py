@@ -7,21 +7,24 @@
 - Host must be a name of this node. This stops DNS rebinding.
 - Origin, if a browser sends it, must be this node or allowed by a setting.
 - A body with a Content-Length over the limit is refused before any of it is read.
-- A path that is not public needs the token, or the cookie of a browser that used a one-time link. A door that has
-  visitors also accepts their tokens.
+- What comes through the owner's socket comes from the node's own user at a terminal: nothing has to be proven, and the
+  name in Host says nothing. No browser can get there, so a request with an Origin is refused.
+- A path that is not public needs a caller who has the right that the path names (`core/rights`): the node's own user, by a
+  token or by the cookie of a browser that used a one-time link. A door that has visitors also accepts their tokens.
 """
 
 from collections.abc import Awaitable, Callable, Collection
 from functools import lru_cache, partial
 from typing import Final, Protocol
 
-from comity.core.caller import Caller, Proof, local_user, stranger
+from comity.core.caller import Caller, own_user, stranger
 from comity.core.errors import (
     ComityError,
     ForbiddenError,
     MalformedError,
     UnauthenticatedError,
 )
+from comity.core.rights import RIGHT_WORDS, Right
 from comity.doors.http.asgi import (
     SPEND_BYTES,
     App,
@@ -38,11 +41,18 @@ from comity.doors.http.asgi import (
 )
 from comity.doors.http.entry import HttpAccess
 from comity.doors.http.peer import Proxies, peer_of
+from comity.doors.http.serving import LISTENER, OWNER_SOCKET
 from comity.pipeline.budget import Budget
 
 _CHALLENGE = b'Bearer realm="comity"'
 _SCOPE = "insufficient_scope"
-_READS = frozenset({"GET", "HEAD"})
+_WORDS = {
+    "act": "this token",
+    "read": "this token, or a link for reading only,",
+    "metrics": "this token",
+    "browser": "the session of a browser",
+    "oauth": "this access token",
+}
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
@@ -75,7 +85,7 @@ class Guard:
         entry: HttpAccess,
         *,
         is_public: Callable[[str], bool],
-        is_readable: Callable[[str], bool] = lambda _path: False,
+        right_for: Callable[[str], Right] = lambda _path: "manage",
         body_limit: int,
         hosts: Collection[str] = (),
         origins: Collection[str] = (),
@@ -86,11 +96,11 @@ class Guard:
         refuse_browser: "Callable[[Send, ComityError], Awaitable[None]] | None" = None,
     ) -> None:
         """`proxies` may say for whom they speak; `refused` is told the code of each refusal, so that it can be
-        counted. `is_readable` are the paths that the token that only reads is for. `refuse_browser` answers a person who
-        is refused the page.
+        counted. `right_for` says which right a path needs that is not public. `refuse_browser` answers a person who is
+        refused the page.
         """
         self._refuse_browser = refuse_browser
-        self._is_readable = is_readable
+        self._right_for = right_for
         self._app = app
         self._entry = entry
         self._is_public = is_public
@@ -120,11 +130,17 @@ class Guard:
             await answer_error(send, refusal, self._challenge(scope, refusal))
 
     def _check(self, scope: Scope) -> None:
+        if scope.get(LISTENER) == OWNER_SOCKET:
+            self._check_owner_socket(scope)
+            return
         self._proxies.find_peer(scope)
         address = peer_of(scope)
         headers = headers_by_name(scope)
-        proof = self._own_proof(scope, headers)
-        if proof is None:
+        public = self._is_public(scope["path"])
+        own = self._own_caller(scope, headers, address)
+        if public and own is not None and not own.may("manage"):
+            own = None  # on the open paths, a token or session with few rights is like anybody else
+        if own is None:
             self._charge(scope, headers, address)
         host = single(headers, b"host")
         if host is None:
@@ -134,28 +150,32 @@ class Guard:
         if b"origin" in headers:
             self._check_origin(scope, host)
         refuse_announced(headers, self._body_limit)
-        if proof is not None:
-            scope[CALLER] = local = local_user(address, proof)
-            if local.reads_only:
-                self._check_reading(scope)
-        elif self._is_public(scope["path"]):
-            scope[CALLER] = stranger(address)
-        else:
-            scope[CALLER] = self._visitor(scope, address)
+        caller = own or (stranger(address) if public else self._visitor(scope, address))
+        scope[CALLER] = caller
+        if not public:
+            self._check_right(scope["path"], caller)
 
-    def _check_reading(self, scope: Scope) -> None:
-        if scope["type"] != "http" or scope["method"] not in _READS or not self._is_readable(scope["path"]):
+    def _check_owner_socket(self, scope: Scope) -> None:
+        headers = headers_by_name(scope)
+        if b"origin" in headers:
+            raise ForbiddenError("this socket is for programs of the node's own user, not for pages")
+        refuse_announced(headers, self._body_limit)
+        scope[CALLER] = own_user("terminal", "127.0.0.1", "owner socket")
+
+    def _check_right(self, path: str, caller: Caller) -> None:
+        right = self._right_for(path)
+        if not caller.may(right):
             raise ForbiddenError(
-                "this token, or the link of this browser, only reads the page, its views and the events; use the token in "
-                "the file `token`, or a link that `comity open` makes"
+                f"this needs the right to {RIGHT_WORDS[right]}, which {_WORDS.get(caller.kind, 'this caller')} does not "
+                "have; use the command line on the node's machine, or a token that may (comity token new --help)"
             )
 
-    def _own_proof(self, scope: Scope, headers: HeadersByName) -> Proof | None:
-        """How the node's own user proved to be that; None for anybody else."""
+    def _own_caller(self, scope: Scope, headers: HeadersByName, address: str) -> Caller | None:
+        """The node's own user, if the request proves that; None for anybody else."""
         if b"authorization" not in headers and b"cookie" not in headers:
             return None
         try:
-            return self._entry.proof_of(scope)
+            return self._entry.caller_of(scope, address)
         except MalformedError:  # who is charged is told below what is wrong with the headers
             return None
 
@@ -169,7 +189,7 @@ class Guard:
         self._budget.spend(address, length if length is not None and length <= self._body_limit else 0)
 
     def _visitor(self, scope: Scope, address: str) -> Caller:
-        self._entry.proof_of(scope)  # raises where the headers are wrong
+        self._entry.caller_of(scope, address)  # raises where the headers are wrong
         token = None if self._visitors is None else self._entry.token_of(scope)
         visitor = None
         if token is not None and self._visitors is not None:

@@ -7,6 +7,8 @@ the paths of Comity; a path that another part brings is listed with what its rou
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from comity.core.rights import RIGHTS_OF, Right
+
 OPENAPI_PATH: Final = "/openapi.json"
 
 Json = dict[str, Any]
@@ -66,6 +68,7 @@ OPERATIONS: Final = (
     ApiOperation(
         "post", "/v1/link", "Make a one-time link to the page", _members(read_only={"type": "boolean"})
     ),
+    ApiOperation("post", "/v1/browsers/end", "End every browser session and every unused link"),
     ApiOperation("post", "/v1/vault/rotate", "Encrypt what is stored with a new key"),
     ApiOperation("post", "/v1/audit/verify", "Verify the audit record in the background"),
     ApiOperation(
@@ -109,7 +112,10 @@ OPERATIONS: Final = (
 
 
 def openapi_document(
-    served: Iterable[tuple[str, Iterable[str]]], is_public: Callable[[str], bool], version: str
+    served: Iterable[tuple[str, Iterable[str]]],
+    is_public: Callable[[str], bool],
+    right_for: Callable[[str], Right],
+    version: str,
 ) -> Json:
     """`served` are the paths with the methods of their routes; those of Comity have theirs here."""
     return {
@@ -117,13 +123,20 @@ def openapi_document(
         "info": {
             "title": "Comity node",
             "version": version,
-            "description": "Every HTTP route of this node. A path without `security` of its own needs the token.",
+            "description": "Every HTTP route of this node. A path that is not open names in `x-right` the right that its "
+            "caller needs.",
         },
-        "security": [{"token": []}, {"browser": []}],
-        "paths": {path: _path_item(path, methods, public=is_public(path)) for path, methods in served},
+        "paths": {
+            path: _path_item(path, methods, None if is_public(path) else right_for(path))
+            for path, methods in served
+        },
         "components": {
             "securitySchemes": {
-                "token": {"type": "http", "scheme": "bearer", "description": "the file `token`"},
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "the file `token`, or a token with the right",
+                },
                 "browser": {"type": "apiKey", "in": "cookie", "name": "comity-PORT"},
             },
             "schemas": {"Refusal": _members("detail code", detail=_TEXT, code=_TEXT)},
@@ -131,20 +144,26 @@ def openapi_document(
     }
 
 
-def _path_item(path: str, methods: Iterable[str], *, public: bool) -> Json:
+def _path_item(path: str, methods: Iterable[str], right: Right | None) -> Json:
     known = [operation for operation in OPERATIONS if operation.path == path] or [
         ApiOperation(method.lower(), path, "A path of another part") for method in methods if method != "HEAD"
     ]
     names = [piece[1:-1] for piece in path.split("/") if piece.startswith("{")]
     item: Json = {operation.method: _operation(operation) for operation in known}
-    if public:
-        for described in item.values():
-            described["security"] = []
+    for described in item.values():
+        described["security"] = [] if right is None else _security(right)
+        if right is not None:
+            described["x-right"] = right
     if names:
         item["parameters"] = [
             {"name": name, "in": "path", "required": True, "schema": _TEXT} for name in names
         ]
     return item
+
+
+def _security(right: Right) -> list[Json]:
+    schemes: list[Json] = [{"token": []}]
+    return [*schemes, {"browser": []}] if right in RIGHTS_OF["browser"] else schemes
 
 
 def _operation(told: ApiOperation) -> Json:

@@ -6,10 +6,11 @@ it. Reading is no act: nothing of it is written down.
 """
 
 import shlex
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from string import Template
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -20,6 +21,7 @@ from starlette.routing import Route
 
 from comity.core.clock import duration_words
 from comity.core.errors import ComityError, InvalidError, NotFoundError
+from comity.core.rights import Right
 from comity.doors.dialects import http_status, sentence_for_strangers
 from comity.doors.events import EVENTS_PATH
 from comity.doors.http.asgi import Send, answer, when_to_retry
@@ -60,8 +62,9 @@ _TITLES: Final = {
 
 OPEN_PREFIXES: Final = ("/enter/", "/assets/")
 """What a browser without a cookie asks for."""
-READABLE: Final = frozenset({"/", "/v1/status", EVENTS_PATH, VIEWS_PATH})
-"""Besides the views themselves, what the token that only reads is for."""
+RIGHTS: Final[Mapping[str, Right]] = MappingProxyType(
+    {"/": "read", EVENTS_PATH: "read", VIEWS_PATH: "read", VIEWS_PATH + "/": "read"}
+)
 
 Status = Callable[[], Awaitable[dict[str, Any]]]
 
@@ -71,7 +74,7 @@ class PageDoor(NamedTuple):
 
     routes: Sequence[Route]
     public_prefixes: tuple[str, ...]
-    is_readable: Callable[[str], bool]
+    rights: Mapping[str, Right]
     refuse_browser: Callable[[Send, ComityError], Awaitable[None]]
 
 
@@ -98,7 +101,7 @@ def page_door(entry: HttpAccess, status: Status, views: Iterable[View]) -> PageD
             *view_routes(views),
         ],
         OPEN_PREFIXES,
-        lambda path: path in READABLE or path.startswith((VIEWS_PATH + "/", *OPEN_PREFIXES)),
+        RIGHTS,
         _refuse_browser,
     )
 
@@ -143,7 +146,7 @@ def view_routes(views: Iterable[View]) -> list[Route]:
     listed = [{"name": view.name, "title": view.title, "kind": view.kind} for view in known.values()]
 
     async def all_views(request: Request) -> Response:
-        read_only = caller_of(request.scope).reads_only
+        read_only = not caller_of(request.scope).may("act")
         told = {"views": listed, "read_only": read_only, "acts": ACT_WORDS}
         return Response(_encode(told), headers=_VIEW_HEADERS)
 

@@ -1,6 +1,7 @@
-"""Serving an ASGI application on a socket of our own, started and stopped on request.
+"""Serving an ASGI application on sockets of our own, started and stopped on request.
 
-The socket is bound before the address is printed, so the printed address is right.
+The port is bound before the address is printed, so the printed address is right. The socket of the owner's commands
+(`owner_socket`) serves the same application; what comes through it names that listener.
 """
 
 import asyncio
@@ -16,7 +17,8 @@ from typing import Final
 from comity.core.errors import ConfigError
 from comity.doors.http.asgi import App
 from comity.doors.http.connection import HttpConnection
-from comity.doors.http.serving import NO_FAULT_POLICY, FaultPolicy, ServerLimits, Serving
+from comity.doors.http.owner_socket import bind_private, is_owner
+from comity.doors.http.serving import NO_FAULT_POLICY, OWNER_SOCKET, FaultPolicy, ServerLimits, Serving
 
 try:
     import resource
@@ -25,6 +27,7 @@ except ImportError:  # Windows knows no such limit
 
 BACKLOG: Final = 2048
 CANCEL_SECONDS: Final = 5.0
+OWNER_CONNECTIONS: Final = 256
 
 _LOOK_SECONDS: Final = 0.005
 _CONNECTIONS: Final = 10_000
@@ -45,8 +48,9 @@ class HttpServer:
         shown = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
         self.url = f"{scheme}://{shown}:{bound[1]}"
         self.port: int = bound[1]
-        self._serving: Serving | None = None
-        self._listening: asyncio.Server | None = None
+        self._servings: list[Serving] = []
+        self._listening: list[asyncio.Server] = []
+        self._owner_socket: Path | None = None
         self._date_timer: asyncio.TimerHandle | None = None
         self._shutdown_seconds = 0.0
 
@@ -59,33 +63,50 @@ class HttpServer:
         hung_up: Callable[[], None] = lambda: None,
         faults: FaultPolicy = NO_FAULT_POLICY,
         websockets: Collection[str] = (),
+        owner_socket: Path | None = None,
     ) -> None:
         """`refused` is told the code of what is refused before the application sees it, `hung_up` of peers that go
         away before they are answered; `faults` is told of peers that send what is no request; `websockets` are the
-        paths of WebSockets.
+        paths of WebSockets. `owner_socket` is where commands of this user are served, if anywhere.
         """
-        serving = self._serving = Serving(
+        loop = asyncio.get_running_loop()
+        serving = Serving(
             app, self._limits, refused=refused, hung_up=hung_up, faults=faults, websockets=websockets
         )
+        self._servings.append(serving)
         self._shutdown_seconds = shutdown_seconds
-        self._spell_date()
         tls = tls_context(self._cert, self._key)
-        self._listening = await asyncio.get_running_loop().create_server(
-            lambda: HttpConnection(serving),
-            sock=self._socket,
-            backlog=BACKLOG,
-            ssl=tls,
-            ssl_handshake_timeout=self._limits.patience if tls else None,
+        self._listening.append(
+            await loop.create_server(
+                lambda: HttpConnection(serving),
+                sock=self._socket,
+                backlog=BACKLOG,
+                ssl=tls,
+                ssl_handshake_timeout=self._limits.patience if tls else None,
+            )
         )
+        if owner_socket is not None:
+            commands = Serving(app, ServerLimits(connections=OWNER_CONNECTIONS), listener=OWNER_SOCKET)
+            self._servings.append(commands)
+            self._owner_socket = owner_socket
+            self._listening.append(
+                await loop.create_unix_server(
+                    lambda: HttpConnection(commands, admits=is_owner), sock=bind_private(owner_socket)
+                )
+            )
+        self._spell_date()
 
     async def stop(self) -> None:
         """Stop listening; what is under way may finish within the time given at the start, then it is ended."""
         if self._date_timer is not None:
             self._date_timer.cancel()
-        if self._listening is not None and self._serving is not None:
-            self._listening.close()
-            await self._finish(self._serving)
+        for listening in self._listening:
+            listening.close()
+        await asyncio.gather(*map(self._finish, self._servings))
         self._socket.close()
+        if self._owner_socket is not None:
+            with contextlib.suppress(OSError):
+                self._owner_socket.unlink()
 
     async def _finish(self, serving: Serving) -> None:
         for connection in list(serving.connections):
@@ -103,8 +124,9 @@ class HttpServer:
 
     def _spell_date(self) -> None:
         """Every answer carries the date; it is spelled once a second."""
-        assert self._serving is not None
-        self._serving.date = formatdate(usegmt=True).encode()
+        date = formatdate(usegmt=True).encode()
+        for serving in self._servings:
+            serving.date = date
         self._date_timer = asyncio.get_running_loop().call_later(1.0, self._spell_date)
 
 

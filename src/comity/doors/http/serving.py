@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     Connection: TypeAlias = "HttpConnection | WebSocketConnection"
 
+LISTENER: Final = "comity.listener"
+"""Under this key of the ASGI scope stands the name of the listener that a request came through, if it is not the port."""
+OWNER_SOCKET: Final = "owner socket"
 LINGER_SECONDS: Final = 2.0
 """To close on a peer that is still sending would take back the answer that it has not read yet (the system resets such
 a connection). So our side falls silent first, and what still comes is thrown away for this long.
@@ -68,6 +71,7 @@ class Serving:
         hung_up: Callable[[], None] = lambda: None,
         faults: FaultPolicy = NO_FAULT_POLICY,
         websockets: Collection[str] = (),
+        listener: str = "",
     ) -> None:
         """`refused` is told the code of each refusal, so that it can be counted, and `hung_up` of each peer that went
         away before it was answered; `websockets` are the paths on which a peer may go on in that protocol.
@@ -78,6 +82,7 @@ class Serving:
         self.hung_up = hung_up
         self.faults = faults
         self.websockets = frozenset(websockets)
+        self.listener = listener
         self.heads = KnownHeads()
         self.connections: dict[Connection, str] = {}
         self._by_address: dict[str, dict[Connection, None]] = {}

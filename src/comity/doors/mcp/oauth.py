@@ -15,8 +15,8 @@ from starlette.routing import Route
 from comity.core.caller import Caller
 from comity.core.errors import ForbiddenError
 from comity.core.identity.access_token import AccessToken
+from comity.core.rights import SCOPES
 from comity.core.wire import strict_json
-from comity.pipeline.calling.tools import SCOPE as AGENTS_SCOPE
 
 SCOPE: Final = "mcp"
 METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
@@ -69,7 +69,7 @@ class ResourceServer:
             told = {
                 "resource": self._resource,
                 "authorization_servers": [self._issuer],
-                "scopes_supported": [SCOPE, AGENTS_SCOPE],
+                "scopes_supported": list(SCOPES),
                 "bearer_methods_supported": ["header"],
                 "resource_name": "Comity",
             }

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from comity.core.caller import OWN_PROCESS
+from comity.core.caller import MODEL
 from comity.core.clock import Clock
 from comity.core.errors import ComityError, NotFoundError, StoreError
 from comity.core.mcp.catalog import Catalog, Selection
@@ -108,7 +108,7 @@ class McpSide:
 
     def open_stream(self, selection: Selection, limit: int, write: Callable[[bytes], None]) -> McpStream:
         """For one connection of this machine's own user."""
-        conversation = McpConversation(self.server, selection, caller=OWN_PROCESS)
+        conversation = McpConversation(self.server, selection, caller=MODEL)
 
         async def shutdown() -> None:
             for session in conversation.vcp_sessions:

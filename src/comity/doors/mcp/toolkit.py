@@ -18,7 +18,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
 
-from comity.core.caller import OWN_PROCESS
+from comity.core.caller import MODEL
 from comity.core.errors import ConfigError
 from comity.core.mcp.catalog import ANYTHING, Catalog, Selection, Tool, ToolAnswer, ToolHandler
 from comity.core.mcp.context import Asker, Context
@@ -94,7 +94,7 @@ class McpServer:
         )
 
         def connected(write: Callable[[bytes], None]) -> McpStream:
-            conversation = McpConversation(self._server, Selection(), caller=OWN_PROCESS)
+            conversation = McpConversation(self._server, Selection(), caller=MODEL)
             return McpStream(calls, conversation, limit=message_limit, write=write, negotiate=_no_vcp)
 
         await serve_stdio(connected)

@@ -1,16 +1,12 @@
 """MCP on a Unix socket in the data folder: how `comity mcp` of the same user joins a running node.
 
-Every program that can open the socket counts as the owner. Only the owner can: the socket has mode 0600 and is in a
-folder that only the owner can open, which the caller has checked.
+Every program that can open the socket counts as a model of the owner. Only the owner's can: the socket has mode 0600 and is
+in a folder that only the owner can open, which the caller has checked, and the system is asked which user connects.
 """
 
 import asyncio
 import contextlib
-import hashlib
 import logging
-import os
-import socket
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -18,6 +14,7 @@ from typing import Final
 from comity.core.errors import ComityError, OverloadedError
 from comity.core.mcp.catalog import Selection
 from comity.core.peering.demands import Demands
+from comity.doors.http.owner_socket import bind_private, is_owner
 from comity.doors.mcp.opening import LONGEST_LINE, Opened, line_of, read_opening
 from comity.doors.mcp.stdio import CHUNK, MOST_UNREAD
 from comity.doors.mcp.stream import LAST_MOMENT, McpStream
@@ -26,20 +23,10 @@ log = logging.getLogger("comity.mcp")
 
 SOCKET_FILE: Final = "mcp.sock"
 MOST_CONNECTIONS: Final = 256
-_LONGEST_PATH: Final = 100  # the address of a socket has room for about this many bytes
 _OPENING_SECONDS: Final = 5.0
 
 OpenStream = Callable[[Selection, int, Callable[[bytes], None]], McpStream]
 """A stream for a connection of this selection and message limit, that writes with this function."""
-
-
-def socket_path(data: Path) -> Path:
-    """In the data folder; where that has too long a name, in a folder of this user's own for such files."""
-    path = data / SOCKET_FILE
-    if len(os.fsencode(path)) <= _LONGEST_PATH:
-        return path
-    name = hashlib.sha256(os.fsencode(data)).hexdigest()[:24]
-    return Path(tempfile.gettempdir()) / f"comity-{os.getuid()}" / f"{name}.sock"
 
 
 class McpSocket:
@@ -50,13 +37,9 @@ class McpSocket:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """The data folder is claimed, so a socket that is there is history."""
-        with contextlib.suppress(FileNotFoundError):
-            self._path.unlink()
-        listening = socket.socket(socket.AF_UNIX)
-        listening.bind(os.fsencode(self._path))
-        self._path.chmod(0o600)  # until here its folder has kept others out
-        self._server = await asyncio.start_unix_server(self._connected, sock=listening, limit=CHUNK)
+        self._server = await asyncio.start_unix_server(
+            self._connected, sock=bind_private(self._path), limit=CHUNK
+        )
 
     async def stop(self) -> None:
         self._server.close()
@@ -70,6 +53,9 @@ class McpSocket:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
+        if not is_owner(writer.get_extra_info("socket")):
+            writer.transport.abort()
+            return
         self._connections.add(task)
         try:
             await self._serve(reader, writer)

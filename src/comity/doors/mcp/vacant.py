@@ -5,7 +5,7 @@ Both share the replay state of the HTTP door: a number used here is used there.
 
 from typing import Any
 
-from comity.core.caller import OWN_PROCESS
+from comity.core.caller import MODEL
 from comity.core.card.resident import ResidentForm
 from comity.core.envelope.chain import ReplayStore
 from comity.core.identity.keys import AnySigningKey
@@ -42,5 +42,5 @@ class VacantAsMCPServer:
             return describe(self.self_form)
         if name == "vacant_call":
             room, walk = await self._vacant.open_once()
-            return await call(self.self_form, room, walk, arguments, OWN_PROCESS)
+            return await call(self.self_form, room, walk, arguments, MODEL)
         return {"error": f"unknown tool {name!r}"}

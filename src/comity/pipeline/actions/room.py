@@ -20,8 +20,6 @@ from comity.pipeline.actions.runner import Runner, Tell, ignore_progress
 from comity.pipeline.room import Admission, Arrival, Call, Identified, PlainRoom, Sealed
 from comity.pipeline.walk import Walk
 
-_MAY_CALL: Final = ("local", "oauth")
-
 
 class Invocation(Struct, frozen=True):
     """Which action, what was sent to it, which client of the caller sent it, and who hears how far it is."""
@@ -40,7 +38,7 @@ class ActionsRoom(PlainRoom):
         self._runner = runner
 
     def identify(self, arrival: Arrival) -> Identified:
-        if arrival.caller.kind not in _MAY_CALL:
+        if not (arrival.caller.may("act") or arrival.caller.may("mcp")):
             raise UnauthenticatedError(
                 "an action needs this node's token; it is in the file `token` of the data folder"
             )

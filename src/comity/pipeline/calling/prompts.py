@@ -10,7 +10,7 @@ from comity.core.errors import ComityError
 from comity.core.mcp.catalog import Completer, Prompt
 from comity.core.mcp.context import Context
 from comity.core.mcp.results import PromptResult, text
-from comity.pipeline.calling.tools import ROOM, SCOPE, OpenDesk, search_agents
+from comity.pipeline.calling.tools import RIGHT, ROOM, OpenDesk, search_agents
 
 _ACTIONS_ROOM: Final = "actions"
 _COMPLETE_SECONDS: Final = 3.0
@@ -26,7 +26,7 @@ _AGENT: Final = {
 
 
 def node_prompts(desk: OpenDesk) -> list[Prompt]:
-    about_agent = partial(Prompt, room=ROOM, scope=SCOPE, complete=_completer(desk))
+    about_agent = partial(Prompt, room=ROOM, right=RIGHT, complete=_completer(desk))
     return [
         about_agent(
             name="introduce_yourself",

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from comity.core.caller import Caller
 from comity.core.errors import ForbiddenError, OverloadedError
-from comity.pipeline.calling.tools import LONGEST_CALL, SCOPE, may_see_agents
+from comity.pipeline.calling.tools import LONGEST_CALL, RIGHT, may_see_agents
 from comity.pipeline.room import Arrival, Call, Identified, PlainRoom, Sealed
 
 MOST_OF_A_VISITOR: Final = 8
@@ -77,7 +77,7 @@ class AgentsRoom(PlainRoom):
     def identify(self, arrival: Arrival) -> Identified:
         if not may_see_agents(arrival.caller):
             raise ForbiddenError(
-                f"agents are found and called for the user of this node, and for access tokens with the scope {SCOPE}"
+                f"agents are found and called for the user of this node, and for access tokens with the scope {RIGHT}"
             )
         return Identified(arrival.caller)
 

@@ -13,6 +13,7 @@ from comity.core.caller import Caller
 from comity.core.mcp.catalog import Tool
 from comity.core.mcp.context import Context
 from comity.core.mcp.results import ToolResult, structured, text
+from comity.core.rights import Right
 from comity.core.wire import strict_json
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from comity.pipeline.walk import Walk
 
 ROOM: Final = "agents"
-SCOPE: Final = "agents"
+RIGHT: Final[Right] = "agents"
 LONGEST_CALL: Final = 600
 """Seconds that a caller may ask for."""
 FROM_AGENT: Final = "comity/from-agent"
@@ -47,7 +48,7 @@ OpenDesk = Callable[[], Awaitable[AgentsDesk]]
 
 def may_see_agents(caller: Caller) -> bool:
     """The node signs: for its own user, and for visitors whose access token has the scope."""
-    return caller.is_local or (caller.kind == "oauth" and SCOPE in caller.scopes)
+    return caller.may("agents")
 
 
 def agent_tools(desk: OpenDesk) -> list[Tool]:
@@ -78,7 +79,7 @@ def agent_tools(desk: OpenDesk) -> list[Tool]:
         told = text(strict_json.dumps({**proof, "note": _WHOSE}).decode())
         return ToolResult([words, told], {**proof, "reply": reply.text})
 
-    tool = partial(Tool, room=ROOM, scope=SCOPE, audit="own")
+    tool = partial(Tool, room=ROOM, right=RIGHT, audit="own")
     return [
         tool(
             name="find_agents",

@@ -33,6 +33,7 @@ def vdo_tools(tools: "Callable[[], Awaitable[RoomTools]]", room: str) -> Iterato
                 description=TOOL_DESCRIPTIONS[name],
                 handler=_handler(name, tools),
                 room=room,
+                right="rooms",
                 input_schema=schema_of(name, min(kind)),
                 profiles=kind,
                 task="optional" if name in _TASKS else "forbidden",

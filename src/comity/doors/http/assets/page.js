@@ -91,9 +91,12 @@ function drawPanels(panels) {
   }));
 }
 
+const WAYS = { browser: "you, in a browser", model: "your MCP client" };
+
 function who(name) {
-  const short = name.replace(/:-$/, "");
-  return { local: "you", unknown: "a stranger" }[short] || short;
+  const [kind, way, token] = name.split(":");
+  if (kind === "local") return token ? `your token ${token}` : WAYS[way] || "you";
+  return { unknown: "a stranger" }[kind] || name.replace(/:-$/, "");
 }
 
 function addActs(acts) {
