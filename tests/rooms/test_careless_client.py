@@ -41,9 +41,9 @@ async def test_its_folder_allows_nothing(tmp_path, home, monkeypatch, start, pat
             sending = {"session_id": connected["session_id"], "file_path": str(folder / path)}
             refused = await session.call_tool("vdo_file_send_path", sending)
             assert refused.is_error
-            assert "not allowed" in refused.structured_content["error"]
-            assert "peers.shared" in refused.structured_content["error"]
+            assert "not allowed" in refused.structured_content["error"]["message"]
+            assert "peers.shared" in refused.structured_content["error"]["message"]
             refused = await session.call_tool(
                 "vdo_connect", {**connecting, "file_spool_dir": str(folder / "x")}
             )
-            assert "not allowed" in refused.structured_content["error"]
+            assert "not allowed" in refused.structured_content["error"]["message"]
