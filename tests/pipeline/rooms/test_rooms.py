@@ -6,6 +6,7 @@ import os
 import threading
 
 import pytest
+from msgspec.structs import replace
 
 from comity.core.caller import OWN_PROCESS, Caller
 from comity.core.errors import InvalidError
@@ -462,6 +463,26 @@ async def test_a_file_that_is_sent_by_its_path_is_in_the_record_before_and_after
         assert received.content_hash == sent["file_hash"]
         shown = {event.kind: event.what for event in here.house.events.since(0).events}
         assert shown["ROOM_FILE_OFFERED"] == shown["ROOM_FILE_SENT"] == "secret.txt"
+
+
+async def test_each_offer_of_a_file_is_in_the_record_also_when_the_peer_refuses_it(tmp_path):
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here, folder=str(tmp_path)), Client(there)
+        line = (await anna.part.invite({"room": "lab"}))["invite"]
+        await anna.join("lab", stream_id="anna")
+        await bert.join(line, stream_id="bert", file_max_bytes=1000)
+        await anna.wait_peer("bert")
+        assert "total_bytes" in await refusal(send_report(anna, tmp_path, transfer_id="t1"))
+        anna.who = replace(anna.who, caller=oauth_visitor())
+        assert "total_bytes" in await refusal(anna.call("vdo_file_resume", transfer_id="t1"))
+        await anna.call("vdo_disconnect")
+        *entries, _left = await entries_of(here, "ROOM_FILE_OFFERED", "ROOM_LEFT")
+        assert [entry.checks_passed[-1] for entry in entries] == [
+            OWN_PROCESS.label,
+            oauth_visitor().label,
+        ]
+        kinds = {one.verification_result async for one in tail(here.store, "main", 50)}
+        assert "ROOM_FILE_SENT" not in kinds
 
 
 async def test_a_refused_path_or_an_unknown_peer_leaves_no_entry_of_a_file_sent(tmp_path):
