@@ -45,6 +45,7 @@ ACTS = {
     "ROOM_JOINED": 1,
     "ROOM_PEER_ADMITTED": 1,
     "ROOM_MESSAGE_SENT": 1,
+    "ROOM_FILE_OFFERED": 1,
     "ROOM_FILE_SENT": 1,
     "ROOM_STATE_SET": 1,
     "ROOM_LEFT": 1,

@@ -157,6 +157,13 @@ def test_a_file_is_sent_listed_and_saved(comity, joined, tmp_path):
     assert (tmp_path / "got.bin").read_bytes() == content
     assert "output exists" in comity(*saving).err
     assert "ENOENT" in comity("room", "send-file", tmp_path / "none").err
+    for place, kind, name in ((None, "ROOM_FILE_SENT", "report.bin"), (joined, "ROOM_FILE_SAVED", "got.bin")):
+        told = comity("audit", "tail", "--json", *(() if place is None else ("--data", place))).out
+        [entry] = [one for one in map(json.loads, told.splitlines()) if one["verification_result"] == kind]
+        assert f"path:{tmp_path / name}" in entry["checks_passed"]
+        assert f"bytes:{len(content)}" in entry["checks_passed"]
+        assert entry["content_hash"] == sent["file_hash"]
+        assert any(one.startswith("caller:local:") for one in entry["checks_passed"])
 
 
 def test_who_sends_a_file_that_is_too_large_is_told_what_to_do(comity, joined, line, tmp_path, monkeypatch):

@@ -3,6 +3,8 @@
 Everything heavy is imported when it is first used: a node that never opens a room is as small as before.
 """
 
+import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -252,6 +254,7 @@ class Peers(Part):
         from asyncio import to_thread
         from uuid import uuid4
 
+        from comity.config_reading import default_data_folder
         from comity.pipeline.rooms.keeping import RoomStore
         from comity.pipeline.rooms.paths import FilePaths
         from comity.pipeline.rooms.sessions import Rooms
@@ -262,13 +265,23 @@ class Peers(Part):
         keeping = RoomStore(
             house.store, house.record, house.clock, house.current_vault, holder, house.restored_at
         )
+
+        def paths() -> FilePaths:
+            home = Path(os.path.expanduser("~"))  # noqa: PTH111 - there may be none
+            return FilePaths(
+                house.settings.data,
+                self._peers.shared,
+                others=[default_data_folder(os.environ, lambda: home, sys.platform)],
+                keys=filter(None, (house.settings.tls.key, self._peers.turn_credential)),
+            )
+
         return Rooms(
             keeping=keeping,
             record=house.record,
             clock=house.clock,
             key=house.key,
             data=house.settings.data,
-            paths=await to_thread(FilePaths, house.settings.data, self._peers.shared),
+            paths=await to_thread(paths),
             demands=self.demands(house),
             open_meeting=self._open_meeting,
             is_own_relay=lambda host: host in self._own_addresses(),

@@ -184,8 +184,10 @@ ACT_WORDS: Final = {
     "ROOM_MESSAGE_SENT": "message sent to a peer",
     "ROOM_MESSAGE_SIGNED": "signed message sent",
     "ROOM_MESSAGE_STORED": "message of a peer stored",
+    "ROOM_FILE_OFFERED": "file of this machine offered to a peer",
     "ROOM_FILE_SENT": "file sent to a peer",
     "ROOM_FILE_RECEIVED": "file of a peer received",
+    "ROOM_FILE_SAVED": "file of a peer saved",
     "ROOM_STATE_SET": "shared state written",
     "REFUSED": "refused",
 }

@@ -20,7 +20,7 @@ class Client:
         self.node = node
         self.who = ToolCaller(
             client=name,
-            caller=OWN_PROCESS,
+            caller=more.pop("caller", OWN_PROCESS),
             demands=more.pop("demands", Demands()),
             profile=more.pop("profile", "extended"),
             **more,

@@ -1,9 +1,14 @@
-"""Which files the tools may touch: those below allowed folders, never the node's own, and no link on the way."""
+"""Which files the tools may touch: those below allowed folders, never the node's own nor what is protected, and no link
+on the way.
+"""
 
 import io
 import os
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from comity.core.peering.tool_arguments import VdoToolError
 from comity.pipeline.rooms.paths import FilePaths
@@ -122,3 +127,267 @@ def test_a_link_in_the_place_of_the_output_is_replaced_and_not_followed(data, tm
     (data / "shared" / "out").symlink_to(tmp_path / "victim")
     FilePaths(data).locate("out", None).write_file(io.BytesIO(b"x"), overwrite=True)
     assert (tmp_path / "victim").read_text() == "safe"
+
+
+SECRET = b"nobody may send this"
+
+
+@pytest.fixture
+def home(tmp_path):
+    """A home folder with secrets, a project, and above it the data folder of another node."""
+    folder = tmp_path / "people" / "me"
+    for place in (".ssh", ".config/app", "project/deep"):
+        (folder / place).mkdir(parents=True)
+    for secret in (".ssh/id_test", ".ssh/authorized_keys", ".config/app/key", ".netrc"):
+        (folder / secret).write_bytes(SECRET)
+    (folder / "project" / "a.txt").write_text("project")
+    other = tmp_path / "people" / "other-node"
+    (other / "shared").mkdir(parents=True)
+    for name in ("comity.db", "identity.json", "token", "shared/x"):
+        (other / name).write_bytes(SECRET)
+    return folder
+
+
+def refused_everywhere(paths, path, start):
+    """Neither read, nor written, nor made a folder; and nothing is left behind."""
+    before = sorted(Path(start).rglob("*"))
+    acts = (
+        lambda: paths.locate(path, start).open_file(),
+        lambda: paths.locate(path, start).write_file(io.BytesIO(b"evil"), overwrite=True),
+        lambda: paths.locate(f"{path}-made/inner", start).make_folder(),
+    )
+    reasons = [refusal(act) for act in acts]
+    assert all("not allowed" in why for why in reasons), reasons
+    assert sorted(Path(start).rglob("*")) == before
+    return reasons[0]
+
+
+@pytest.mark.parametrize("path", [".ssh/id_test", "me/.ssh/id_test", "other-node/token", "free.txt"])
+def test_a_client_started_above_the_home_folder_is_allowed_nothing(data, home, path):
+    paths = FilePaths(data, home=home)
+    for start in (home, home.parent):
+        assert "contains the home folder" in refused_everywhere(paths, str(start / path), str(start))
+
+
+def test_a_folder_above_home_is_recognised_by_another_name_of_it(data, home, tmp_path):
+    (tmp_path / "alias").symlink_to(home.parent)
+    for start in (tmp_path / "alias", tmp_path / "alias" / "me" / "project" / ".." / ".."):
+        assert "contains the home folder" in refused_everywhere(
+            FilePaths(data, home=home), str(start / "me/.ssh/id_test"), str(start)
+        )
+
+
+def test_a_relative_path_of_a_client_whose_folder_allows_nothing_starts_in_shared(data, home):
+    assert read(FilePaths(data, home=home), "a.txt", str(home.parent)) == b"shared"
+
+
+@pytest.mark.parametrize(("start", "path"), [("/etc", "passwd"), ("/proc/self", "status"), ("/dev", "null")])
+def test_a_client_started_in_a_folder_of_the_system_is_allowed_nothing(data, home, tmp_path, start, path):
+    if not Path(start, path).exists():
+        pytest.skip(f"there is no {start}/{path} on this system")
+    (tmp_path / "alias").symlink_to(start)
+    paths = FilePaths(data, home=home)
+    for spelling in (start, f"{start}/.", f"{home}/../../../../../../../..{start}", str(tmp_path / "alias")):
+        why = refusal(paths.locate, f"{spelling}/{path}", spelling)
+        assert "is protected" in why
+        assert "peers.shared" in why
+
+
+@pytest.mark.parametrize("start", [".ssh", ".config", ".config/app"])
+def test_a_client_started_in_a_dot_folder_of_the_home_folder_is_allowed_nothing(data, home, start):
+    [secret] = [one for one in (home / start).rglob("*") if one.name in ("id_test", "key")]
+    why = refused_everywhere(FilePaths(data, home=home), str(secret), str(home / start))
+    assert f"~/{start.partition('/')[0]}" in why
+
+
+def test_a_save_does_not_replace_the_keys_that_may_log_in(data, home):
+    paths = FilePaths(data, home=home)
+    refused_everywhere(paths, str(home / ".ssh" / "authorized_keys"), str(home / ".ssh"))
+    assert (home / ".ssh" / "authorized_keys").read_bytes() == SECRET
+    assert paths.locate("authorized_keys", str(home / ".ssh")).path == data / "shared" / "authorized_keys"
+
+
+def test_what_a_dot_name_of_the_home_folder_leads_to_is_protected_there_too(data, home, tmp_path):
+    (tmp_path / "vault").mkdir()
+    (tmp_path / "vault" / "key").write_bytes(SECRET)
+    (home / ".vault").symlink_to(tmp_path / "vault")
+    (home / "project" / "profile").write_bytes(SECRET)
+    (home / ".profile").symlink_to("project/profile")
+    paths = FilePaths(data, home=home)
+    assert "~/.vault" in refused_everywhere(paths, str(tmp_path / "vault" / "key"), str(tmp_path / "vault"))
+    for act in (
+        paths.locate("profile", str(home / "project")).open_file,
+        lambda: paths.locate("profile", str(home / "project")).write_file(io.BytesIO(b"x"), overwrite=True),
+    ):
+        assert "~/.profile under another name" in refusal(act)
+
+
+@pytest.mark.parametrize(
+    ("start", "path"), [(".", "token"), (".", "shared/x"), ("shared", "x"), ("..", "other-node/token")]
+)
+def test_the_data_folder_of_another_node_is_protected(data, home, tmp_path, start, path):
+    other = home.parent / "other-node"
+    folder = (other / start).resolve()
+    why = refused_everywhere(FilePaths(data, home=tmp_path / "elsewhere"), str(folder / path), str(folder))
+    assert "the data folder of a Comity node" in why
+
+
+@pytest.mark.parametrize("marks", [("comity.db",), ("token", "node.json"), ("identity.json", "vault.key")])
+def test_a_data_folder_is_recognised_by_what_is_in_it(data, tmp_path, marks):
+    node = tmp_path / "work" / "node"
+    (node / "spool").mkdir(parents=True)
+    for mark in marks:
+        (node / mark).touch()
+    (node / "spool" / "file").write_bytes(SECRET)
+    paths = FilePaths(data, home=tmp_path / "elsewhere")
+    refused_everywhere(paths, "node/spool/file", str(tmp_path / "work"))
+
+
+def test_a_copy_of_an_identity_protects_its_folder_and_not_everything_below(data, home):
+    (home / "identity.json").touch()
+    (home / "project" / "deep" / "identity.json").write_bytes(SECRET)
+    paths = FilePaths(data, home=home)
+    assert read(paths, "a.txt", str(home / "project")) == b"project"
+    refused_everywhere(paths, "deep/identity.json", str(home / "project"))
+
+
+def test_a_data_folder_that_is_known_by_its_place_is_protected_with_its_files_under_other_names(data, home):
+    place = home / "project" / "place"
+    place.mkdir()
+    (place / "half").write_bytes(SECRET)
+    os.link(place / "half", home / "project" / "copy")
+    paths = FilePaths(data, home=home, others=[place])
+    refused_everywhere(paths, "place/half", str(home / "project"))
+    for act in (
+        paths.locate("copy", str(home / "project")).open_file,
+        lambda: paths.locate("copy", str(home / "project")).write_file(io.BytesIO(b"x"), overwrite=True),
+    ):
+        assert "a file of another Comity node" in refusal(act)
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_a_hard_link_to_a_file_of_the_node_is_refused(data, home, typed):
+    (data / "spool").mkdir()
+    (data / "spool" / "deep").write_bytes(SECRET)
+    (home / "tls.pem").write_bytes(SECRET)
+    paths = FilePaths(data, [str(home / "project" / "deep")], home=home, keys=[home / "tls.pem"])
+    for own in (data / "token", data / "spool" / "deep", home / "tls.pem"):
+        for folder in (home / "project", home / "project" / "deep", data / "shared"):
+            os.link(own, folder / "innocent")
+            named = str(folder / "innocent"), str(home / "project")
+            for act in (
+                paths.locate(*named, typed=typed).open_file,
+                lambda named=named: paths.locate(*named, typed=typed).write_file(
+                    io.BytesIO(b"x"), overwrite=True
+                ),
+            ):
+                assert "a file of the node itself" in refusal(act)
+            (folder / "innocent").unlink()
+
+
+def test_a_hard_link_to_another_file_is_a_file_like_any_other(data, home):
+    os.link(home / "project" / "a.txt", home / "project" / "b.txt")
+    assert read(FilePaths(data, home=home), "b.txt", str(home / "project")) == b"project"
+
+
+@pytest.mark.parametrize("named", [".config/app", "../other-node/shared", ".."])
+def test_a_folder_that_the_owner_names_is_allowed_even_where_a_client_is_not(data, home, named):
+    folder = home / named
+    (folder / "free").write_text("free")
+    paths = FilePaths(data, [str(folder)], home=home)
+    for start in (None, str(folder)):
+        assert read(paths, str(folder.resolve() / "free"), start) == b"free"
+    assert read(paths, "free", str(folder)) == b"free"
+
+
+def test_the_files_of_the_node_stay_refused_below_a_folder_that_the_owner_names(data):
+    paths = FilePaths(data, [str(data.parent)])
+    assert "belongs to the node itself" in refusal(paths.locate, str(data / "token"), None)
+
+
+def test_a_person_may_name_any_file_but_those_of_the_node(data, home):
+    paths = FilePaths(data, home=home)
+    for path in (home / ".ssh" / "id_test", home / ".netrc", home.parent / "other-node" / "token"):
+        with paths.locate(str(path), str(path.parent), typed=True).open_file() as file:
+            assert file.read() == SECRET
+    assert "belongs to the node" in refusal(paths.locate, str(data / "token"), str(data), typed=True)
+
+
+def test_a_folder_that_is_exchanged_after_the_check_is_refused(data, home):
+    paths = FilePaths(data, home=home)
+    allowed = paths.locate("deep/id_test", str(home / "project"))
+    (home / "project" / "deep").rmdir()
+    (home / ".ssh").rename(home / "project" / "deep")
+    (home / ".ssh").symlink_to("project/deep")
+    assert "~/.ssh" in refusal(allowed.open_file)
+    (home / "project").rename(home / "old")
+    allowed = paths.locate("id_test", str(home / "old"))
+    (home / "old").rename(home / ".old")
+    (home / "old").symlink_to(".old/deep")
+    assert "is protected" in refusal(allowed.open_file)
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """Secrets, ordinary files, and other ways to both; with paths whose client may read the ordinary files only."""
+    top = tmp_path_factory.mktemp("tree").resolve()
+    home, data = top / "home", top / "node"
+    for place in ("home/.ssh", "home/work/in", "other/shared", "node/shared", "srv"):
+        (top / place).mkdir(parents=True)
+    for secret in ("home/.ssh/f", "home/.f", "other/comity.db", "other/f", "other/shared/f", "node/token"):
+        (top / secret).write_bytes(SECRET)
+    for plain in ("home/work/f", "home/work/in/f", "node/shared/f", "srv/f", "home/f"):
+        (top / plain).write_bytes(b"plain")
+    os.link(data / "token", home / "work" / "in" / "t")
+    os.link(home / ".f", top / "srv" / "t")
+    (top / "srv" / "up").symlink_to(home)
+    (home / "work" / "link").symlink_to(home / ".ssh")
+    (home / "work" / "other").symlink_to(top / "other")
+    return top, FilePaths(data, home=home)
+
+
+FOLDERS = (
+    ".",
+    "home",
+    "home/.ssh",
+    "home/work",
+    "home/work/in",
+    "home/work/link",
+    "home/work/other",
+    "other",
+)
+FOLDERS += ("other/shared", "node", "node/shared", "srv", "srv/up", "srv/up/.ssh", "srv/up/work")
+FILES = (
+    "f",
+    "t",
+    "token",
+    ".f",
+    ".ssh/f",
+    "in/t",
+    "work/f",
+    "link/f",
+    "other/f",
+    "shared/f",
+    "up/.f",
+    "comity.db",
+)
+DETOURS = ("", "./", "../", "in/../", "up/../", "missing/../")
+
+
+@given(
+    start=st.sampled_from(FOLDERS),
+    folder=st.sampled_from(FOLDERS),
+    file=st.sampled_from(FILES),
+    detours=st.tuples(st.sampled_from(DETOURS), st.sampled_from(DETOURS)),
+    is_relative=st.booleans(),
+)
+def test_no_way_of_a_client_leads_to_a_secret(tree, start, folder, file, detours, is_relative):
+    top, paths = tree
+    started = f"{top}/{start}/{detours[0]}"
+    named = f"{top}/{folder}/{detours[1]}{file}"
+    try:
+        opened = paths.locate(os.path.relpath(named, started) if is_relative else named, started).open_file()
+    except VdoToolError:
+        return
+    with opened:
+        assert opened.read() == b"plain"

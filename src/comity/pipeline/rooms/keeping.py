@@ -11,6 +11,7 @@ import contextlib
 import contextvars
 import hashlib
 import logging
+import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
@@ -54,6 +55,7 @@ ROOM_BOOK: Final = "room"
 SIGNED_LOG: Final = "rooms:signed"
 MOST_SIGNED: Final = 10_000
 LEASE_SECONDS: Final = 60.0
+LONGEST_SHOWN: Final = 256
 LATER_SECONDS: Final = 0.05
 COMPANY_SECONDS: Final = 0.002
 _OUTBOX: Final = "rooms:outbox"
@@ -243,6 +245,12 @@ class RoomStore:
     ) -> None:
         self._submit(self._put(_TRANSFERS, f"{session_id}/{direction}/{_short(transfer_id)}", record))
 
+    async def record_saved(
+        self, session_id: str, caller: Caller, transfer: dict[str, Any], path: str
+    ) -> None:
+        """Write down that a client has saved a file that a peer sent."""
+        await self._record.commit([], file_act("ROOM_FILE_SAVED", caller, session_id, transfer, path))
+
     def forget_transfer(self, session_id: str, direction: str, transfer_id: str) -> None:
         self._submit(Delete(space=_TRANSFERS, key=f"{session_id}/{direction}/{_short(transfer_id)}"))
 
@@ -357,6 +365,29 @@ class RoomStore:
 def room_act(result: str, caller: Caller, session_id: str) -> Act:
     hashes = {"session_id_hash": privacy_hash(session_id)}
     return Act(room="peers", result=result, caller=caller, hashes=hashes)
+
+
+def file_act(
+    result: str, caller: Caller, session_id: str, transfer: dict[str, Any], path: str | None = None
+) -> Act:
+    """`transfer` is the summary of a transfer, or an event about it; `path` the file on this machine. The hash is the one
+    that the peers have agreed on: of the file, or `chunks:` and the hash of the hashes of its chunks.
+    """
+    hashes = {"session_id_hash": privacy_hash(session_id)}
+    file_hash = transfer.get("file_hash")
+    if file_hash is not None:
+        hashes["content_hash"] = file_hash if ":" in file_hash else f"sha256:{file_hash}"
+    checks = [f"transfer:{_shown(transfer['transfer_id'])}", f"bytes:{transfer['total_bytes']}"]
+    if path is not None:
+        checks.append(f"path:{_shown(path)}")
+    name = _shown(os.path.basename(path) if path is not None else transfer.get("name") or "")  # noqa: PTH119 - a text
+    return Act(room="peers", result=result, caller=caller, checks=tuple(checks), about=name, hashes=hashes)
+
+
+def _shown(text: str) -> str:
+    """The end of a path or name, without characters that cannot be printed."""
+    printable = "".join(character if character.isprintable() else "\ufffd" for character in text)
+    return printable if len(printable) <= LONGEST_SHOWN else f"…{printable[1 - LONGEST_SHOWN :]}"
 
 
 def _invite_act(result: str, caller: Caller, room: str) -> Act:

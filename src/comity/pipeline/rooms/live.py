@@ -13,6 +13,9 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, ClassVar, Final, Protocol
 
+import msgspec
+from msgspec import Struct
+
 from comity.core.caller import OWN_PROCESS, Caller, room_peer
 from comity.core.clock import Clock
 from comity.core.errors import ComityError, StoreError
@@ -37,6 +40,7 @@ from comity.core.peering.messages import (
     MessageKept,
     MessageNotKept,
 )
+from comity.core.peering.outgoing_file import OutgoingFile
 from comity.core.peering.session import RoomSession
 from comity.core.peering.session_work import (
     ChannelClosed,
@@ -55,7 +59,7 @@ from comity.core.peering.session_work import (
 from comity.core.peering.signalling import Listed
 from comity.links.protocol import LinkClosed, LinkOpened
 from comity.pipeline.record import Recorder
-from comity.pipeline.rooms.keeping import Restored, RoomStore, is_gap, room_act
+from comity.pipeline.rooms.keeping import Restored, RoomStore, file_act, is_gap, room_act
 from comity.pipeline.rooms.peer_line import PeerLine
 from comity.pipeline.rooms.spool import SourceMark, Spool
 
@@ -66,6 +70,14 @@ FIRST_ASKS_AFTER: Final = 0.15
 SECOND_ASKS_AFTER: Final = 3.0
 STATE_EVERY: Final = 0.5
 _FEW_KEYS: Final = 64
+
+
+class FileSender(Struct, frozen=True, kw_only=True):
+    """Who sends a file. `path`: the file on this machine; None for one that has none."""
+
+    caller: Caller = OWN_PROCESS
+    name: str = ""
+    path: str | None = None
 
 
 class Meeting(Protocol):
@@ -113,6 +125,7 @@ class LiveRoom:
         self._waiters: set[asyncio.Future[None]] = set()
         self._replies: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._marks: dict[str, SourceMark] = {}
+        self._senders: dict[str, FileSender] = {}
         self._views: set[str] = set()
         self._coming: dict[int, str] = {}
         self._admitted: set[str] = set()
@@ -179,8 +192,10 @@ class LiveRoom:
         outgoing, incoming = [], []
         self._nodes_kept, self._clock_kept = dict(kept.nodes), kept.clock
         for one in kept.outgoing:
-            record, mark = one["record"], one.get("mark")
+            record, mark, sender = one["record"], one.get("mark"), one.get("sender")
             transfer_id = record["transfer_id"]
+            if sender is not None:
+                self._senders[transfer_id] = msgspec.convert(sender, FileSender)
             if mark is not None:
                 self._marks[transfer_id] = SourceMark(*mark)
                 self.spool.reopen_source(transfer_id, record["source_path"], self._marks[transfer_id])
@@ -246,6 +261,16 @@ class LiveRoom:
 
     def offer_source(self, transfer_id: str, mark: SourceMark) -> None:
         self._marks[transfer_id] = mark
+
+    def name_sender(self, outgoing: OutgoingFile, caller: Caller) -> None:
+        """Note who sends the file, and that a file of this machine is sent, before the first byte leaves."""
+        transfer_id, under_way = outgoing.offer.transfer_id, self.session.files.outgoing
+        self._senders = {one: self._senders[one] for one in self._senders if one in under_way}
+        path = outgoing.source.path if outgoing.source.kind == "path" else None
+        self._senders[transfer_id] = FileSender(caller=caller, name=outgoing.offer.name, path=path)
+        if path is not None:
+            summary = outgoing.summary()
+            self._record.note(file_act("ROOM_FILE_OFFERED", caller, self.id, summary, path))
 
     async def wait_change(self, seconds: float) -> None:
         """Until an event is told, or so long."""
@@ -348,6 +373,7 @@ class LiveRoom:
         kept: dict[str, Any] = {"direction": effect.direction, "record": effect.record}
         if mark is not None:
             kept["mark"] = [mark.device, mark.inode, mark.size, mark.changed]
+            kept["sender"] = msgspec.to_builtins(self._senders.get(effect.transfer_id, FileSender()))
         self.keeping.keep_transfer(self.id, effect.direction, effect.transfer_id, kept)
 
     def _keep_clock(self, effect: KeepClock) -> None:
@@ -368,10 +394,13 @@ class LiveRoom:
         elif kind in _REFUSALS:
             self.counts["refused"] += 1
             self._record.refuse("peers", kind)
-        elif kind in _NOTED:
-            name = str(event.get("from_stream_id") or "")
-            caller = self._caller(name) if name else OWN_PROCESS
-            self._record.note(room_act(_NOTED[kind], caller, self.id))
+        elif kind == "file_received":
+            caller = self._caller(str(event["from_stream_id"] or ""))
+            self._record.note(file_act("ROOM_FILE_RECEIVED", caller, self.id, event))
+        elif kind == "file_transfer_complete":
+            sender = self._senders.pop(event["transfer_id"], FileSender())
+            told = {**event, "name": sender.name}
+            self._record.note(file_act("ROOM_FILE_SENT", sender.caller, self.id, told, sender.path))
         self.wake()
 
     def _note_peer(self, event: dict[str, Any]) -> None:
@@ -572,4 +601,3 @@ def _wake(waiter: "asyncio.Future[None]") -> None:
 
 
 _REFUSALS: Final = ("sync_peer_rejected", "protocol_auth_failed", "file_offer_rejected", "message_rejected")
-_NOTED: Final = {"file_received": "ROOM_FILE_RECEIVED", "file_transfer_complete": "ROOM_FILE_SENT"}

@@ -7,7 +7,7 @@ call is a task of its own.
 import asyncio
 import os
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, Final
 
@@ -34,6 +34,7 @@ from comity.core.peering.outgoing_file import OutgoingFile
 from comity.core.peering.profiles import TOOLS_OF
 from comity.core.peering.tool_arguments import ConnectDefaults, VdoToolError
 from comity.links.webrtc import available_libraries, install_command
+from comity.pipeline.record import finish
 from comity.pipeline.rooms.keeping import ROOM_BOOK
 from comity.pipeline.rooms.live import LiveRoom
 from comity.pipeline.rooms.paths import AllowedPath
@@ -123,7 +124,7 @@ class RoomTools:
         )
         options, invite = arguments.read_connect(given, defaults, self._clock.now() * 1000)
         if options.file_spool_dir is not None:
-            folder = self._locate(options.file_spool_dir, who)
+            folder = await self._locate(options.file_spool_dir, who)
             options = replace(options, file_spool_dir=str(await asyncio.to_thread(folder.make_folder)))
         room = await self.rooms.connect(options, invite, client=who.client, caller=who.caller)
         await self._wait(room, CONNECT_SECONDS, lambda: room.session.connection_state != "connecting")
@@ -213,11 +214,12 @@ class RoomTools:
         source = FileSource(kind="memory", total_bytes=len(data))
         outgoing, effects = room.session.send_file(source, target, sending, room.now)
         room.spool.offer_bytes(sending.transfer_id, data)
+        room.name_sender(outgoing, who.caller)
         room.run(effects)
         return await self._follow(room, outgoing, given, who)
 
     async def vdo_file_send_path(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
-        allowed = self._locate(arguments.text_of(given, "file_path"), who)
+        allowed = await self._locate(arguments.text_of(given, "file_path"), who)
         sending = arguments.read_sending(given, f"file_{secrets.token_hex(4)}", allowed.path.name)
         target = arguments.target_of(given)
         file = await asyncio.to_thread(allowed.open_file)
@@ -230,6 +232,7 @@ class RoomTools:
             file.close()
             raise
         room.offer_source(sending.transfer_id, room.spool.offer_file(sending.transfer_id, file))
+        room.name_sender(outgoing, who.caller)
         room.run(effects)
         return await self._follow(room, outgoing, given, who)
 
@@ -241,6 +244,8 @@ class RoomTools:
             ack_timeout=arguments.ack_timeout_of(given),
             max_retries=arguments.max_retries_of(given),
         )
+        if effects:
+            room.name_sender(outgoing, who.caller)
         room.run(effects)
         return await self._follow(room, outgoing, given, who)
 
@@ -264,13 +269,19 @@ class RoomTools:
     async def vdo_file_save(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
         transfer_id, output = arguments.text_of(given, "transfer_id"), arguments.text_of(given, "output_path")
         summary = answers.completed_transfer(room.session, transfer_id)
-        allowed = self._locate(output, who)
+        overwrite = arguments.flag_of(given, "overwrite")
+        allowed = await self._locate(output, who)
 
-        def save() -> int:
+        def write() -> int:
             with _open_received(room, transfer_id) as source:
-                return allowed.write_file(source, overwrite=arguments.flag_of(given, "overwrite"))
+                return allowed.write_file(source, overwrite=overwrite)
 
-        written = await asyncio.to_thread(save)
+        async def save() -> int:
+            written = await asyncio.to_thread(write)
+            await room.keeping.record_saved(room.id, who.caller, summary, str(allowed.path))
+            return written
+
+        written = await _complete(save())
         return answers.saved_payload(room.id, summary, str(allowed.path), written)
 
     async def vdo_file_cancel(self, room: LiveRoom, given: Json, _who: ToolCaller) -> Json:
@@ -359,8 +370,8 @@ class RoomTools:
         line = None if name is None else self.rooms.known_invite(name)
         return given if line is None else {**given, "room": line}
 
-    def _locate(self, path: str, who: ToolCaller) -> AllowedPath:
-        return self.rooms.paths.locate(path, who.folder, typed=who.typed)
+    async def _locate(self, path: str, who: ToolCaller) -> AllowedPath:
+        return await asyncio.to_thread(self.rooms.paths.locate, path, who.folder, typed=who.typed)
 
     async def _wait(self, room: LiveRoom, seconds: float, is_over: Callable[[], bool]) -> None:
         deadline = room.now + seconds
@@ -431,6 +442,18 @@ def _of_the_contract(answer: Json) -> Json:
         if name in shown and all(isinstance(peer, dict) for peer in shown[name]):
             shown[name] = [{key: peer[key] for key in peer if key != "vacant_id"} for peer in shown[name]]
     return shown
+
+
+async def _complete(work: Coroutine[Any, Any, int]) -> int:
+    """Run it to its end, also when the caller is cancelled: a file that was saved has its entry in the record."""
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await finish(task)
+        if not task.cancelled():
+            task.exception()  # nobody else asks for it
+        raise
 
 
 def _open_received(room: LiveRoom, transfer_id: str) -> BinaryIO:
