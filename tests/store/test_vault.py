@@ -1,3 +1,4 @@
+import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from comity.core.errors import ConfigError, KeyRefusedError, StoreError
 from comity.store.operations import TABLES, Append, ChainKey, KeepReply, Put, PutBlob, PutDocument, Reseal
 from comity.store.vault import Resealed, Vault, reseal_all, rotate_keys
+from tests.doors.mcp.conversing import eventually
 
 OLD, NEW, LOST = Fernet.generate_key(), Fernet.generate_key(), Fernet.generate_key()
 
@@ -207,3 +209,35 @@ async def test_a_rotation_that_fails_half_way_drops_nothing_and_the_next_one_fin
     await rotate_keys(store, keys.kept[-1], newest, keys.keep, keys.sleep)
     assert keys.kept[-1] == [newest]
     assert None not in {Vault([newest]).open(data) for data in (await stored(store)).values()}
+
+
+async def test_writers_go_on_during_a_rotation_and_everything_opens_with_the_new_key_alone(store, keys):
+    """Each seals with the keys that are kept at that moment, and commits a little later."""
+    keys.keep([OLD])
+    stopped, written = asyncio.Event(), [0] * 4
+
+    async def write(writer):
+        while not stopped.is_set():
+            value = Vault(keys.kept[-1]).seal(b"%d" % written[writer])
+            await asyncio.sleep(0)
+            await store.commit(Put(space="s", key=str(writer), value=value), Append(log="l", data=value))
+            written[writer] += 1
+
+    writers = [asyncio.create_task(write(number)) for number in range(len(written))]
+
+    async def progress():
+        before = list(written)
+        await eventually(lambda: all(now > then for now, then in zip(written, before, strict=True)))
+
+    keys.meanwhile = progress
+    await progress()
+    await rotate_keys(store, [OLD], NEW, keys.keep, keys.sleep)
+    assert keys.kept[-1] == [NEW]
+    await progress()
+    stopped.set()
+    await asyncio.gather(*writers)
+    records = await store.read("l", limit=1_000_000)
+    assert len(records) == sum(written)
+    assert None not in {Vault([NEW]).open(record.data) for record in records}
+    for number, count in enumerate(written):
+        assert Vault([NEW]).open((await store.get("s", str(number))).value) == b"%d" % (count - 1)
