@@ -1,4 +1,9 @@
 import json
+import os
+import shlex
+import stat
+import subprocess
+import sys
 import time
 from base64 import b64encode
 
@@ -160,6 +165,64 @@ def test_a_shared_secret_that_is_configured_verifies_tokens_and_lets_them_expire
     refused = comity("id", "token", "verify", token(b"the new secret of acme", now))
     assert refused.code == 1
     assert "chmod 600" in refused.err
+
+
+def test_a_token_that_a_shell_saved_is_read_with_a_warning(comity, identity, tmp_path):
+    """`comity id token issue alice > token.txt` makes a file that others may read."""
+    file = tmp_path / "a token.txt"
+    file.write_text(issued(comity, "alice") + "\n")
+    file.chmod(0o644)
+    outcome = comity("id", "token", "verify", f"@{file}")
+    assert outcome.code == 0, outcome.err
+    assert f"others can read {file}" in outcome.err
+    assert f"chmod 600 '{file}'" in outcome.err
+    assert comity("id", "token", "revoke", f"@{file}").code == 0
+    file.chmod(0o600)
+    outcome = comity("id", "token", "verify", f"@{file}")
+    assert outcome.code == 1
+    assert "chmod" not in outcome.err
+    for missing in (tmp_path / "none", tmp_path, "a\0b"):
+        refused = comity("id", "token", "verify", f"@{missing}")
+        assert refused.code == 1
+        assert "cannot be read: " in refused.err
+
+
+def test_a_shared_secret_that_others_can_read_is_refused(comity, identity, secret):
+    secret.chmod(0o644)
+    for arguments in (("issue", "alice"), ("verify", "vcp:i:a:b:1:c")):
+        refused = comity("id", "token", *arguments, "--secret-file", secret)
+        assert refused.code == 1
+        assert "chmod 600" in refused.err
+
+
+def test_the_examples_of_the_help_work_as_they_are_typed(comity, identity, environ, tmp_path, secret):
+    """In their order, in a shell. A key that is written with … is the one of this node, and standard input is a token
+    with the secret.
+    """
+    examples = [
+        line.strip().partition("  ")[0]
+        for command in ("issue", "verify", "revoke")
+        for line in comity("id", "token", command, "--help").out.splitlines()
+        if line.startswith("  comity id token ")
+    ]
+    assert len(examples) == 8
+    (tmp_path / "stamped").write_text(issued(comity, "alice", "--secret-file", secret))
+    shell = f'umask 022; comity() {{ {shlex.quote(sys.executable)} -m comity "$@"; }}; '
+    for example in examples:
+        typed = example.replace("did:key:z6Mk…", identity.vacant_id.hex())
+        with (tmp_path / "stamped").open() as stamped:
+            ended = subprocess.run(
+                ["sh", "-c", shell + typed],
+                cwd=tmp_path,
+                env={**environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                stdin=stamped,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+        assert ended.returncode == 0, (example, ended.stderr)
+    assert stat.S_IMODE((tmp_path / "token.txt").stat().st_mode) == 0o644
 
 
 def test_a_token_of_a_stranger_is_not_good_here(comity, identity):

@@ -1,5 +1,6 @@
 """`comity mcp` by itself: its flags, its profiles, and a data folder that is not as it should be."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import pytest
 from comity.cli.options import read_rooms
 from comity.core.errors import ConfigError
 from comity.core.peering.profiles import PROFILES, TOOLS_OF, allowed_profiles
-from tests.doors.mcp.conversing import call, initialize, request, said_by
+from tests.doors.mcp.conversing import call, initialize, notify, request, said_by
 from tests.doors.mcp.processes import comity_mcp
 
 CORE = {"vcp_validate_token", "vcp_parse_csm1", "vcp_encode_context", "vcp_status"}
@@ -248,3 +249,21 @@ def test_a_room_that_is_none_is_refused_with_those_there_are(name):
         read_rooms(f"vcp,{name}")
     assert len(caught.value.message) < 200
     assert read_rooms(" vdo, vcp,vdo ,") == ("vdo", "vcp")
+
+
+@pytest.mark.parametrize(
+    ("flags", "more"), [((), {"vcp": HELLO}), (("--vcp", "personal,torch"), {}), ((), {})]
+)
+async def test_what_was_asked_before_the_input_ended_is_answered(data, flags, more):
+    async with comity_mcp(data, *flags) as client:
+        client.say(
+            initialize(**more),
+            notify("notifications/initialized"),
+            *(call(number, "vdo_list_sessions") for number in range(1, 6)),
+        )
+        client.end()
+        code, out, err = await client.over()
+    assert (code, err) == (0, "")
+    answers = {one["id"]: one for one in map(json.loads, out.splitlines()) if "id" in one}
+    assert sorted(answers) == [0, 1, 2, 3, 4, 5]
+    assert all("result" in one for one in answers.values())

@@ -15,12 +15,15 @@ from comity.config import AgentSettings
 from comity.core.errors import ComityError
 from comity.core.peering.demands import Demands
 from comity.doors.mcp.opening import Opening, line_of
+from comity.doors.mcp.stdio import PATIENCE
+from comity.doors.mcp.stream import LAST_MOMENT
 from comity.doors.mcp.unix import McpSocket, socket_path
 from comity.parts.vcp import Vcp
 from comity.store.claim import running_node as announced
 from comity.testing.nodes import running_node
 from tests.doors.mcp.conversing import call, eventually, frame, initialize, line, notify, request
 from tests.doors.mcp.processes import SECONDS, comity_mcp, started
+from tests.doors.mcp.workshop import Workshop
 
 HELLO = {"type": "vcp-hello", "version": "3.1", "extensions": []}
 ECHO = AgentSettings(behaviour="echo", capability="echoes")
@@ -98,6 +101,54 @@ async def test_exit_ends_what_the_connection_opened_and_the_client_without_a_wor
     assert (code, err) == (0, "")
     assert json.loads(out)["id"] == 1
     assert connected(node) == 0
+
+
+@pytest.mark.parametrize("flags", [(), ("--vcp", "personal")])
+async def test_what_was_asked_before_the_input_ended_is_answered(data, node, flags):
+    async with comity_mcp(data, *flags) as client:
+        client.say(initialize(vcp=HELLO), *(call(number, "vdo_list_sessions") for number in (1, 2, 3)))
+        client.end()
+        code, out, err = await client.over()
+    assert (code, err) == (0, "")
+    assert sorted(json.loads(one)["id"] for one in out.splitlines()) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("gone", "patience"), [(False, PATIENCE), (True, LAST_MOMENT)])
+async def test_a_client_that_ends_its_input_is_answered_as_on_stdio_and_one_that_is_gone_for_a_moment(
+    tmp_path, gone, patience
+):
+    shop, waited = Workshop(), []
+
+    def opened(_selection, _limit, write):
+        stream = shop.stream(write)
+        wait = stream.wait_for_answers
+
+        async def noted(seconds):
+            waited.append(seconds)
+            shop.gate.set()
+            await wait(seconds)
+
+        stream.wait_for_answers = noted
+        return stream
+
+    served = McpSocket(tmp_path / "mcp.sock", opened)
+    await served.start()
+    try:
+        reader, writer = await asyncio.open_unix_connection(tmp_path / "mcp.sock")
+        writer.write(line_of(Opening()) + line(initialize()) + line(call(1, "wait")))
+        await eventually(lambda: shop.called)
+        if gone:
+            writer.close()
+        else:
+            writer.write_eof()
+        await eventually(lambda: waited)
+        async with asyncio.timeout(SECONDS):
+            answers = (await reader.read()).splitlines()
+        assert waited[0] == patience
+        assert gone or [json.loads(one).get("id") for one in answers] == [None, 0, 1]
+        writer.close()
+    finally:
+        await served.stop()
 
 
 async def test_a_client_that_is_killed_leaves_nothing_behind(data, node):

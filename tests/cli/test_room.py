@@ -1,14 +1,21 @@
 """`comity room`, with two nodes: one line connects them; then they talk, pass files and share state."""
 
+import asyncio
+import contextlib
 import io
 import json
+import signal
+import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
-from comity.cli.room_view import _SENTENCES, MOST_SHOWN, _Plain, _Terminal, sentence_of
+from comity.cli.room_view import _SENTENCES, MOST_SHOWN, MessageRunner, _Plain, _Terminal, sentence_of
 from comity.core.peering.events import EVENT_MEMBERS
+from comity.parts.peers import Peers
+from tests.doors.mcp.conversing import eventually
 
 
 @pytest.fixture
@@ -143,6 +150,79 @@ def test_a_message_is_sent_and_waited_for(comity, joined):
     assert (nobody.code, "carl is not in the room" in nobody.err) == (1, True)
     late = comity("room", "wait", "--seconds", "0")
     assert "no message arrived" in late.err
+
+
+def waiting(neighbourhood, node):
+    """How many readers wait for events at a node."""
+
+    async def count():
+        rooms = (await node.house.find(Peers).open_tools()).rooms
+        return sum(len(room._waiters) for room in rooms)
+
+    return neighbourhood.run(count())
+
+
+def until(condition):
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def two(comity, neighbourhood, data, other, monkeypatch):
+    """The node of bert, in a room with anna, and nobody waits there."""
+    neighbourhood.node(data)
+    node = neighbourhood.node(other)
+    line = comity("room", "invite", "lab").out.strip()
+    for folder, room, name in ((data, "lab", "anna"), (other, line, "bert")):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+        assert comity("room", "join", room, "--name", name, "--data", folder).code == 0
+    wait_for(comity, "bert", data)
+    wait_for(comity, "anna", other)
+    until(lambda: not waiting(neighbourhood, node))
+    return node
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_wait_that_is_stopped_loses_no_message(comity, two, neighbourhood, other, environ, number):
+    command = [sys.executable, "-m", "comity", "room", "wait", "--data", str(other)]
+    stopped = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    until(lambda: waiting(neighbourhood, two))
+    stopped.send_signal(number)
+    out, _ = stopped.communicate(timeout=20)
+    assert comity("room", "send", "not lost").out == "sent\n"
+    assert out == b""
+    assert comity("room", "wait", "--data", other, "--seconds", "20").out == "not lost\n"
+    assert "no message" in comity("room", "wait", "--data", other, "--seconds", "0").err
+
+
+def test_a_wait_that_timed_out_loses_no_message(comity, two, other):
+    assert "within 1 seconds" in comity("room", "wait", "--data", other, "--seconds", "1").err
+    assert comity("room", "send", "not lost").out == "sent\n"
+    assert comity("room", "wait", "--data", other, "--seconds", "20").out == "not lost\n"
+
+
+def test_a_message_that_was_not_printed_comes_again_and_one_that_was_does_not(
+    comity, two, other, monkeypatch
+):
+    for text in ("one", "two"):
+        assert comity("room", "send", text).out == "sent\n"
+
+    def broken(_text):
+        raise BrokenPipeError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("comity.cli.room.print_foreign", broken)
+        comity("room", "wait", "--data", other, "--seconds", "20")
+    assert comity("room", "wait", "--data", other, "--seconds", "20").out == "one\n"
+    assert comity("room", "wait", "--data", other, "--seconds", "20").out == "two\n"
+    assert "no message" in comity("room", "wait", "--data", other, "--seconds", "0").err
+
+
+def test_a_message_that_is_there_is_printed_without_waiting(comity, two, other):
+    assert comity("room", "send", "here").out == "sent\n"
+    until(lambda: "here" in comity("room", "wait", "--data", other, "--seconds", "0").out)
 
 
 def test_a_file_is_sent_listed_and_saved(comity, joined, tmp_path):
@@ -295,10 +375,109 @@ class Told:
 
     async def ask(self, _tool, _arguments, _folder=None):
         told, self.events = self.events, []
-        return {"events": told}
+        return {"events": told, "places": [f"log:{number}" for number in range(len(told))]}
 
 
 MOMENT = "2026-01-01T00:00:00.000Z"
+
+
+class Reader:
+    """A node that gives out these messages once, and then waits. `acknowledged` are the places."""
+
+    def __init__(self, count):
+        self.asked, self.acknowledged = [], []
+        self._events = [
+            {"type": "data_received", "ts": MOMENT, "uuid": "u", "streamID": "bert", "data": f"m{number}"}
+            for number in range(count)
+        ]
+
+    async def ask(self, tool, arguments, _folder=None):
+        self.asked.append(tool)
+        if tool == "acknowledge":
+            self.acknowledged.append(arguments["through"])
+            return {"acknowledged": True}
+        assert tool == "peek"
+        if "after" in arguments:
+            await asyncio.Event().wait()
+        return {"events": self._events, "places": [f"log:{number}" for number in range(len(self._events))]}
+
+
+class Held(io.StringIO):
+    """A person who types nothing until the test has ended."""
+
+    def __init__(self):
+        super().__init__()
+        self.ended = threading.Event()
+
+    def readline(self):
+        self.ended.wait(60)
+        return ""
+
+
+@contextlib.asynccontextmanager
+async def viewing(monkeypatch, view, runner=None):
+    held = Held()
+    monkeypatch.setattr(sys, "stdin", held)
+    running = asyncio.create_task(view.run(runner))
+    try:
+        yield
+    finally:
+        running.cancel()
+        held.ended.set()
+        await asyncio.gather(running, return_exceptions=True)
+        if runner is not None:
+            await runner.close()
+
+
+async def test_a_view_acknowledges_what_it_has_shown(monkeypatch):
+    rooms, shown = Reader(2), []
+    view = _Plain(rooms, SESSION, as_json=False)
+    view.show = lambda event: shown.append((event["data"], list(rooms.acknowledged)))
+    async with viewing(monkeypatch, view):
+        await eventually(lambda: rooms.acknowledged)
+    assert shown == [("m0", []), ("m1", [])]
+    assert rooms.acknowledged == ["log:1"]
+
+
+async def test_messages_for_a_program_are_acknowledged_when_it_has_read_them(monkeypatch, tmp_path):
+    began, go_on = tmp_path / "began", tmp_path / "go on"
+    script = tmp_path / "slow.py"
+    script.write_text(
+        "import pathlib, sys, time\n"
+        "sys.stdin.read()\n"
+        f"pathlib.Path({str(began)!r}).touch()\n"
+        f"while not pathlib.Path({str(go_on)!r}).exists(): time.sleep(0.01)\n"
+    )
+    rooms = Reader(3)
+    runner = MessageRunner([sys.executable, str(script)])
+    async with viewing(monkeypatch, _Plain(rooms, SESSION, as_json=True), runner):
+        await eventually(began.exists)
+        assert rooms.acknowledged == []
+        go_on.touch()
+        await eventually(lambda: rooms.acknowledged[-1:] == ["log:2"])
+
+
+async def test_a_program_that_cannot_be_run_leaves_the_messages_where_they_are(monkeypatch, tmp_path):
+    notes = []
+    monkeypatch.setattr("comity.cli.room_view.note", notes.append)
+    rooms = Reader(1)
+    runner = MessageRunner([str(tmp_path / "none")])
+    async with viewing(monkeypatch, _Plain(rooms, SESSION, as_json=True), runner):
+        await eventually(lambda: notes)
+    assert "cannot be run" in notes[0]
+    assert rooms.acknowledged == []
+
+
+async def test_more_messages_than_a_program_is_given_at_once_wait_for_it(monkeypatch, tmp_path):
+    monkeypatch.setattr("comity.cli.room_view.MOST_COALESCED", 2)
+    script = tmp_path / "note.py"
+    script.write_text(f"import sys; open({str(tmp_path / 'seen')!r}, 'a').write(sys.stdin.read())")
+    rooms = Reader(5)
+    runner = MessageRunner([sys.executable, str(script)])
+    async with viewing(monkeypatch, _Plain(rooms, SESSION, as_json=True), runner):
+        await eventually(lambda: rooms.acknowledged[-1:] == ["log:4"])
+    seen = [json.loads(one)["data"] for one in (tmp_path / "seen").read_text().splitlines()]
+    assert seen == [f"m{number}" for number in range(5)]
 
 
 async def test_a_peer_that_has_another_link_has_not_left(monkeypatch, capsys):

@@ -90,13 +90,9 @@ async def alice_at(scene, *, leaves):
 
 
 async def everything_stored(scene):
-    store = scene.node.store
-    return {
-        (space, key): held.value
-        for space in await store.spaces()
-        if space.startswith(("vcp:", "deliberation"))
-        for key, held in await store.scan(space)
-    }
+    rows, after = await scene.node.store.sealed("value")
+    assert after is None
+    return {row.place: row.data for row in rows if row.place[0].startswith(("vcp:", "deliberation"))}
 
 
 class Answers:

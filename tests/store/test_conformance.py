@@ -11,6 +11,7 @@ from comity.core.errors import StoreUnavailableError
 from comity.store.audit_log import verify_chain
 from comity.store.memory import MemoryStore
 from comity.store.operations import (
+    TABLES,
     Acquire,
     Append,
     Delete,
@@ -24,6 +25,7 @@ from comity.store.operations import (
     PutBlob,
     PutDocument,
     Release,
+    Reseal,
     StoreConflict,
     Trim,
     Versioned,
@@ -31,6 +33,81 @@ from comity.store.operations import (
 from comity.store.sqlite import SqliteStore
 from tests.store.chain_steps import BACK, CHAIN, answer, step, tip
 from tests.store.samples import KEY, HandClock, draft
+
+
+async def all_sealed(store, table):
+    rows, after = await store.sealed(table)
+    while after is not None:
+        page, after = await store.sealed(table, after)
+        rows += page
+    return rows
+
+
+class TestSealedValues:
+    async def fill(self, store, clock, number, data):
+        """One row in every table. What began otherwise, or has expired, is not among the sealed ones."""
+        await store.commit(
+            Put(space="s", key=f"k{number}", value=data, expires_at=clock.time + 60),
+            Put(space="s", key=f"gone{number}", value=data, expires_at=clock.time - 1),
+            KeepReply(chain=CHAIN, seq=number, digest=b"d", reply=data, at=1.0),
+            Append(log="l", data=data),
+            PutDocument(collection="c", id=f"d{number}", body=data, text="word", keys=(("k", "v"),)),
+            PutBlob(id=f"b{number}", data=data),
+        )
+
+    async def test_they_are_found_in_every_table_and_only_they(self, store, clock):
+        for number in (1, 2, 3):
+            await self.fill(store, clock, number, b"enc:%d" % number if number != 2 else b"plain")
+        await store.commit(KeepReply(chain=BACK, seq=1, digest=b"d", reply=None, at=1.0))
+        for table in TABLES:
+            rows = await all_sealed(store, table)
+            assert sorted(row.data for row in rows) == [b"enc:1", b"enc:3"], table
+
+    async def test_many_come_some_at_a_time_and_each_once(self, store):
+        for first in range(0, 5000, 500):
+            await store.commit(
+                *(Put(space="s", key=f"{n:04}", value=b"enc:%d" % n) for n in range(first, first + 500))
+            )
+        rows, after = await store.sealed("value")
+        assert rows
+        assert after is not None
+        found = [row.data for row in await all_sealed(store, "value")]
+        assert found == [b"enc:%d" % n for n in range(5000)]
+
+    async def test_large_ones_come_few_at_a_time(self, store):
+        large = b"enc:" + bytes(3 * 1024 * 1024)
+        for number in range(3):
+            await store.commit(PutBlob(id=str(number), data=large))
+        assert len(await all_sealed(store, "blob")) == 3
+
+    async def test_one_is_written_again_where_it_is_and_only_over_what_was_read(self, store, clock):
+        await self.fill(store, clock, 1, b"enc:old")
+        before = await store.get("s", "k1"), await store.held("replies")
+        for table in TABLES:
+            (row,) = await all_sealed(store, table)
+            stale = Reseal(table=table, place=row.place, was=b"enc:other", to=b"enc:lost")
+            assert await store.commit(stale) == (False,)
+            assert await store.commit(
+                Reseal(table=table, place=row.place, was=b"enc:old", to=b"enc:new")
+            ) == (True,)
+            (row,) = await all_sealed(store, table)
+            assert row.data == b"enc:new"
+        held, quota = before
+        assert await store.get("s", "k1") == msgspec.structs.replace(held, value=b"enc:new")
+        assert await store.held("replies") == quota
+        assert (await store.reply(CHAIN, 1)).reply == b"enc:new"
+        assert [record.data for record in await store.read("l")] == [b"enc:new"]
+        assert (await store.find("c", words="word", keys=[("k", "v")]))[0].body == b"enc:new"
+        assert await store.blob("b1") == b"enc:new"
+
+    async def test_what_is_gone_is_not_written_again(self, store, clock):
+        await self.fill(store, clock, 1, b"enc:old")
+        (row,) = await all_sealed(store, "value")
+        await store.commit(Delete(space="s", key="k1"))
+        assert await store.commit(Reseal(table="value", place=row.place, was=row.data, to=b"enc:n")) == (
+            False,
+        )
+        assert await store.get("s", "k1") is None
 
 
 class TestValues:
@@ -75,15 +152,6 @@ class TestValues:
         assert [key for key, _ in await store.scan("s", prefix="a/")] == ["a/1", "a/2", "a/3"]
         assert [key for key, _ in await store.scan("s", limit=2)] == ["a/1", "a/2"]
         assert [key for key, _ in await store.scan("s", after="a/2")] == ["a/3", "a0", "b", "é"]
-
-    async def test_the_spaces_are_those_that_hold_something(self, store, clock):
-        assert {"s", "t", "u"}.isdisjoint(await store.spaces())
-        await store.commit(Put(space="t", key="k", value=b""), Put(space="s", key="k", value=b""))
-        await store.commit(Put(space="u", key="k", value=b"", expires_at=clock.now() + 5))
-        assert [space for space in await store.spaces() if space in "stu"] == ["s", "t", "u"]
-        await store.commit(Delete(space="s", key="k"))
-        clock.time += 6
-        assert [space for space in await store.spaces() if space in "stu"] == ["t"]
 
     async def test_one_counter_under_many_writers_loses_nothing(self, store):
         async def increment() -> None:

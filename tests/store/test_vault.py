@@ -1,3 +1,4 @@
+import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 import pytest
@@ -5,13 +6,12 @@ from cryptography.fernet import Fernet
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.core.errors import ConfigError, KeyRefusedError
-from comity.store.memory import MemoryStore
-from comity.store.operations import Put
+from comity.core.errors import ConfigError, KeyRefusedError, StoreError
+from comity.store.operations import TABLES, Append, ChainKey, KeepReply, Put, PutBlob, PutDocument, Reseal
 from comity.store.vault import Resealed, Vault, reseal_all, rotate_keys
-from tests.store.samples import HandClock
+from tests.doors.mcp.conversing import eventually
 
-OLD, NEW = Fernet.generate_key(), Fernet.generate_key()
+OLD, NEW, LOST = Fernet.generate_key(), Fernet.generate_key(), Fernet.generate_key()
 
 
 @given(st.binary(max_size=300))
@@ -70,9 +70,51 @@ def test_a_bad_key_is_refused_without_being_shown():
     assert "not-a-key" not in str(refusal.value)
 
 
-async def test_everything_sealed_is_resealed_and_keeps_its_expiry():
-    clock = HandClock()
-    store = MemoryStore(clock)
+CHAIN = ChainKey("book", "alice", "bob")
+
+
+class Keys:
+    """What a rotation makes durable, and what others do whenever it has done so and while it waits."""
+
+    def __init__(self):
+        self.kept = []
+        self.meanwhile = None
+
+    def keep(self, keys):
+        self.kept.append(list(keys))
+
+    async def sleep(self, _seconds):
+        if self.meanwhile is not None:
+            await self.meanwhile()
+
+
+@pytest.fixture
+def keys():
+    return Keys()
+
+
+async def fill(store, vault):
+    """A sealed value in every table."""
+    await store.commit(
+        Put(space="s", key="k", value=vault.seal(b"value")),
+        KeepReply(chain=CHAIN, seq=1, digest=b"d", reply=vault.seal(b"reply"), at=1.0),
+        Append(log="l", data=vault.seal(b"record")),
+        PutDocument(collection="c", id="d", body=vault.seal(b"document")),
+        PutBlob(id="b", data=vault.seal(b"blob")),
+    )
+
+
+async def stored(store):
+    return {
+        "value": (await store.get("s", "k")).value,
+        "reply": (await store.reply(CHAIN, 1)).reply,
+        "record": (await store.read("l"))[-1].data,
+        "document": (await store.document("c", "d")).body,
+        "blob": await store.blob("b"),
+    }
+
+
+async def test_everything_sealed_is_resealed_and_keeps_its_expiry(store, clock):
     for number in range(450):
         await store.commit(
             Put(
@@ -84,46 +126,118 @@ async def test_everything_sealed_is_resealed_and_keeps_its_expiry():
         )
     await store.commit(Put(space="s", key="not sealed", value=b"plain"))
     await store.commit(Put(space="s", key="damaged", value=b"enc:damaged"))
-    assert await reseal_all(store, Vault([NEW, OLD])) == Resealed(450, 1)
-    assert await reseal_all(store, Vault([NEW, OLD])) == Resealed(0, 1)
+    assert await reseal_all(store, Vault([NEW, OLD])) == Resealed(450, {"value": 1})
+    assert await reseal_all(store, Vault([NEW, OLD])) == Resealed(0, {"value": 1})
     assert (await store.get("s", "not sealed")).value == b"plain"
     held = await store.get("t", "449")
     assert Vault([NEW]).open(held.value) == b"449"
     assert held.expires_at == clock.time + 60
 
 
-async def test_a_rotation_drops_the_old_key_when_nothing_needs_it_any_more():
-    store = MemoryStore(HandClock())
-    await store.commit(Put(space="s", key="k", value=Vault([OLD]).seal(b"context")))
-    kept = []
-    assert await rotate_keys(store, [OLD], NEW, kept.append) == Resealed(1, 0)
-    assert kept == [[NEW, OLD], [NEW]]  # at first both, for others may be sealing with the old one
-    assert Vault([NEW]).open((await store.get("s", "k")).value) == b"context"
+async def test_a_rotation_covers_every_table_before_it_drops_the_old_key(store, keys):
+    await fill(store, Vault([OLD]))
+    assert await rotate_keys(store, [OLD], NEW, keys.keep, keys.sleep) == Resealed(len(TABLES))
+    # first durable, then used, and alone when nothing needs the old one
+    assert keys.kept == [[OLD, NEW], [NEW, OLD], [NEW]]
+    found = await stored(store)
+    assert {table: Vault([NEW]).open(data) for table, data in found.items()} == {
+        table: table.encode() for table in TABLES
+    }
 
 
-async def test_a_rotation_keeps_the_old_key_while_something_does_not_open():
-    store = MemoryStore(HandClock())
-    await store.commit(Put(space="s", key="k", value=b"enc:damaged"))
-    kept = []
-    assert await rotate_keys(store, [OLD], NEW, kept.append) == Resealed(0, 1)
-    assert kept == [[NEW, OLD]]
+@pytest.mark.parametrize("table", TABLES)
+async def test_a_rotation_keeps_the_old_key_while_a_value_of_any_table_does_not_open(store, keys, table):
+    await fill(store, Vault([OLD]))
+    lost = Vault([LOST]).seal(b"under a key that is not here")
+    (row,), _ = await store.sealed(table)
+    await store.commit(Reseal(table=table, place=row.place, was=row.data, to=lost))
+    assert await rotate_keys(store, [OLD], NEW, keys.keep, keys.sleep) == Resealed(
+        len(TABLES) - 1, {table: 1}
+    )
+    assert keys.kept == [[OLD, NEW], [NEW, OLD]]
+    assert (await stored(store))[table] == lost
 
 
-async def test_what_is_sealed_with_the_old_key_during_a_rotation_is_found_by_the_next_look():
-    store = MemoryStore(HandClock())
-    await store.commit(Put(space="s", key="a", value=Vault([OLD]).seal(b"a")))
-    kept = []
+async def test_a_process_that_sealed_before_it_knew_the_new_key_loses_nothing(store, keys):
+    await fill(store, Vault([OLD]))
+    late = Vault([OLD]).seal(b"late")
 
-    class Slow(MemoryStore):
-        """Somebody writes under the old key after the first page was read."""
+    async def commit_late():
+        await store.commit(Append(log="l", data=late))
 
-        async def scan(self, space, prefix="", after="", limit=100):
-            page = await store.scan(space, prefix, after, limit)
-            if page and await store.get("s", "0") is None:
-                await store.commit(Put(space="s", key="0", value=Vault([OLD]).seal(b"b")))
-            return page
+    keys.meanwhile = commit_late
+    assert await rotate_keys(store, [OLD], NEW, keys.keep, keys.sleep) == Resealed(len(TABLES) + 1)
+    assert [Vault([NEW]).open(record.data) for record in await store.read("l")] == [b"record", b"late"]
 
-        spaces, submit, commit = store.spaces, store.submit, store.commit
 
-    assert await rotate_keys(Slow(HandClock()), [OLD], NEW, kept.append) == Resealed(2, 0)
-    assert Vault([NEW]).open((await store.get("s", "0")).value) == b"b"
+async def test_a_value_that_changes_during_a_rotation_keeps_its_newest_content(store, keys):
+    """A writer that has read the version before the rotation still succeeds with it."""
+    await fill(store, Vault([OLD]))
+    read = await store.get("s", "k")
+    commit = store.commit
+
+    async def commit_after_a_writer(*operations):
+        store.commit = commit
+        await commit(Put(space="s", key="k", value=Vault([NEW, OLD]).seal(b"newer"), expect=read.version))
+        return await commit(*operations)
+
+    store.commit = commit_after_a_writer
+    await rotate_keys(store, [OLD], NEW, keys.keep, keys.sleep)
+    assert Vault([NEW]).open((await store.get("s", "k")).value) == b"newer"
+    assert keys.kept[-1] == [NEW]
+
+
+async def test_a_rotation_that_fails_half_way_drops_nothing_and_the_next_one_finishes(store, keys):
+    await fill(store, Vault([OLD]))
+    commit = store.commit
+
+    async def fail(*operations):
+        if operations[0].table == "record":
+            raise StoreError("the disk is full")
+        return await commit(*operations)
+
+    store.commit = fail
+    with pytest.raises(StoreError):
+        await rotate_keys(store, [OLD], NEW, keys.keep, keys.sleep)
+    assert keys.kept == [[OLD, NEW], [NEW, OLD]]
+    opened = Vault(keys.kept[-1])
+    assert {opened.open(data) for data in (await stored(store)).values()} == {
+        table.encode() for table in TABLES
+    }
+    store.commit = commit
+    newest = Fernet.generate_key()
+    await rotate_keys(store, keys.kept[-1], newest, keys.keep, keys.sleep)
+    assert keys.kept[-1] == [newest]
+    assert None not in {Vault([newest]).open(data) for data in (await stored(store)).values()}
+
+
+async def test_writers_go_on_during_a_rotation_and_everything_opens_with_the_new_key_alone(store, keys):
+    """Each seals with the keys that are kept at that moment, and commits a little later."""
+    keys.keep([OLD])
+    stopped, written = asyncio.Event(), [0] * 4
+
+    async def write(writer):
+        while not stopped.is_set():
+            value = Vault(keys.kept[-1]).seal(b"%d" % written[writer])
+            await asyncio.sleep(0)
+            await store.commit(Put(space="s", key=str(writer), value=value), Append(log="l", data=value))
+            written[writer] += 1
+
+    writers = [asyncio.create_task(write(number)) for number in range(len(written))]
+
+    async def progress():
+        before = list(written)
+        await eventually(lambda: all(now > then for now, then in zip(written, before, strict=True)))
+
+    keys.meanwhile = progress
+    await progress()
+    await rotate_keys(store, [OLD], NEW, keys.keep, keys.sleep)
+    assert keys.kept[-1] == [NEW]
+    await progress()
+    stopped.set()
+    await asyncio.gather(*writers)
+    records = await store.read("l", limit=1_000_000)
+    assert len(records) == sum(written)
+    assert None not in {Vault([NEW]).open(record.data) for record in records}
+    for number, count in enumerate(written):
+        assert Vault([NEW]).open((await store.get("s", str(number))).value) == b"%d" % (count - 1)

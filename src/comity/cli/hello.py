@@ -21,7 +21,7 @@ from comity.cli.failures import FAILED, say
 from comity.cli.help import HelpfulApp
 from comity.cli.options import HomeOptions, Json, settings_of
 from comity.cli.screen import Cell, note, one_line, print_fields, print_json, print_line, print_table, waiting
-from comity.cli.token_acts import read_token
+from comity.cli.token_acts import read_credential
 from comity.clients.finding import is_address, with_scheme
 from comity.clients.refusals import NoAnswerError, TargetRefusedError
 from comity.clients.vcp import MIN_VERSION, VERSION, VcpClient
@@ -107,10 +107,10 @@ def hello(
     server refuses or cannot be reached.
     """
     asked = _extensions(extensions)
-    token = None if identity is None else read_token(identity)
+    token = None if identity is None else read_credential(identity)
     seconds = SECONDS if timeout is None else _seconds(timeout)
     settings = settings_of(home).settings
-    given = None if bearer is None else read_token(bearer)
+    given = None if bearer is None else read_credential(bearer)
     url = with_scheme(url) if is_address(url) else url
     try:
         target = read_target(url, bearer=given)

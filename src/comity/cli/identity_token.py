@@ -34,7 +34,7 @@ SecretFile = Annotated[
 
 
 @app.add("""
-    comity id token issue alice  sign the token with the key of this node
+    comity id token issue alice > token.txt  sign the token with the key of this node, and save it
     comity id token issue build-bot --kind agent --issuer acme  use another issuer name
     comity id token issue alice --secret-file secret.txt  use a shared secret; the token is valid for one day
 """)

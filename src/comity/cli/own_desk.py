@@ -134,7 +134,7 @@ async def own_desk(settings: Settings, passphrase_file: str | None) -> AsyncIter
         )
         desk = DeliberationDesk(
             store=store,
-            ledger=Ledger(store, lambda: vault, log_bytes=settings.deliberations.log_bytes),
+            ledger=Ledger(store, vault, log_bytes=settings.deliberations.log_bytes),
             record=record,
             clock=clock,
             key=key,

@@ -51,4 +51,4 @@ async def own_extensions(settings: Settings, passphrase_file: str | None) -> Asy
     key, vault, clock = own_key(settings, passphrase_file), own_vault(settings), SystemClock()
     async with writing(settings, key) as (store, record, _chain):
         walk = Walk(record, clock, budget=None)
-        yield OwnExtensions(extension_service(settings, walk, store, clock, lambda: vault, key))
+        yield OwnExtensions(extension_service(settings, walk, store, clock, vault, key))

@@ -16,7 +16,13 @@ from comity.core.errors import ConfigError, NotFoundError
 from comity.core.identity.keys import SigningKey, VacantId
 from comity.core.request import begin_request
 from comity.keys.identity import has_identity, load_identity, load_or_create_identity, stored_vacant_id
-from comity.keys.vault_key import VAULT_KEY_FILE, VAULT_KEY_VARIABLE, load_or_create_vault_keys
+from comity.keys.vault_key import (
+    VAULT_KEY_FILE,
+    VAULT_KEY_VARIABLE,
+    VaultKeyFile,
+    load_or_create_vault_keys,
+    read_vault_keys,
+)
 from comity.parts.part import Part
 from comity.pipeline.record import REQUEST_IDS, Recorder
 from comity.store.opening import open_store, open_trail
@@ -99,10 +105,20 @@ async def writing(settings: Settings, key: SigningKey) -> AsyncIterator[tuple[St
         await store.close()
 
 
-def own_vault(settings: Settings) -> Vault:
-    """What the stored values of the folder are sealed with."""
-    keys = load_or_create_vault_keys(settings.data / VAULT_KEY_FILE, os.environ.get(VAULT_KEY_VARIABLE))
-    return Vault(keys, environment=settings.environment, plaintext=settings.vault.plaintext)
+def own_vault(settings: Settings) -> Callable[[], Vault]:
+    """Return the vault of the folder each time with the keys that the file holds then: a node may rotate them."""
+    path, stated = settings.data / VAULT_KEY_FILE, os.environ.get(VAULT_KEY_VARIABLE)
+    file = VaultKeyFile(path)
+    keys = load_or_create_vault_keys(path, stated)
+    vault = Vault(keys, environment=settings.environment, plaintext=settings.vault.plaintext)
+
+    def current() -> Vault:
+        nonlocal vault
+        if stated is None and file.has_changed():
+            vault = Vault(read_vault_keys(path), environment=settings.environment)
+        return vault
+
+    return current
 
 
 def work_with(

@@ -341,13 +341,16 @@ def wait(
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
-    """Wait until a message arrives, print it and end. A message that arrived earlier and was not printed yet comes first."""
+    """Wait until a message arrives, print it and end. A message that arrived earlier and was not printed yet comes first.
+
+    A message counts as read after it was printed. If the command is stopped or times out, no message is lost. If it is
+    stopped at the moment of printing, or if several of these commands run at the same time, a message can be printed twice.
+    """
     limit = None if seconds is None else whole_number("--seconds", seconds, 0, 10_000_000)
 
     async def run(session: RoomSession) -> None:
         try:
-            async with asyncio.timeout(limit):
-                event = await session.next_message()
+            place, event = await session.next_message(limit)
         except TimeoutError:
             raise DeadlineError(f"no message arrived within {limit} seconds") from None
         if as_json:
@@ -356,6 +359,8 @@ def wait(
             print_foreign(event["data"])
         else:
             print_json(event["data"])
+        sys.stdout.flush()
+        await session.acknowledge(place)
 
     run_in_session(home, room, run, "cli wait")
 

@@ -50,11 +50,32 @@ class RoomSession:
     async def ask(self, tool: str, folder: str | None = None, **arguments: Any) -> dict[str, Any]:
         return await self.rooms.ask(tool, {"session_id": self.id, **arguments}, folder)
 
-    async def next_message(self) -> dict[str, Any]:
+    async def peek(
+        self, most: int, *, wait_ms: int = POLL_MS, after: str | None = None, only_messages: bool = False
+    ) -> list[tuple[str, dict[str, Any]]]:
+        """Return the next events, each with its place, and take none: they come again until they are acknowledged."""
+        more: dict[str, Any] = {} if after is None else {"after": after}
+        if only_messages:
+            more["only_messages"] = True
+        found = await self.ask("peek", max_events=most, wait_ms=wait_ms, **more)
+        return list(zip(found["places"], found["events"], strict=True))
+
+    async def acknowledge(self, place: str) -> None:
+        """Say that all events up to this one were used, so that they do not come again."""
+        await self.ask("acknowledge", through=place)
+
+    async def next_message(self, seconds: float | None) -> tuple[str, dict[str, Any]]:
+        """Return the next message of another and its place. It comes again until it is acknowledged. Raise TimeoutError if
+        none comes within so many seconds.
+        """
+        clock = asyncio.get_running_loop().time
+        until = None if seconds is None else clock() + seconds
         while True:
-            for event in (await self.ask("vdo_receive", wait_ms=POLL_MS, max_events=1))["events"]:
-                if event["type"] == "data_received":
-                    return dict(event)
+            left = POLL_MS if until is None else min(POLL_MS, round((until - clock()) * 1000))
+            for message in await self.peek(1, wait_ms=max(left, 0), only_messages=True):
+                return message
+            if left <= 0:
+                raise TimeoutError
 
 
 class NodeRooms:
@@ -111,8 +132,12 @@ class GuestRooms:
         from comity.pipeline.rooms.tools import ToolCaller
 
         desk = await self._part.open_tools()
+        answer: dict[str, Any]
         if tool in ("links", "export"):
-            answer: dict[str, Any] = await getattr(desk, tool)(arguments)
+            answer = await getattr(desk, tool)(arguments)
+            return answer
+        if tool in ("peek", "acknowledge"):
+            answer = await getattr(desk, tool)(arguments, self._client)
             return answer
         who = ToolCaller(
             client=self._client,

@@ -12,11 +12,12 @@ import secrets
 import shlex
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from comity.cli.room_access import NODE_GONE, POLL_MS, RoomAccess, RoomSession, folder_of, open_rooms
+from comity.cli.room_access import NODE_GONE, RoomAccess, RoomSession, folder_of, open_rooms
 from comity.cli.screen import note, one_line, print_json, print_line
 from comity.config import Settings
 from comity.core.errors import ComityError, ConfigError, InvalidError
@@ -36,6 +37,7 @@ PICTURE_WIDTH: Final = 72
 _HELP: Final = (
     "/file PATH sends a file, /save ID saves one, /to PEER TEXT talks to one peer, /quit ends the view"
 )
+Acknowledge = Callable[[], Awaitable[None]]
 _ENTER, _DELETE, _LINE, _END = ("\r", "\n"), ("\x7f", "\b"), "\x15", "\x04"
 
 
@@ -94,16 +96,22 @@ async def _enter(
 
 
 class MessageRunner:
-    """Runs a program for messages: one run at a time, all that came meanwhile in the next one, not too often."""
+    """Runs a program for messages: one run at a time, all that came meanwhile in the next one, not too often. What a run
+    has read is acknowledged after it.
+    """
 
     def __init__(self, command: list[str]) -> None:
         self._command = command
-        self._waiting: list[dict[str, Any]] = []
+        self._waiting: list[tuple[dict[str, Any], Acknowledge]] = []
         self._task: asyncio.Task[None] | None = None
+        self._taken = asyncio.Event()
 
-    def put(self, event: dict[str, Any]) -> None:
-        if len(self._waiting) < MOST_COALESCED:
-            self._waiting.append(event)
+    async def put(self, event: dict[str, Any], acknowledge: "Acknowledge") -> None:
+        """Wait while too many messages wait for the program."""
+        while len(self._waiting) >= MOST_COALESCED:
+            self._taken.clear()
+            await self._taken.wait()
+        self._waiting.append((event, acknowledge))
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
 
@@ -114,8 +122,9 @@ class MessageRunner:
 
     async def _run(self) -> None:
         while self._waiting:
-            events, self._waiting = self._waiting, []
-            lines = b"".join(strict_json.dumps(event) + b"\n" for event in events)
+            messages, self._waiting = self._waiting, []
+            self._taken.set()
+            lines = b"".join(strict_json.dumps(event) + b"\n" for event, _ in messages)
             try:
                 process = await asyncio.create_subprocess_exec(
                     *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL
@@ -123,6 +132,8 @@ class MessageRunner:
                 await process.communicate(lines)
             except OSError as why:
                 note(f"{self._command[0]} cannot be run: {why.strerror or why}")
+            else:
+                await messages[-1][1]()
             await asyncio.sleep(COMMAND_EVERY)
 
 
@@ -149,23 +160,34 @@ class _View(RoomSession, ABC):
             await asyncio.gather(listening, talking, return_exceptions=True)
 
     async def _listen(self, runner: MessageRunner | None) -> None:
+        """Show the events. They are acknowledged when they were shown; with a program, when it has read their messages."""
+        after: str | None = None
         while True:
             try:
-                told = await self.ask("vdo_receive", wait_ms=POLL_MS, max_events=500)
+                found = await self.peek(500, after=after)
             except NODE_GONE:
                 self.tell("the node does not answer; waiting until it is back")
                 await self.rooms.wait_node()
                 self._here.clear()
                 self.tell("the node is back")
                 continue
-            for event in told["events"]:
+            for place, event in found:
+                after = place
                 if self._is_news(event):
                     self.show(event)
                 if runner is not None and event["type"] == "data_received":
-                    runner.put(event)
+                    await runner.put(event, partial(self._acknowledge, place))
                 if event["type"] == "stopped":
                     self.ended = True
                     return
+            if runner is None and after is not None:
+                sys.stdout.flush()
+                await self._acknowledge(after)
+
+    async def _acknowledge(self, place: str) -> None:
+        """What could not be acknowledged comes again, and the next question says why."""
+        with contextlib.suppress(ComityError):
+            await self.acknowledge(place)
 
     def _is_news(self, event: dict[str, Any]) -> bool:
         """Peers say hello again and again; that they are here is told once."""

@@ -2,7 +2,11 @@
 
 import asyncio
 import contextlib
+import os
+import shlex
+import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,21 +49,44 @@ _LONGEST: Final = 65_536
 
 
 def read_token(written: str) -> str:
-    """TOKEN, @FILE, or @- for standard input. Whether it is good is for others to say.
+    """Return a token that is to be judged: TOKEN, @FILE, or @- for standard input.
 
-    What is typed can be seen by other users of the machine while the command runs; a file cannot, and has to be closed
-    to them.
+    Tokens are shown to others and saved with `>`, so the file may be readable for others; then there is a warning.
     """
-    if not written.startswith(FROM_FILE):
-        return written.strip()
+    return _read(written, _read_shown)
+
+
+def read_credential(written: str) -> str:
+    """The same for a token that is to prove who we are: others must not be able to read its file. What is typed can be
+    seen by other users of the machine while the command runs.
+    """
     from comity.keys.private import read_private
 
+    return _read(written, read_private)
+
+
+def _read(written: str, read: Callable[[Path], bytes]) -> str:
+    if not written.startswith(FROM_FILE):
+        return written.strip()
     name = written.removeprefix(FROM_FILE)
-    data = sys.stdin.buffer.read(_LONGEST) if name == _STDIN else read_private(Path(name).expanduser())
+    data = sys.stdin.buffer.read(_LONGEST) if name == _STDIN else read(Path(name).expanduser())
     words = data.decode("ascii", "replace").split()
     if len(words) != 1:
         raise KeyRefusedError(f"{one_line(written)} holds no VCP/I token; put one there and nothing else")
     return words[0]
+
+
+def _read_shown(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            data = file.read(_LONGEST)
+    except (OSError, ValueError) as why:
+        reason = str(getattr(why, "strerror", None) or why).lower()
+        raise KeyRefusedError(f"{path} cannot be read: {reason}; give the path of another file") from None
+    if os.name == "posix" and stat.S_ISREG(mode) and mode & 0o077:
+        note(f"others can read {path}; whoever has the token can use it: chmod 600 {shlex.quote(str(path))}")
+    return data
 
 
 REVOKED: Final = "TOKEN_REVOKED"

@@ -11,7 +11,7 @@ from comity.cli.help import HelpfulApp
 from comity.cli.options import Json, KeyOptions, settings_of
 from comity.cli.own_node import own_node
 from comity.cli.own_store import own_key, refuse_memory, writing
-from comity.cli.screen import counted, note, print_json, print_line, waiting
+from comity.cli.screen import counted, print_json, print_line, waiting
 from comity.config import Settings
 from comity.core.errors import NotFoundError
 from comity.core.identity.keys import SigningKey
@@ -34,7 +34,7 @@ VAULT_ROTATED = "VAULT_ROTATED"
 def rotate(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
     """Make a new key, encrypt all stored context with it, and remove the old key. The node may be running.
 
-    If a value cannot be decrypted, the old keys are kept. If the keys come from the variable
+    If a value cannot be decrypted, the command fails and the old keys are kept. If the keys come from the variable
     VCP_CONTEXT_ENCRYPTION_KEY, put a new key in front of the others, restart the node, and then run this command. It
     encrypts everything with the first key.
     """
@@ -51,24 +51,20 @@ def rotate(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
         return
     sealed = counted(told["resealed"], "stored value is", "stored values are")
     print_line(f"{sealed} now encrypted with the new key.")
-    if told["unreadable"]:
-        note(
-            f"{told['unreadable']:,} could not be decrypted with any key; so the old keys stay in {told['keys']}"
-        )
-    elif told["keys"] == VAULT_KEY_VARIABLE:
+    if told["keys"] == VAULT_KEY_VARIABLE:
         print_line(f"The other keys in {VAULT_KEY_VARIABLE} are no longer needed.")
     else:
         print_line(f"{told['keys']} holds only the new key. Older backups contain the old key.")
 
 
 async def _rotate(settings: Settings, key: SigningKey) -> dict[str, Any]:
-    file = None if os.environ.get(VAULT_KEY_VARIABLE) else settings.data / VAULT_KEY_FILE
+    file = None if VAULT_KEY_VARIABLE in os.environ else settings.data / VAULT_KEY_FILE
     if file is not None and not file.exists():
         raise NotFoundError(f"there is no {file} yet; the first start of a node makes it")
     claim = FolderClaim(settings.data)
     try:
         async with writing(settings, key) as (store, record, _chain):
-            told = await rotate_vault(store, file)
+            told = await rotate_vault(store, file, asyncio.sleep)
             await record.commit((), own_act(VAULT_ROTATED, f"values:{told['resealed']}"))
             return told
     finally:

@@ -2,18 +2,19 @@
 
     {"tool": "vdo_send", "arguments": {…}, "client": "cli 7", "folder": "/home/me"}
 
-The answer is the payload of the tool. `client` names the reader of events: each has its own place. `folder` is where the
-file is that a person named at a terminal: only callers who may name files of this machine may say it.
+The answer is the payload of the tool. A tool that waits for events ends when its client has gone. `client` names the reader
+of events: each has its own place. `folder` is where the file is that a person named at a terminal: only callers who may name
+files of this machine may say it.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from comity.core.errors import ForbiddenError, InvalidError
-from comity.doors.http.asgi import Receive, Scope
+from comity.doors.http.asgi import Receive, Scope, while_connected
 from comity.doors.http.endpoint import Endpoint, read_json_body
 from comity.doors.http.guard import caller_of
 from comity.pipeline.record import Recorder
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 ROOMS_PATH: Final = "/v1/rooms"
 _OF_THE_OWNER: Final = ("links", "export", "invites", "revoke")
+_OF_A_READER: Final = ("peek", "acknowledge")
+_WAITING: Final = ("peek", "vdo_receive", "vdo_state_watch")
 BODY_LIMIT: Final = 1_048_576
 
 
@@ -57,17 +60,25 @@ def rooms_endpoint(tools: "Callable[[], Awaitable[RoomTools]]", invite: Invite, 
         if asked.tool in _OF_THE_OWNER:
             answer: dict[str, Any] = await getattr(desk, asked.tool)(asked.arguments)
             return answer
+        client = f"http {asked.client[:100]}"
+        if asked.tool in _OF_A_READER:
+            return await _answer(asked.tool, receive, getattr(desk, asked.tool)(asked.arguments, client))
         who = ToolCaller(
-            client=f"http {asked.client[:100]}",
+            client=client,
             caller=caller,
             demands=desk.rooms.demands,
             profile="extended",
             folder=asked.folder,
             typed=asked.folder is not None,
         )
-        return await desk.call(asked.tool, asked.arguments, who)
+        return await _answer(asked.tool, receive, desk.call(asked.tool, asked.arguments, who))
 
     return Endpoint("POST", take, room="peers", record=record)
+
+
+async def _answer(tool: str, receive: Receive, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+    """A tool that waits does not take events for a client that has gone; what changes something is finished."""
+    return await (while_connected(receive, work) if tool in _WAITING else work)
 
 
 _request = msgspec.json.Decoder(RoomRequest)

@@ -124,9 +124,10 @@ class House:
         self.token = load_or_create_token(data / TOKEN_FILE)
         self.read_token = load_or_create_token(data / READ_TOKEN_FILE)
         self.named_tokens = TokenBook(data, self.clock)
+        # before the keys are read, so that a change in between is noticed
+        self.vault_file = None if VAULT_KEY_VARIABLE in os.environ else VaultKeyFile(data / VAULT_KEY_FILE)
         keys = load_or_create_vault_keys(data / VAULT_KEY_FILE, os.environ.get(VAULT_KEY_VARIABLE))
         self.vault = Vault(keys, environment=settings.environment, plaintext=settings.vault.plaintext)
-        self.vault_file = None if VAULT_KEY_VARIABLE in os.environ else VaultKeyFile(data / VAULT_KEY_FILE)
         trail = open_trail(settings, self.key, MAIN_CHAIN)
         self.chain = trail.chain
         self.store = await open_store(settings, self.clock, trail)

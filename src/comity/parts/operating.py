@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from comity.core.errors import (
+    ConflictError,
     ForbiddenError,
     InvalidError,
     NotFoundError,
@@ -123,7 +124,9 @@ class Operating(Part):
 
     async def _rotate(self) -> dict[str, Any]:
         file = self._house.vault_file
-        return await rotate_vault(self._house.store, None if file is None else file.path)
+        return await rotate_vault(
+            self._house.store, None if file is None else file.path, self._house.clock.sleep
+        )
 
     async def _look_after_folder(self) -> None:
         house = self._house
@@ -140,9 +143,11 @@ class Operating(Part):
         )
 
 
-async def rotate_vault(store: "Store", file: "Path | None") -> dict[str, Any]:
-    """Seal what is stored under a new key of the file. Where the keys come from the environment instead, under the
-    first of those.
+async def rotate_vault(
+    store: "Store", file: "Path | None", sleep: Callable[[float], Awaitable[None]]
+) -> dict[str, Any]:
+    """Seal what is stored with a new key of the file. Where the keys come from the environment instead, with the
+    first of those. Raise ConflictError, with all keys still in place, if a value does not open with any of them.
     """
     from comity.keys.vault_key import (
         VAULT_KEY_VARIABLE,
@@ -158,9 +163,14 @@ async def rotate_vault(store: "Store", file: "Path | None") -> dict[str, Any]:
         resealed = await reseal_all(store, Vault(keys))
     else:
         keys = read_vault_keys(file)
-        resealed = await rotate_keys(store, keys, new_vault_key(), partial(keep_vault_keys, file))
-    return {
-        "resealed": resealed.values,
-        "unreadable": resealed.unreadable,
-        "keys": VAULT_KEY_VARIABLE if file is None else str(file),
-    }
+        resealed = await rotate_keys(store, keys, new_vault_key(), partial(keep_vault_keys, file), sleep)
+    place = VAULT_KEY_VARIABLE if file is None else str(file)
+    if resealed.unreadable:
+        tables = ", ".join(f"{count:,} in {table}" for table, count in resealed.unreadable.items())
+        total = sum(resealed.unreadable.values())
+        raise ConflictError(
+            f"{total:,} of the stored values could not be decrypted with any key ({tables}), so no key was removed; "
+            f"all others are encrypted with the first key. Add the key of those values to {place} "
+            f"after the others, {'restart the node, ' if file is None else ''}and rotate again"
+        )
+    return {"resealed": resealed.values, "unreadable": 0, "keys": place}

@@ -9,6 +9,8 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from comity.core.clock import Clock
 from comity.core.errors import StoreError, StoreUnavailableError
 from comity.core.guard.audit import AuditDraft
@@ -17,6 +19,7 @@ from comity.store.group_commit import Outcome, PendingTransaction
 from comity.store.operations import (
     CHAIN_BYTES,
     REPLIES,
+    SEALED_PREFIX,
     Acquire,
     Advance,
     Answer,
@@ -40,6 +43,8 @@ from comity.store.operations import (
     PutBlob,
     PutDocument,
     Release,
+    Reseal,
+    SealedRow,
     StoreConflict,
     StoredDocument,
     StoredReply,
@@ -50,6 +55,7 @@ from comity.store.operations import (
 )
 
 _ABSENT: Any = object()
+_SEALED_ROWS = 100
 
 
 class MemoryDisk:
@@ -217,11 +223,6 @@ class MemoryStore:
         found = ((key, _value(self._disk, space, key, now)) for key in keys)
         return [(key, value) for key, value in found if value is not None][:limit]
 
-    async def spaces(self) -> list[str]:
-        now = self._clock.now()
-        values = self._disk.values
-        return sorted({space for space, key in values if _value(self._disk, space, key, now) is not None})
-
     async def read(self, log: str, after: int = 0, limit: int = 1000) -> list[LogRecord]:
         first = max(after, self._disk.starts.get(log, 0)) + 1
         last = min(self._disk.ends.get(log, 0), first + limit - 1)
@@ -263,6 +264,18 @@ class MemoryStore:
 
     async def lease(self, name: str) -> Lease | None:
         return _held(self._disk, name, self._clock.now())
+
+    async def sealed(
+        self, table: str, after: tuple[str | int, ...] | None = None
+    ) -> tuple[list[SealedRow], tuple[str | int, ...] | None]:
+        rows = _rows(self._disk, table, self._clock.now())
+        sealed = sorted(
+            place
+            for place, data in rows.items()
+            if data.startswith(SEALED_PREFIX) and (after is None or place > after)
+        )
+        page = [SealedRow(place, rows[place]) for place in sealed[:_SEALED_ROWS]]
+        return page, page[-1].place if len(sealed) > len(page) else None
 
 
 class _MemoryTrailView:
@@ -419,6 +432,49 @@ def _delete_blob(disk: MemoryDisk, journal: _Journal, op: DeleteBlob, _now: floa
     return journal.delete(disk.blobs, op.id)
 
 
+def _rows(disk: MemoryDisk, table: str, now: float) -> dict[Any, bytes]:
+    """The bytes of a table by their place."""
+    match table:
+        case "value":
+            live = ((place, _value(disk, *place, now)) for place in disk.values)
+            return {place: held.value for place, held in live if held is not None}
+        case "reply":
+            replies = ((chain, seq, kept.reply) for (chain, seq), kept in disk.replies.items())
+            return {(*_parts(chain), seq): reply for chain, seq, reply in replies if reply is not None}
+        case "record":
+            return dict(disk.records)
+        case "document":
+            return {place: document.body for place, (document, _) in disk.documents.items()}
+        case _:
+            return {(id_,): data for id_, data in disk.blobs.items()}
+
+
+def _parts(chain: ChainKey) -> tuple[str, str, str]:
+    return chain.book, chain.sender, chain.receiver
+
+
+def _reseal(disk: MemoryDisk, journal: _Journal, op: Reseal, now: float) -> bool:
+    place: Any = op.place
+    if _rows(disk, op.table, now).get(place) != op.was:
+        return False
+    match op.table:
+        case "value":
+            journal.set(disk.values, place, replace(disk.values[place], value=op.to))
+        case "reply":
+            key = ChainKey(*place[:3]), place[3]
+            kept = disk.replies[key]
+            _count(disk, journal, REPLIES, disk.holders[key[0]], len(op.to) - len(op.was))
+            journal.set(disk.replies, key, replace(kept, reply=op.to))
+        case "record":
+            journal.set(disk.records, place, op.to)
+        case "document":
+            document, put = disk.documents[place]
+            journal.set(disk.documents, place, (replace(document, body=op.to), replace(put, body=op.to)))
+        case _:
+            journal.set(disk.blobs, place[0], op.to)
+    return True
+
+
 def _held(disk: MemoryDisk, name: str, now: float) -> Lease | None:
     lease = disk.leases.get(name)
     return lease if lease is not None and lease.expires_at > now else None
@@ -465,6 +521,7 @@ _APPLY: dict[type[Operation], Callable[[MemoryDisk, _Journal, Any, float], Any]]
     DeleteDocument: _delete_document,
     PutBlob: _put_blob,
     DeleteBlob: _delete_blob,
+    Reseal: _reseal,
     Acquire: _acquire,
     Release: _release,
     Fence: _fence,

@@ -15,6 +15,10 @@ from comity.core.errors import ConflictError
 NO_HASH = bytes(32)
 REPLIES = "replies"
 """The quota that stored replies count on, and each chain with `CHAIN_BYTES` for itself."""
+SEALED_PREFIX = b"enc:"
+"""What a value of the vault begins with."""
+TABLES = ("value", "reply", "record", "document", "blob")
+"""Every table that has bytes of a caller in it, and so may have values of the vault."""
 CHAIN_BYTES = 512
 
 
@@ -66,6 +70,13 @@ class Versioned(Struct, frozen=True):
 
 class LogRecord(Struct, frozen=True):
     position: int
+    data: bytes
+
+
+class SealedRow(Struct, frozen=True):
+    """Bytes that begin as the vault's values do, and their place in their table."""
+
+    place: tuple[str | int, ...]
     data: bytes
 
 
@@ -238,6 +249,17 @@ class PutBlob(Operation, frozen=True, kw_only=True):
 
 class DeleteBlob(Operation, frozen=True, kw_only=True):
     id: str
+
+
+class Reseal(Operation, frozen=True, kw_only=True):
+    """Write `to` in a place of one of the `TABLES` if the bytes there are still `was`. Version, position and expiry
+    stay. Result: whether it was written.
+    """
+
+    table: str
+    place: tuple[str | int, ...]
+    was: bytes
+    to: bytes
 
 
 class Acquire(Operation, frozen=True, kw_only=True):

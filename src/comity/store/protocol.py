@@ -17,6 +17,7 @@ from comity.store.operations import (
     Lease,
     LogRecord,
     Operation,
+    SealedRow,
     StoredDocument,
     StoredReply,
     Tip,
@@ -65,10 +66,6 @@ class Store(Protocol):
         """Keys in order, those that begin with `prefix` and come after `after`."""
         ...
 
-    async def spaces(self) -> list[str]:
-        """The spaces that hold a key, in order."""
-        ...
-
     async def read(self, log: str, after: int = 0, limit: int = 1000) -> list[LogRecord]: ...
 
     async def end(self, log: str) -> int:
@@ -93,6 +90,14 @@ class Store(Protocol):
     async def lease(self, name: str) -> Lease | None: ...
 
     async def logs(self, prefix: str = "") -> list[str]: ...
+
+    async def sealed(
+        self, table: str, after: tuple[str | int, ...] | None = None
+    ) -> tuple[list[SealedRow], tuple[str | int, ...] | None]:
+        """The rows of one of the `TABLES` that begin with `SEALED_PREFIX`, some at a time, and the place to go on
+        after; None at the end.
+        """
+        ...
 
     async def close(self) -> None: ...
 

@@ -8,21 +8,23 @@
 """
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
 
 import msgspec
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from msgspec import Struct
 
 from comity.core.errors import ComityError, ConfigError, KeyRefusedError
-from comity.store.operations import Put, StoreConflict, Versioned
+from comity.store.operations import SEALED_PREFIX as PREFIX
+from comity.store.operations import TABLES, Reseal, SealedRow
 from comity.store.protocol import Store
 
-PREFIX = b"enc:"
 GUARDED_ENVIRONMENTS = frozenset({"production", "prod", "staging"})
-_PAGE = 200
+SETTLE_SECONDS: Final = 2.0
+"""How long after a new key is known a value that was sealed with the one before may still be on its way."""
+_AT_ONCE: Final = 200
+"""How many values are sealed again in one transaction: other writers wait for it."""
 
 _Shape = TypeVar("_Shape")
 
@@ -101,61 +103,72 @@ def stored_json(shape: type[_Shape], unreadable: Callable[[], ComityError]) -> C
 
 
 class Resealed(Struct, frozen=True):
-    """How many values were sealed anew, and how many did not open under any key."""
+    """How many values were sealed again, and in which tables how many do not open with any key."""
 
     values: int = 0
-    unreadable: int = 0
+    unreadable: dict[str, int] = {}
 
 
 async def reseal_all(store: Store, vault: Vault) -> Resealed:
-    """Bring every sealed value of the store to the newest key, and look again until none is left under another."""
+    """Seal every value of every table with the newest key, until a look at all of them finds no other key."""
     done = 0
     while True:
-        found = [await _reseal_space(store, space, vault) for space in await store.spaces()]
-        unreadable = sum(each.unreadable for each in found)
-        resealed = sum(each.values for each in found)
+        found = {table: await _reseal_table(store, table, vault) for table in TABLES}
+        resealed = sum(values for values, _ in found.values())
         done += resealed
         if not resealed:
-            return Resealed(done, unreadable)
+            return Resealed(
+                done, {table: unreadable for table, (_, unreadable) in found.items() if unreadable}
+            )
 
 
 async def rotate_keys(
-    store: Store, keys: Sequence[bytes], new: bytes, keep: Callable[[Sequence[bytes]], None]
+    store: Store,
+    keys: Sequence[bytes],
+    new: bytes,
+    keep: Callable[[Sequence[bytes]], None],
+    sleep: Callable[[float], Awaitable[None]],
 ) -> Resealed:
-    """Seal everything under a `new` key. `keep` stores the keys: first with the new one in front, so that all who use
-    the store seal with it; and without the old ones as soon as nothing needs them.
+    """Seal everything with a `new` key. `keep` makes a list of keys durable, the sealing one first:
+
+    1. the new key last: it is durable, and every process can open what it seals, before anything is sealed with it;
+    2. the new key first: from here on every process seals with it;
+    3. the new key alone, after the last value under another key was committed again. Not if a value does not open.
     """
+    keep([*keys, new])
     keep([new, *keys])
-    resealed = await reseal_all(store, Vault([new, *keys]))
-    if not resealed.unreadable:
+    vault = Vault([new, *keys])
+    first = await reseal_all(store, vault)
+    await sleep(SETTLE_SECONDS)
+    last = await reseal_all(store, vault)
+    if not last.unreadable:
         keep([new])
-    return resealed
+    return Resealed(first.values + last.values, last.unreadable)
 
 
-async def _reseal_space(store: Store, space: str, vault: Vault) -> Resealed:
-    """A value that changes meanwhile was written with the newest key already, or is found by the next look."""
+async def _reseal_table(store: Store, table: str, vault: Vault) -> tuple[int, int]:
+    """How many values were sealed again, and how many do not open. A value that changes meanwhile is
+    left: it was written with the newest key, or the next look finds it.
+    """
     resealed = unreadable = 0
-    after = ""
-    while page := await store.scan(space, after=after, limit=_PAGE):
-        after = page[-1][0]
-        old = [
-            (key, held)
-            for key, held in page
-            if held.value.startswith(PREFIX) and not vault.is_newest(held.value)
-        ]
-        outcomes = await asyncio.gather(*(_reseal(store, space, key, held, vault) for key, held in old))
-        resealed += outcomes.count(True)
-        unreadable += outcomes.count(False)
-    return Resealed(resealed, unreadable)
+    after: tuple[str | int, ...] | None = None
+    while True:
+        page, after = await store.sealed(table, after)
+        operations, unread = await asyncio.to_thread(_reseal_page, table, page, vault)
+        unreadable += unread
+        for at in range(0, len(operations), _AT_ONCE):
+            resealed += sum(await store.commit(*operations[at : at + _AT_ONCE]))
+        if after is None:
+            return resealed, unreadable
 
 
-async def _reseal(store: Store, space: str, key: str, held: Versioned, vault: Vault) -> bool:
-    """Whether the value opened."""
-    value = vault.reseal(held.value)
-    if value is None:
-        return False
-    with contextlib.suppress(StoreConflict):
-        await store.commit(
-            Put(space=space, key=key, value=value, expect=held.version, expires_at=held.expires_at)
-        )
-    return True
+def _reseal_page(table: str, page: Sequence[SealedRow], vault: Vault) -> tuple[list[Reseal], int]:
+    """What has to be written, and how many values do not open."""
+    old = [row for row in page if not vault.is_newest(row.data)]
+    anew = [(row, vault.reseal(row.data)) for row in old]
+    operations = [
+        Reseal(table=table, place=row.place, was=row.data, to=value)
+        for row, value in anew
+        if value is not None
+    ]
+    return operations, len(old) - len(operations)

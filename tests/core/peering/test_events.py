@@ -110,6 +110,81 @@ def test_lost_events_are_counted_once_however_little_is_read_at_a_time():
     assert sum(event["count"] for event in told if event["type"] == "events_dropped") == 14
 
 
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_a_reader_of_few_events_at_a_time_gets_past_those_that_were_lost(most):
+    log = EventLog(most_events=4)
+    for number in range(40):
+        log.append(numbered(number), promised=number in (0, 7, 21))
+    told = []
+    while log.waiting_for("slow"):
+        found = log.read("slow", most, 0)
+        assert 0 < len(found) <= most
+        told += found
+    assert [event["ok"] for event in told if event["type"] != "events_dropped"] == [0, 7, 21, 39]
+    assert sum(event["count"] for event in told if event["type"] == "events_dropped") == 36
+
+
+def message(data):
+    return session_event("data_received", 0, data=data, uuid="u")
+
+
+def test_what_is_peeked_at_comes_again_until_it_is_acknowledged():
+    log = EventLog()
+    for number in range(4):
+        log.append(numbered(number))
+    first = log.peek("one", 2, 0)
+    assert [event["ok"] for _, event in first] == [0, 1]
+    assert log.peek("one", 2, 0) == first
+    assert [event["ok"] for _, event in log.peek("one", 50, 0, after=first[-1][0])] == [2, 3]
+    assert [event["ok"] for event in log.acknowledge("one", first[0][0])] == [0]
+    assert [event["ok"] for _, event in log.peek("one", 50, 0)] == [1, 2, 3]
+    assert log.acknowledge("one", first[0][0]) == []
+    assert [event["ok"] for event in log.acknowledge("one", 1_000)] == [1, 2, 3]
+    assert log.peek("one", 50, 0) == log.read("one", 50, 0) == []
+    log.append(numbered(4))
+    assert [event["ok"] for _, event in log.peek("one", 50, 0)] == [4]
+    assert len(log.peek("two", 50, 0)) == 5
+
+
+def test_only_messages_are_peeked_at_where_only_they_are_wanted():
+    log = EventLog()
+    for number in range(3):
+        log.append(numbered(number))
+        log.append(message(f"m{number}"))
+    (place, event), _ = log.peek_messages("one", 2)
+    assert event["data"] == "m0"
+    assert [event["data"] for _, event in log.peek_messages("one", 9, place)] == ["m1", "m2"]
+    assert [event["type"] for event in log.acknowledge("one", place)] == ["heartbeat_sent", "data_received"]
+    assert [event["data"] for _, event in log.peek_messages("one", 9)] == ["m1", "m2"]
+
+
+def test_a_peek_does_not_keep_a_promise_and_an_acknowledgement_does():
+    log = EventLog(most_events=3)
+    log.append(message("promised"), promised=True)
+    for number in range(10):
+        assert log.peek_messages("one", 1)[0][1]["data"] == "promised"
+        log.append(numbered(number))
+    ((place, _),) = log.peek_messages("one", 1)
+    log.acknowledge("one", place)
+    for number in range(10):
+        log.append(numbered(number))
+    assert log.peek_messages("two", 1) == []
+
+
+def test_who_peeks_is_told_of_lost_events_too():
+    log = EventLog(most_events=3)
+    for number in range(6):
+        log.append(numbered(number))
+        if not number:
+            log.acknowledge("slow", 0)
+    (dropped, lost), *rest = log.peek("slow", 50, 0)
+    assert (lost["type"], lost["count"]) == ("events_dropped", 2)
+    assert [event["ok"] for _, event in rest] == [3, 4, 5]
+    assert [event["ok"] for _, event in log.peek("slow", 50, 0, after=dropped)] == [3, 4, 5]
+    log.acknowledge("slow", rest[0][0])
+    assert [event["ok"] for _, event in log.peek("slow", 50, 0)] == [4, 5]
+
+
 def test_readers_beyond_the_limit_are_forgotten_the_idlest_first():
     log = EventLog()
     log.append(numbered(0))

@@ -6,6 +6,7 @@ import pytest
 from comity.core.mcp.catalog import Selection
 from tests.doors.mcp import garbage
 from tests.doors.mcp.conversing import (
+    SECONDS,
     Talk,
     call,
     decoded,
@@ -18,7 +19,7 @@ from tests.doors.mcp.conversing import (
     request,
     said_by,
 )
-from tests.doors.mcp.workshop import PERSONAL, Workshop
+from tests.doors.mcp.workshop import PERSONAL, Workshop, negotiate
 
 
 @pytest.fixture
@@ -230,6 +231,48 @@ async def test_calls_that_run_at_the_end_get_a_moment(shop, talk):
     shop.gate.set()
     await closing
     assert said_by(talk.heard[1]) == "done"
+
+
+async def test_calls_that_wait_for_a_negotiation_at_the_end_are_answered(shop):
+    negotiating, agreed = asyncio.Event(), asyncio.Event()
+
+    async def slowly(hello, asker):
+        negotiating.set()
+        await agreed.wait()
+        return await negotiate(hello, asker)
+
+    talk = Talk(shop, negotiate=slowly)
+    hello = {"type": "vcp-hello", "version": "3.1", "extensions": []}
+    capabilities = {"extensions": {"space.creed/vcp": hello}}
+    brief = {"name": "brief", "arguments": {}}
+    talk.say(
+        initialize(vcp=hello),
+        call(1, "brief"),
+        call(2, "wait"),
+        request(3, "ping"),
+        modern(4, "tools/call", brief, capabilities=capabilities),
+    )
+    closing = asyncio.create_task(talk.stream.close(SECONDS))
+    await negotiating.wait()
+    agreed.set()
+    await eventually(lambda: "wait" in shop.called)
+    shop.gate.set()
+    await closing
+    assert sorted(one["id"] for one in talk.heard) == [0, 1, 2, 3, 4]
+    assert said_by(next(one for one in talk.heard if one["id"] == 2)) == "done"
+
+
+async def test_a_question_that_comes_up_after_the_end_is_refused_at_once(shop):
+    async def agree(hello, asker):
+        await asyncio.sleep(0)
+        return await negotiate(hello, asker)
+
+    talk = Talk(shop, negotiate=agree)
+    hello = {"type": "vcp-hello", "version": "3.1", "extensions": []}
+    talk.say(initialize(capabilities={"elicitation": {}}, vcp=hello), call(1, "ask"))
+    async with asyncio.timeout(SECONDS):
+        await talk.stream.close(2 * SECONDS)
+    assert talk.heard[1]["result"]["isError"]
 
 
 async def test_calls_that_do_not_end_are_cancelled_without_an_answer(shop, talk):

@@ -64,14 +64,17 @@ def test_questions_are_bounded(monkeypatch):
         await soon(lambda: sent)
         with pytest.raises(OverloadedError):
             await open_.ask(WHO, sent.append)
+        running.cancel()
+        await asyncio.wait([running])
+        assert b"notifications/cancelled" in sent[-1]
+        again = asking(open_, sent)
+        await soon(lambda: len(sent) == 3)
         open_.abandon()
         with pytest.raises(ClientRefusedError, match="went away"):
-            await running
-        again = asking(open_, sent)
-        await soon(lambda: len(sent) == 2)
-        again.cancel()
-        await asyncio.wait([again])
-        assert b"notifications/cancelled" in sent[-1]
+            await again
+        with pytest.raises(ClientRefusedError, match="went away"):
+            await open_.ask(WHO, sent.append)
+        assert len(sent) == 3  # nobody is asked any more
 
     run_simulated(main)
 

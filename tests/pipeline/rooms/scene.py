@@ -36,6 +36,16 @@ class Client:
             arguments = {"session_id": self.session_id, **arguments}
         return await (await self.part.open_tools()).call(tool, arguments, self.who)
 
+    async def peek(self, **arguments):
+        """Messages of others with their places; none of them is taken."""
+        asked = {"session_id": self.session_id, "only_messages": True, **arguments}
+        answer = await (await self.part.open_tools()).peek(asked, self.who.client)
+        return list(zip(answer["places"], answer["events"], strict=True))
+
+    async def acknowledge(self, place):
+        asked = {"session_id": self.session_id, "through": place}
+        return (await (await self.part.open_tools()).acknowledge(asked, self.who.client))["acknowledged"]
+
     async def join(self, room, **arguments):
         answer = await self.call("vdo_connect", room=room, **arguments)
         self.session_id = answer["session_id"]

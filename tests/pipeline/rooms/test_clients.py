@@ -85,6 +85,34 @@ async def test_a_node_that_stops_answers_whoever_waits():
             assert (await waiting).status_code == 200
 
 
+@pytest.mark.parametrize("tool", ["vdo_receive", "peek"])
+async def test_a_wait_ends_when_its_client_goes_away_and_takes_nothing(tool):
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        live = await bert.live()
+        async with httpx.AsyncClient(headers=bearer(there), timeout=60) as owner:
+
+            async def ask(tool, **arguments):
+                given = {"session_id": bert.session_id, **arguments}
+                body = {"tool": tool, "arguments": given, "client": "wait"}
+                return (await owner.post(f"{there.url}/v1/rooms", json=body)).json()
+
+            seen = await ask("peek", max_events=500)
+            await ask("acknowledge", through=seen["places"][-1])
+            more = {"only_messages": True} if tool == "peek" else {}
+            waiting = asyncio.create_task(ask(tool, wait_ms=30_000, **more))
+            async with asyncio.timeout(PATIENCE):
+                while not live._waiters:
+                    await owner.get(f"{there.url}/healthz")
+                waiting.cancel()
+                while live._waiters:
+                    await owner.get(f"{there.url}/healthz")
+            await anna.call("vdo_send", data="still there", target="bert")
+            found = await ask("peek", wait_ms=30_000, only_messages=True)
+            assert [event["data"] for event in found["events"]] == ["still there"]
+
+
 async def test_a_record_that_cannot_be_read_does_not_keep_a_node_from_starting(tmp_path):
     async with rooms_node(tmp_path / "data") as node:
         await Client(node).join("lab")

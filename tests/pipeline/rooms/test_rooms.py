@@ -196,6 +196,45 @@ async def test_clients_of_one_node_do_not_take_events_from_each_other():
             assert event["data"] == "for both"
 
 
+async def test_a_message_that_was_not_acknowledged_comes_again_also_after_a_restart(tmp_path):
+    async with rooms_node() as here:
+        anna = Client(here)
+        async with rooms_node(tmp_path) as there:
+            bert = Client(there, "wait")
+            await meet(anna, bert)
+            for word in ("one", "two"):
+                await anna.call("vdo_send", data=word, target="bert")
+            for _ in range(2):
+                (first, event), *_ = await bert.peek(wait_ms=30_000, max_events=1)
+                assert event["data"] == "one"
+            async with asyncio.timeout(PATIENCE):
+                while len(places := await bert.peek()) < 2:
+                    await (await bert.live()).wait_change(1.0)
+                await anna.events("message_status", 2)  # both are kept
+            assert await bert.acknowledge(first)
+            assert [event["data"] for _, event in await bert.peek()] == ["two"]
+        async with rooms_node(tmp_path) as there:
+            bert.node = there
+            assert not await bert.acknowledge(places[-1][0])  # the numbers have begun again
+            assert [event["data"] for _, event in await bert.peek(after=places[-1][0])] == ["two"]
+            ((place, _),) = await bert.peek()
+            assert await bert.acknowledge(place)
+            read = await there.store.scan("rooms:inbox")
+            assert read == []  # durably, when the answer comes
+        async with rooms_node(tmp_path) as there:
+            bert.node = there
+            assert await bert.peek() == []
+
+
+@pytest.mark.parametrize("place", ["", "x", "log:", "log:-1", "log:x", "log:" + "9" * 30, 5])
+async def test_a_place_that_is_none_is_named(place):
+    async with rooms_node() as here:
+        anna = Client(here)
+        await anna.join("lab")
+        with pytest.raises(VdoToolError, match=r"place|through"):
+            await anna.acknowledge(place)
+
+
 async def test_a_waiting_reader_holds_up_nobody():
     async with rooms_node() as here:
         anna = Client(here)

@@ -6,8 +6,10 @@
   by `events_dropped` before it gets the rest (ruling 61).
 - A message that was receipted is promised: it is not dropped before somebody has read it.
 - Readers do not take events from each other. Readers that nobody asked for in a long time are forgotten first.
+- A reader can also peek: then its cursor stays until it acknowledges what it has used.
 """
 
+import itertools
 from bisect import bisect_left
 from collections import OrderedDict
 from datetime import UTC, datetime
@@ -163,25 +165,68 @@ class EventLog:
     def read(self, reader: str, most: int, seconds: float) -> list[dict[str, Any]]:
         """The oldest events that this reader has not had. A new reader starts with the oldest one kept."""
         cursor = self._cursor(reader)
-        start = bisect_left(self._numbers, cursor)
-        chosen = self._numbers[start : start + max(0, most)]
-        lost = self._end_of(chosen, start) - cursor - len(chosen)
-        if lost and len(chosen) == most:
-            chosen = chosen[:-1]
-            lost = self._end_of(chosen, start) - cursor - len(chosen)
+        chosen, lost, end = self._from(cursor, most)
         found = [session_event("events_dropped", seconds, count=lost)] if lost else []
         found += [self._events[number][0] for number in chosen]
         self._promised.difference_update(chosen)
-        self._cursors[reader] = self._end_of(chosen, start) if most > 0 else cursor
+        self._move(reader, end if most > 0 else cursor)
+        return found
+
+    def peek(
+        self, reader: str, most: int, seconds: float, after: int | None = None
+    ) -> list[tuple[int, dict[str, Any]]]:
+        """Return what `read` would, each event with its number, and change nothing. `after`: those behind this number,
+        and not behind the cursor of the reader.
+        """
+        cursor = self._cursor(reader) if after is None else after + 1
+        chosen, lost, end = self._from(cursor, most)
+        found = [(number, self._events[number][0]) for number in chosen]
+        if lost:
+            first = chosen[0] if chosen else end
+            found.insert(0, (first - 1, session_event("events_dropped", seconds, count=lost)))
+        return found
+
+    def peek_messages(
+        self, reader: str, most: int, after: int | None = None
+    ) -> list[tuple[int, dict[str, Any]]]:
+        """The same, only messages of others."""
+        start = bisect_left(self._numbers, self._cursor(reader) if after is None else after + 1)
+        all_numbers = itertools.islice(self._numbers, start, None)
+        messages = (number for number in all_numbers if self._events[number][0]["type"] == "data_received")
+        return [(number, self._events[number][0]) for number in itertools.islice(messages, most)]
+
+    def acknowledge(self, reader: str, through: int) -> list[dict[str, Any]]:
+        """Move the cursor of the reader behind the event with this number. Return the events that it has passed."""
+        cursor = self._cursor(reader)
+        through = min(through, self._next - 1)
+        if through < cursor:
+            return []
+        passed = self._numbers[bisect_left(self._numbers, cursor) : bisect_left(self._numbers, through + 1)]
+        self._promised.difference_update(passed)
+        self._move(reader, through + 1)
+        return [self._events[number][0] for number in passed]
+
+    def _from(self, cursor: int, most: int) -> tuple[list[int], int, int]:
+        """The events at a cursor, how many were lost among them, and where a reader stands that has had these."""
+        start = bisect_left(self._numbers, cursor)
+        chosen = self._numbers[start : start + max(0, most)]
+        lost = self._end_of(chosen, start) - cursor - len(chosen)
+        if lost and len(chosen) == most:  # the notice takes the place of one
+            chosen = chosen[:-1]
+            lost = self._end_of(chosen, start) - cursor - len(chosen)
+        return chosen, lost, self._end_of(chosen, start)
+
+    def _move(self, reader: str, cursor: int) -> None:
+        self._cursors[reader] = cursor
         self._cursors.move_to_end(reader)
         if len(self._cursors) > MOST_READERS:
             self._cursors.popitem(last=False)
-        return found
 
     def _cursor(self, reader: str) -> int:
         return self._cursors.get(reader, self._numbers[0] if self._numbers else self._next)
 
     def _end_of(self, chosen: list[int], start: int) -> int:
-        """Where a reader stands that has had these: before the next one that is kept."""
-        following = start + len(chosen)
-        return self._numbers[following] if following < len(self._numbers) else self._next
+        """Where a reader stands that has had these: behind the last, or before the next one that is kept."""
+        if chosen:
+            return chosen[-1] + 1
+        return self._numbers[start] if start < len(self._numbers) else self._next

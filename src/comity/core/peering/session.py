@@ -9,7 +9,7 @@
 - Events for the owner are in `events`; each reader has its own cursor.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from comity.core.errors import InvalidError
@@ -260,10 +260,22 @@ class RoomSession:
     def read_events(self, reader: str, most: int) -> tuple[list[dict[str, Any]], Sequence[Effect]]:
         """Messages that this gives out were read: they need not survive a restart any more."""
         events = self.events.read(reader, most, self._wall())
-        effects: list[Effect] = []
-        for event in events:
-            effects += self.messages.mark_read(event)
-        return events, effects
+        return events, self._mark_read(events)
+
+    def peek_events(
+        self, reader: str, most: int, after: int | None, *, only_messages: bool
+    ) -> list[tuple[int, dict[str, Any]]]:
+        """Return events with their numbers; nothing was read by that."""
+        if only_messages:
+            return self.events.peek_messages(reader, most, after)
+        return self.events.peek(reader, most, self._wall(), after)
+
+    def acknowledge_events(self, reader: str, through: int) -> Sequence[Effect]:
+        """Note that the reader has used all events up to this number: they were read."""
+        return self._mark_read(self.events.acknowledge(reader, through))
+
+    def _mark_read(self, events: Iterable[dict[str, Any]]) -> list[Effect]:
+        return [effect for event in events for effect in self.messages.mark_read(event)]
 
     def restore(
         self,

@@ -1,14 +1,16 @@
 """ASGI in small: reading a body under a limit, answering in JSON. No framework in between."""
 
+import asyncio
 import math
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, MutableMapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from comity.core.errors import ComityError, MalformedError, RetryLaterError, TooLargeError
 from comity.core.wire import strict_json
 from comity.doors.dialects import http_status, sentence_for_strangers
 
+_Result = TypeVar("_Result")
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -115,6 +117,26 @@ async def _read_parts(receive: Receive, limit: int, spend_bytes: Callable[[int],
         parts.append(part)
         if not message.get("more_body", False):
             return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, _Result]) -> _Result:
+    """Return what `work` returns. Cancel it and raise Disconnected if the client goes away first. The body was read."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_disconnected(receive))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise Disconnected
+        return working.result()
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def answer(

@@ -99,13 +99,20 @@ class McpStream:
             self._take(self._incoming[0])
 
     async def wait_for_answers(self, patience: float) -> None:
-        """Until what was asked is answered; nothing more is asked."""
+        """Wait until all requests that were read are answered, at most so many seconds. Requests that wait for a
+        negotiation start only when it has ended.
+        """
         self._questions.abandon()  # nobody is there to answer any more
-        ending = [
+        loop = asyncio.get_running_loop()
+        until = loop.time() + patience
+        while (ending := self._answering()) and (left := until - loop.time()) > 0:
+            await asyncio.wait(ending, timeout=left)
+
+    def _answering(self) -> list[asyncio.Task[Any]]:
+        """The tasks that end with an answer."""
+        return [
             task for task, work in self._tasks.items() if work is None or not isinstance(work.special, Listen)
         ]
-        if ending and patience:
-            await asyncio.wait(ending, timeout=patience)
 
     async def close(self, patience: float = LAST_MOMENT) -> None:
         await self.wait_for_answers(patience)

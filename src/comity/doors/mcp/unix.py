@@ -7,6 +7,7 @@ in a folder that only the owner can open, which the caller has checked, and the 
 import asyncio
 import contextlib
 import logging
+import select
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -16,7 +17,7 @@ from comity.core.mcp.catalog import Selection
 from comity.core.peering.demands import Demands
 from comity.doors.http.owner_socket import bind_private, is_owner
 from comity.doors.mcp.opening import LONGEST_LINE, Opened, line_of, read_opening
-from comity.doors.mcp.stdio import CHUNK, MOST_UNREAD
+from comity.doors.mcp.stdio import CHUNK, MOST_UNREAD, PATIENCE
 from comity.doors.mcp.stream import LAST_MOMENT, McpStream
 
 log = logging.getLogger("comity.mcp")
@@ -93,7 +94,9 @@ class McpSocket:
     async def _converse(
         self, stream: McpStream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Until the client says exit or sends nothing more; what it has asked for gets a moment then."""
+        """Until the client says exit or sends nothing more. Then what it has asked for is answered, as on stdio; a client
+        that is gone waits for nothing.
+        """
         leaving = asyncio.ensure_future(stream.exit_asked.wait())
         reading = asyncio.ensure_future(reader.read(CHUNK))
         try:
@@ -116,7 +119,8 @@ class McpSocket:
         finally:
             leaving.cancel()
             reading.cancel()
-        await stream.close()
+        left = stream.exit_asked.is_set() or _is_gone(writer)
+        await stream.close(LAST_MOMENT if left else PATIENCE)
 
 
 async def _first_line(reader: asyncio.StreamReader) -> bytes:
@@ -124,6 +128,16 @@ async def _first_line(reader: asyncio.StreamReader) -> bytes:
         return await reader.readline()
     except ValueError:  # the buffer is full and there is no end of the line in it
         return b" " * (LONGEST_LINE + 1)
+
+
+def _is_gone(writer: asyncio.StreamWriter) -> bool:
+    """Return whether the client has closed its side for good, and not only its input."""
+    connection = writer.get_extra_info("socket")
+    if connection.fileno() < 0:
+        return True
+    looking = select.poll()
+    looking.register(connection, 0)
+    return bool(looking.poll(0))
 
 
 async def _let_go(writer: asyncio.StreamWriter) -> None:

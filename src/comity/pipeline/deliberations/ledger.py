@@ -8,8 +8,7 @@
 
 - An entry and the new state of its deliberation are one transaction, made from the version that was read: of two
   processes that add an entry one gets through, and the other reads again.
-- All values are sealed by the vault: clauses, reasons and concerns are what people said. They lie in spaces, where a
-  new key of the vault can reach them.
+- All values are sealed by the vault: clauses, reasons and concerns are what people said.
 - One at a time adds to a log in this process (`turns`).
 """
 

@@ -24,9 +24,12 @@ class Questions:
         self._prefix = prefix
         self._numbers = itertools.count(1)
         self._open: dict[str, asyncio.Future[Any]] = {}
+        self._abandoned = False
 
     async def ask(self, request: InputRequest, send: Callable[[bytes], None]) -> Any:
         """The client's result. Whoever stops waiting tells the client so."""
+        if self._abandoned:
+            raise _client_gone()
         if len(self._open) >= MOST_OPEN:
             raise OverloadedError(f"{MOST_OPEN} questions to this client are open; let it answer first")
         id_ = f"{self._prefix}-{next(self._numbers)}"
@@ -55,7 +58,12 @@ class Questions:
         return True
 
     def abandon(self) -> None:
-        """The client is gone."""
+        """Refuse open questions and all later ones: the client is gone."""
+        self._abandoned = True
         for waiting in self._open.values():
             if not waiting.done():
-                waiting.set_exception(ClientRefusedError("the client went away without an answer"))
+                waiting.set_exception(_client_gone())
+
+
+def _client_gone() -> ClientRefusedError:
+    return ClientRefusedError("the client went away without an answer")

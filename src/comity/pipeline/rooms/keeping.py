@@ -331,6 +331,12 @@ class RoomStore:
         later, self._later = self._later, []
         self._submit(*later)
 
+    async def flush_durably(self) -> None:
+        """The same, until it cannot be lost with the process any more."""
+        later, self._later = self._later, []
+        if later:
+            await self._store.commit(*later)
+
     async def _wait_company(self) -> None:
         """Until another commit is made, or a moment. Who is cancelled meanwhile goes on at once: what was shown is kept."""
         loop = asyncio.get_running_loop()

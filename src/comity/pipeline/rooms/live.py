@@ -10,6 +10,7 @@
 import asyncio
 import contextvars
 import logging
+import secrets
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, ClassVar, Final, Protocol
 
@@ -113,6 +114,8 @@ class LiveRoom:
     ) -> None:
         self.session = session
         self.id = session.session_id
+        self.log_id = secrets.token_hex(8)
+        """Names the numbers of its events: after a restart they begin again."""
         self.key = key
         self.keeping = keeping
         self.spool = spool(self.hear)

@@ -173,6 +173,34 @@ class RoomTools:
         room.run(effects)
         return answers.events_payload(room.id, events)
 
+    async def peek(self, given: Json, client: str) -> Json:
+        """Return the next events of a reader, each with its place, and take none; for the command line. `after` is a
+        place; `only_messages` leaves out all but the messages of others.
+        """
+        room = self.rooms.find(arguments.text_of(given, "session_id"), Demands())
+        most, wait = arguments.max_events_of(given), arguments.wait_of(given)
+        after = _number_at(room, arguments.optional_text_of(given, "after"))
+        only_messages = arguments.flag_of(given, "only_messages")
+
+        def found() -> list[tuple[int, Json]]:
+            return room.session.peek_events(client, most, after, only_messages=only_messages)
+
+        await self._wait(room, wait / 1000, lambda: bool(found()))
+        places = found()
+        answer = answers.events_payload(room.id, [event for _, event in places])
+        return {**answer, "places": [f"{room.log_id}:{number}" for number, _ in places]}
+
+    async def acknowledge(self, given: Json, client: str) -> Json:
+        """Note, durably, that a reader has used all events up to a place. `acknowledged` is False for a place from before
+        a restart: what was not acknowledged then comes again.
+        """
+        room = self.rooms.find(arguments.text_of(given, "session_id"), Demands())
+        through = _number_at(room, arguments.text_of(given, "through"))
+        if through is not None:
+            room.run(room.session.acknowledge_events(client, through))
+            await room.keeping.flush_durably()
+        return answers.session_payload(room.id, acknowledged=through is not None)
+
     async def vdo_request(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
         target = arguments.target_of(given)
         if target is None:
@@ -433,6 +461,16 @@ class RoomTools:
         await room.keeping.keep_out(room.id, kept, who.caller, [move])
         room.run([effect for effect in effects if effect is not kept])
         return message_id
+
+
+def _number_at(room: LiveRoom, place: str | None) -> int | None:
+    """Return the number of the event at a place; None for no place, and for one from before a restart."""
+    if place is None:
+        return None
+    log_id, _, number = place.partition(":")
+    if not (number.isascii() and number.isdecimal() and len(number) < 19):
+        raise VdoToolError("invalid place: it must be one that peek has returned")
+    return int(number) if log_id == room.log_id else None
 
 
 def _of_the_contract(answer: Json) -> Json:

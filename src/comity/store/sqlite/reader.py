@@ -23,6 +23,7 @@ from comity.store.operations import (
     Lease,
     LogRecord,
     Operation,
+    SealedRow,
     StoredDocument,
     StoredReply,
     Tip,
@@ -134,9 +135,6 @@ class SqliteReader:
     ) -> list[tuple[str, Versioned]]:
         return await self._ask(reads.scan, space, prefix, after, limit, self._clock.now())
 
-    async def spaces(self) -> list[str]:
-        return await self._ask(reads.spaces, self._clock.now())
-
     async def read(self, log: str, after: int = 0, limit: int = 1000) -> list[LogRecord]:
         return await self._ask(reads.read, log, after, limit)
 
@@ -145,6 +143,11 @@ class SqliteReader:
 
     async def logs(self, prefix: str = "") -> list[str]:
         return await self._ask(reads.logs, prefix)
+
+    async def sealed(
+        self, table: str, after: tuple[str | int, ...] | None = None
+    ) -> tuple[list[SealedRow], tuple[str | int, ...] | None]:
+        return await self._ask(reads.sealed, table, after, self._clock.now())
 
     async def document(self, collection: str, id: str) -> StoredDocument | None:  # noqa: A002 - the protocol's word
         return await self._ask(reads.document, collection, id)

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 import apsw
 
 from comity.store.operations import (
+    SEALED_PREFIX,
     ChainKey,
     HeldItem,
     KeptReplies,
     Lease,
     LogRecord,
+    SealedRow,
     StoredDocument,
     StoredReply,
     Tip,
@@ -17,6 +19,16 @@ from comity.store.operations import (
 )
 
 _LAST = "\U0010ffff"
+SEALED_COLUMNS = {
+    "value": (("space", "key"), "value"),
+    "reply": (("number",), "reply"),
+    "record": (("number",), "data"),
+    "document": (("number",), "body"),
+    "blob": (("number",), "data"),
+}
+"""Where each table has bytes of a caller: the columns of the place, and that of the bytes."""
+_ROWS_LOOKED_AT = 2000
+_SEALED_BYTES = 4 * 1024 * 1024
 
 
 def tip(connection: apsw.Connection, chain: ChainKey) -> Tip:
@@ -79,13 +91,6 @@ def scan(
     return [(key, Versioned(*held)) for key, *held in rows]
 
 
-def spaces(connection: apsw.Connection, now: float) -> list[str]:
-    rows = connection.execute(
-        "SELECT DISTINCT space FROM value WHERE expires_at IS NULL OR expires_at > ? ORDER BY space", (now,)
-    )
-    return [space for (space,) in rows]
-
-
 def read(connection: apsw.Connection, log: str, after: int, limit: int) -> list[LogRecord]:
     rows = connection.execute(
         "SELECT position, data FROM record WHERE log = (SELECT id FROM log WHERE name = ?) "
@@ -104,6 +109,32 @@ def logs(connection: apsw.Connection, prefix: str) -> list[str]:
         "SELECT name FROM log WHERE name >= ? AND name < ? ORDER BY name", (prefix, prefix + _LAST)
     )
     return [name for (name,) in rows]
+
+
+def sealed(
+    connection: apsw.Connection, table: str, after: tuple[str | int, ...] | None, now: float
+) -> tuple[list[SealedRow], tuple[str | int, ...] | None]:
+    """Look at so many rows, or at fewer where their bytes are many."""
+    columns, data = SEALED_COLUMNS[table]
+    place = ", ".join(columns)
+    live = "(expires_at IS NULL OR expires_at > ?1)" if table == "value" else "?1 NOTNULL"
+    beyond = "" if after is None else f"AND ({place}) > ({', '.join('?' * len(columns))})"
+    rows = connection.execute(
+        f"SELECT {place}, CASE WHEN {live} AND substr({data}, 1, {len(SEALED_PREFIX)}) = ?2 THEN {data} END "  # noqa: S608 - the names are ours
+        f"FROM {table} WHERE 1 {beyond} ORDER BY {place} LIMIT {_ROWS_LOOKED_AT}",
+        (now, SEALED_PREFIX, *(after or ())),
+    )
+    found: list[SealedRow] = []
+    looked_at = size = 0
+    for *at, content in rows:
+        looked_at += 1
+        after = tuple(at)
+        if content is not None:
+            found.append(SealedRow(after, content))
+            size += len(content)
+            if size > _SEALED_BYTES:
+                return found, after
+    return found, after if looked_at == _ROWS_LOOKED_AT else None
 
 
 def document(connection: apsw.Connection, collection: str, id: str) -> StoredDocument | None:  # noqa: A002 - the protocol's word

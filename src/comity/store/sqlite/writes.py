@@ -27,6 +27,7 @@ from comity.store.operations import (
     PutBlob,
     PutDocument,
     Release,
+    Reseal,
     StoreConflict,
     Tip,
     Trim,
@@ -385,6 +386,16 @@ def _delete_blob(connection: apsw.Connection, op: DeleteBlob, _now: float) -> bo
     return connection.changes() > 0
 
 
+def _reseal(connection: apsw.Connection, op: Reseal, _now: float) -> bool:
+    columns, data = reads.SEALED_COLUMNS[op.table]
+    place = " AND ".join(f"{column} = ?" for column in columns)
+    connection.execute(
+        f"UPDATE {op.table} SET {data} = ? WHERE {place} AND {data} = ?",  # noqa: S608 - the names are ours
+        (op.to, *op.place, op.was),
+    )
+    return connection.changes() > 0
+
+
 def _acquire(connection: apsw.Connection, op: Acquire, now: float) -> Lease:
     held = reads.lease(connection, op.name, now)
     if held is not None and held.holder != op.holder:
@@ -428,6 +439,7 @@ _APPLY: dict[type[Operation], Callable[[apsw.Connection, Any, float], Any]] = {
     DeleteDocument: _delete_document,
     PutBlob: _put_blob,
     DeleteBlob: _delete_blob,
+    Reseal: _reseal,
     Acquire: _acquire,
     Release: _release,
     Fence: _fence,
