@@ -22,8 +22,8 @@ from comity.cli.state import set_state
 from comity.clients.vcp import VcpClient
 from comity.config import AgentSettings, McpSettings, VcpSettings
 from comity.config_reading import load_settings
+from comity.core.caller import MODEL, OWN_PROCESS, own_user, stranger
 from comity.core.caller import Caller as Who
-from comity.core.caller import stranger
 from comity.core.card.lifecycle import RuntimeState
 from comity.core.envelope.carrier import to_a2a_jsonrpc
 from comity.core.identity.signed_token import issue_a
@@ -46,6 +46,7 @@ SECONDS = 20
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 ACTION = {"content": "Read this."}
 NOBODY = stranger("127.0.0.1")
+BROWSER = own_user("browser", "127.0.0.1", "cookie")
 
 
 async def until(look):
@@ -142,19 +143,21 @@ def posted(told, answer):
 
 
 async def test_the_node_s_own_user_by_token_and_by_cookie(watched):
-    for headers in (watched.owner, {}):
-        if not headers:
-            assert (await watched.http.get(watched.node.entry_link)).status_code == 303
-        async with watched.expecting("PING_OK", OWNER, "ping", "ok") as told:
-            posted(told, await watched.http.post("/v1/ping", headers=headers))
+    async with watched.expecting("PING_OK", OWNER, "ping", "ok") as told:
+        posted(told, await watched.http.post("/v1/ping", headers=watched.owner))
+    assert (await watched.http.get(watched.node.entry_link)).status_code == 303
+    async with watched.expecting("ACTIONS_OK", BROWSER, "actions", "ok") as told:
+        posted(
+            told, await watched.http.post("/v1/actions/cognitive_accessibility_audit", json=ACTION)
+        )
 
 
 async def test_a_client_of_the_own_user_over_stdio_and_the_socket(watched):
     async with comity_mcp(watched.node.settings.data) as client:
         await client.ask(initialize())
-        async with watched.expecting("ACTIONS_OK", OWNER, "actions", "ok"):
+        async with watched.expecting("ACTIONS_OK", MODEL, "actions", "ok"):
             await client.ask(call(1, "cognitive_accessibility_audit", **ACTION))
-        async with watched.expecting("MCP_VCP_STATUS_OK", OWNER, "mcp", "ok"):
+        async with watched.expecting("MCP_VCP_STATUS_OK", MODEL, "mcp", "ok"):
             await client.ask(call(2, "vcp_status"))
 
 
@@ -204,7 +207,7 @@ async def test_a_call_of_a_program_is_one_request_of_its_user(watched, tmp_path)
         await client.call(watched.node.url, "y")
         entries = [entry async for entry in tail(client._store, "client", 10)]
     assert [entry.verification_result for entry in entries] == 2 * ["CALL_SENT", "CALL_ANSWERED"]
-    assert all(OWNER.label in entry.checks_passed for entry in entries)
+    assert all(OWN_PROCESS.label in entry.checks_passed for entry in entries)
     first, same, second, again = (
         [check for check in entry.checks_passed if check.startswith("request:")] for entry in entries
     )
@@ -220,7 +223,7 @@ async def test_a_command_is_a_request_of_the_node_s_own_user(tmp_path):
     async with writing(settings, key) as (store, _record, chain):
         entries = [entry async for entry in tail(store, chain, 10)]
     assert [entry.verification_result for entry in entries] == ["STATE_SET", "STATE_SET"]
-    assert all(OWNER.label in entry.checks_passed for entry in entries)
+    assert all(OWN_PROCESS.label in entry.checks_passed for entry in entries)
     requests = [check for entry in entries for check in entry.checks_passed if check.startswith("request:")]
     assert len(set(requests)) == 2
 
@@ -228,7 +231,7 @@ async def test_a_command_is_a_request_of_the_node_s_own_user(tmp_path):
 async def test_what_a_vcp_server_answered_is_remembered_as_an_act(watched):
     house = watched.node.house
     begin_request("a" * 16)
-    async with watched.expecting("VCP_ACK_REMEMBERED", OWNER, "vcp", "VCP_ACK_REMEMBERED") as told:
+    async with watched.expecting("VCP_ACK_REMEMBERED", OWN_PROCESS, "vcp", "VCP_ACK_REMEMBERED") as told:
         told.append("a" * 16)
         url = watched.node.url.replace("http", "ws", 1) + "/vcp"
         async with VcpClient.connect(url, store=house.store, record=house.record):

@@ -14,10 +14,11 @@ from comity.cli.mcp_attach import attach
 from comity.config import AgentSettings
 from comity.core.errors import ComityError
 from comity.core.peering.demands import Demands
+from comity.doors.http.owner_socket import socket_path
 from comity.doors.mcp.opening import Opening, line_of
 from comity.doors.mcp.stdio import PATIENCE
 from comity.doors.mcp.stream import LAST_MOMENT
-from comity.doors.mcp.unix import McpSocket, socket_path
+from comity.doors.mcp.unix import SOCKET_FILE, McpSocket
 from comity.parts.vcp import Vcp
 from comity.store.claim import running_node as announced
 from comity.testing.nodes import running_node
@@ -43,7 +44,9 @@ def connected(node):
 @contextlib.asynccontextmanager
 async def by_hand(node, opening=None):
     """A connection to the socket of a node, without `comity mcp` in between."""
-    reader, writer = await asyncio.open_unix_connection(socket_path(node.settings.data), limit=1 << 24)
+    reader, writer = await asyncio.open_unix_connection(
+        socket_path(node.settings.data, SOCKET_FILE), limit=1 << 24
+    )
     try:
         if opening is not None:
             writer.write(line_of(opening))
@@ -73,7 +76,7 @@ async def test_a_client_joins_the_node_and_has_its_identity(data, node):
 
 
 async def test_the_socket_is_closed_to_others(node):
-    path = socket_path(node.settings.data)
+    path = socket_path(node.settings.data, SOCKET_FILE)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
@@ -208,7 +211,7 @@ async def test_framing_passes_through(data, node):
 async def test_the_socket_of_a_node_that_died_is_history(data):
     async with running_node(data):
         pass
-    socket_path(data).touch()
+    socket_path(data, SOCKET_FILE).touch()
     (data / "node.json").write_text('{"pid":1,"url":"x","vacant_id":"x","mcp_socket":"x"}', encoding="utf-8")
     async with comity_mcp(data) as client:
         assert not (await client.ask(call(1, "vcp_status")))["result"]["isError"]
@@ -218,11 +221,11 @@ async def test_the_socket_of_a_node_that_died_is_history(data):
 
 async def test_a_node_that_stops_announces_itself_no_more(data):
     async with running_node(data) as node:
-        assert announced(data).mcp_socket == str(socket_path(data))
+        assert announced(data).mcp_socket == str(socket_path(data, SOCKET_FILE))
         stopping = asyncio.create_task(node.stop())
         await eventually(lambda: announced(data) is None)
         await stopping
-    assert not socket_path(data).exists()
+    assert not socket_path(data, SOCKET_FILE).exists()
 
 
 UNOPENED = [
@@ -330,7 +333,7 @@ def test_a_folder_with_a_long_name_has_its_socket_elsewhere_and_closed_to_others
 
     async def check():
         async with running_node(long) as node:
-            path = socket_path(long)
+            path = socket_path(long, SOCKET_FILE)
             assert len(os.fsencode(path)) <= 100
             assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
             async with comity_mcp(long) as client:

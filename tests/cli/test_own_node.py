@@ -69,9 +69,17 @@ def test_the_own_node_is_known_by_its_own_certificate(comity, neighbourhood, dat
     assert len(json.loads(comity("search", "echo", "--json").out)["matches"]) == 1
 
 
-def test_a_node_that_shows_another_certificate_is_not_told_the_token(
-    comity, neighbourhood, data, tls, settle, tmp_path
+def test_commands_need_no_certificate_for_their_own_node(comity, neighbourhood, data, tls, settle, tmp_path):
+    neighbourhood.node(data, tls=tls)
+    settle(self_signed(tmp_path / "certificates", "other"))
+    assert comity("state", "show").code == 0
+    assert comity("status").code == 0
+
+
+def test_without_an_owner_socket_a_node_that_shows_another_certificate_is_not_told_the_token(
+    comity, neighbourhood, data, tls, settle, tmp_path, monkeypatch
 ):
+    monkeypatch.setattr("comity.cli.own_node.has_owner_socket", lambda: False)
     settle(self_signed(tmp_path / "certificates", "other"))
     neighbourhood.node(data, tls=tls)
     outcome = comity("state", "show")

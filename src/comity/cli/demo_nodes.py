@@ -117,7 +117,7 @@ class DemoNode:
         """What it answers to a command of its owner. Raises SceneFailedError where it refuses."""
         own = own_node(Settings(data=self.data), HTTP_SECONDS)
         if own is None:
-            raise SceneFailedError(f"the node of {self.name} is not running", self)
+            raise SceneFailedError(f"the node of {self.name} could not be reached; it is not running", self)
         try:
             with failing_at(self):
                 return await own.ask("POST", path, body)
