@@ -1,0 +1,163 @@
+"""Two nodes under load, one of which is killed in each round: what was acknowledged is there, once."""
+
+import asyncio
+import os
+import random
+import time
+from collections import Counter
+from contextlib import asynccontextmanager
+
+import pytest
+
+from comity.core.guard.audit import NOT_APPLICABLE
+from comity.store.audit_log import chains, verify_chain
+from tests.torture.calls import Calls
+from tests.torture.live_node import LiveNode, NoAnswer
+from tests.torture.messages import Messages, check_signed, meet, until_linked
+from tests.torture.votes import Vote
+
+ROUNDS = int(os.environ.get("COMITY_TORTURE_ROUNDS", "4"))
+CALLERS = 2
+"""Of each node."""
+VOTE_ROUNDS = 4
+"""One vote goes through so many rounds: half of them while it is deliberated, half while it is ratified."""
+COMMAND_ROUNDS = 25
+"""After so many rounds the commands of the owner look at both folders too."""
+LATEST_KILL = 0.5
+LATEST_KILL_AT_START = 1.0
+MOST_WHILE_ALONE = 20
+"""Acts of each worker from the kill to the restart: more would fill the queues of what waits for an absent node."""
+
+
+async def work(killed, stopped, act):
+    """One act after the other, and at least one after the kill."""
+    left = MOST_WHILE_ALONE
+    while left and not stopped.is_set():
+        left -= killed.is_set()
+        await act()
+
+
+async def on_live_node(node, act):
+    await node.up.wait()
+    await act()
+
+
+async def read_on(stopped, messages):
+    while not stopped.is_set():
+        await messages.read()
+        await asyncio.sleep(0.01)
+
+
+class Rounds:
+    def __init__(self, nodes, chance):
+        self.nodes, self.chance = nodes, chance
+        self.calls = [Calls(f"caller {number} of {node.name}", node) for node in nodes for number in range(CALLERS)]
+        self.messages = [Messages(*nodes), Messages(*reversed(nodes))]
+        self.votes = []
+        self.kills = Counter()
+
+    async def play(self, number):
+        if number % VOTE_ROUNDS == 0:
+            host, party = self.chance.sample(self.nodes, 2)
+            self.votes.append(await Vote.open(host, party))
+        elif number % VOTE_ROUNDS == VOTE_ROUNDS // 2:
+            await self.votes[-1].ratify()
+        victim = self.chance.choice(self.nodes)
+        async with self._load(victim) as killed:
+            await asyncio.sleep(self.chance.uniform(0, LATEST_KILL))
+            await victim.kill()
+            killed.set()
+            self.kills[victim.name] += 1
+            self.kills["host of the vote" if victim is self.votes[-1].host else "party of the vote"] += 1
+            if self.chance.random() < 0.3:
+                await victim.launch()
+                await asyncio.sleep(self.chance.uniform(0, LATEST_KILL_AT_START))
+                await victim.kill()
+                self.kills["while it started"] += 1
+            await victim.start()
+        await until_linked(*self.nodes)
+        await self._check()
+        if number % VOTE_ROUNDS == VOTE_ROUNDS - 1:
+            await self.votes[-1].finish()
+            await self.votes[-1].check()
+        if number % COMMAND_ROUNDS == COMMAND_ROUNDS - 1 or number == ROUNDS - 1:
+            await self._check_with_commands()
+
+    @asynccontextmanager
+    async def _load(self, victim):
+        killed, stopped, vote = asyncio.Event(), asyncio.Event(), self.votes[-1]
+        reader = next(one for one in self.messages if one.receiver is not victim)
+        async with asyncio.TaskGroup() as group:
+            for calls in self.calls:
+                group.create_task(work(killed, stopped, calls.make_one))
+            for node in self.nodes:
+                group.create_task(work(killed, stopped, lambda node=node: on_live_node(node, lambda: vote.act(node))))
+            for messages in self.messages:
+                group.create_task(
+                    work(killed, stopped, lambda one=messages: on_live_node(one.sender, one.send))
+                )
+            group.create_task(read_on(stopped, reader))
+            yield killed
+            stopped.set()
+
+    async def _check(self):
+        for calls in self.calls:
+            await calls.check()
+        await self.votes[-1].check()
+        for messages in self.messages:
+            await messages.check()
+        recorded = Counter()
+
+        def count(entry):
+            if entry.verification_result == "ENVELOPE_OK" and entry.content_hash != NOT_APPLICABLE:
+                recorded[entry.request_id_hash] += 1
+
+        for node in self.nodes:
+            async with node.reading() as store:
+                for chain in await chains(store):
+                    report = await verify_chain(
+                        store, chain, node.vacant_id.public, node.data / "audit", each=count
+                    )
+                    assert report.ok, f"{node.name}, {chain}: {report.message}"
+        for calls in self.calls:
+            calls.check_record(recorded)
+
+    async def _check_with_commands(self):
+        for node in self.nodes:
+            code, verified = await node.command("audit", "verify")
+            assert (code, verified["ok"]) == (0, True), verified
+            code, found = await node.command("doctor")
+            assert code == 0, found
+        signed = [await check_signed(node) for node in self.nodes]
+        assert signed[0] == signed[1], "the nodes have different signed messages"
+
+    def told(self):
+        calls = [call for one in self.calls for call in one.answered]
+        return (
+            f"{sum(self.kills[node.name] for node in self.nodes)} kills under load ({dict(self.kills)}), "
+            f"{len(calls)} calls answered, {sum(call.sent > 1 for call in calls)} of them sent again, "
+            f"{sum(len(vote.acknowledged) for vote in self.votes)} acts acknowledged, "
+            f"{sum(len(vote.unanswered) for vote in self.votes)} unanswered, "
+            f"{sum(len(one.acknowledged) for one in self.messages)} messages acknowledged, "
+            f"{sum(len(one.stored) for one in self.messages)} seen as stored at once, "
+            f"{sum(len(one.unanswered) for one in self.messages)} unanswered"
+        )
+
+
+@pytest.mark.torture
+async def test_no_kill_loses_or_doubles_what_two_nodes_acknowledged(tmp_path):
+    seed = int(os.environ.get("COMITY_TORTURE_SEED") or random.randrange(2**32))
+    print(f"seed {seed}, {ROUNDS} rounds", flush=True)
+    nodes = [LiveNode("anna", tmp_path), LiveNode("bert", tmp_path)]
+    try:
+        for node in nodes:
+            await node.start()
+        await meet(*nodes)
+        rounds = Rounds(nodes, random.Random(seed))
+        for number in range(ROUNDS):
+            began = time.monotonic()
+            await rounds.play(number)
+            print(f"round {number + 1}, {time.monotonic() - began:.1f} s: {rounds.told()}", flush=True)
+    finally:
+        for node in nodes:
+            await node.stop()
