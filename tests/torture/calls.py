@@ -12,9 +12,11 @@ from comity.core.envelope.envelope import EMPTY_PREV_HASH, VacantEnvelope, reply
 from comity.store.operations import Tip
 from comity.store.replay import chain_of
 from tests.pipeline.envelopes.peers import Caller
-from tests.torture.live_node import NoAnswer
+from tests.torture.live_node import NoAnswerError
 
 KEPT_REPLIES = 64
+OLDER = 8
+"""Calls of earlier rounds that are repeated in each round."""
 
 
 class Answered(Struct):
@@ -45,14 +47,14 @@ class Calls:
             sent += 1
             try:
                 reply = await self._ask(body)
-            except NoAnswer:
+            except NoAnswerError:
                 continue
         self.answered.append(Answered(text, request, body, reply, sent))
 
     async def check(self):
         """Nothing that was answered is lost, done again or answered otherwise."""
         runs = self.node.runs()
-        for call in self.answered[-KEPT_REPLIES:]:
+        for call in self.answered[max(0, self._checked - OLDER) :][-KEPT_REPLIES:]:
             assert await self._ask(call.body) == call.reply, f"{call.text}: another reply"
         assert self.node.runs() == runs, "the agent ran again for a call that was answered"
         self._check_runs(runs)
@@ -60,10 +62,12 @@ class Calls:
         replies = [from_a2a_result(json.loads(call.reply)) for call in new]
         assert all(reply.verify(self.node.vacant_id) for reply in replies)
         assert all(reply_is_bound(reply, call.request) for reply, call in zip(replies, new, strict=True))
-        assert all(after.sequence_no == before.sequence_no + 1 for before, after in pairwise(replies)), "a gap"
-        assert all(after.prev_envelope_hash == before.compute_hash() for before, after in pairwise(replies)), (
-            "a fork"
+        assert all(after.sequence_no == before.sequence_no + 1 for before, after in pairwise(replies)), (
+            "a gap"
         )
+        assert all(
+            after.prev_envelope_hash == before.compute_hash() for before, after in pairwise(replies)
+        ), "a fork"
         if not self._checked and replies:
             assert (replies[0].sequence_no, replies[0].prev_envelope_hash) == (1, EMPTY_PREV_HASH)
         self._checked = len(self.answered)
@@ -78,7 +82,9 @@ class Calls:
 
     def _check_runs(self, runs: Counter):
         for call in self.answered:
-            assert 1 <= runs[call.text] <= call.sent, f"{call.text}: {runs[call.text]} runs, sent {call.sent} times"
+            assert 1 <= runs[call.text] <= call.sent, (
+                f"{call.text}: {runs[call.text]} runs, sent {call.sent} times"
+            )
 
     async def _check_tips(self, request, reply):
         pair = PairKey(request.from_vacant_id, request.to_vacant_id)

@@ -24,11 +24,11 @@ SECONDS = 60  # for what takes a moment, on a busy machine
 HELLO = {"type": "vcp-hello", "version": "3.1", "extensions": ["VCP-X-Consensus"], "identity": None}
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The node answered, and said no."""
 
 
-class NoAnswer(Exception):
+class NoAnswerError(Exception):
     """The node died, or was dead: what it was asked may be done or not."""
 
 
@@ -36,7 +36,7 @@ async def until(look, what):
     """What `look` gives, once it gives anything."""
     try:
         async with asyncio.timeout(SECONDS):
-            while not (found := await look()):
+            while not (found := await look()):  # noqa: ASYNC110 - another process tells nobody
                 await asyncio.sleep(0.02)
     except TimeoutError:
         raise AssertionError(f"not in {SECONDS} s: {what}") from None
@@ -111,7 +111,7 @@ class LiveNode:
         try:
             return await self.http.post(path, **request)
         except httpx.TransportError as lost:
-            raise NoAnswer from lost
+            raise NoAnswerError from lost
 
     async def use_room(self, tool, **arguments):
         if self.session_id is not None:
@@ -119,7 +119,7 @@ class LiveNode:
         body = {"tool": tool, "arguments": arguments, "client": "torture"}
         answer = await self.post("/v1/rooms", json=body)
         if answer.status_code != 200:
-            raise Refused(answer.text)
+            raise RefusedError(answer.text)
         return answer.json()
 
     async def use_vote(self, tool, **arguments):
@@ -129,7 +129,7 @@ class LiveNode:
         answer = await self.post("/mcp", **posted(message, repeated(message)))
         result = answer.json().get("result", {"isError": True})
         if result["isError"]:
-            raise Refused(answer.text)
+            raise RefusedError(answer.text)
         return result["structuredContent"]
 
     def runs(self):

@@ -4,7 +4,7 @@ from collections import Counter
 from itertools import count, pairwise
 
 from comity.core.envelope.carrier import from_a2a_message
-from tests.torture.live_node import NoAnswer, Refused, until
+from tests.torture.live_node import NoAnswerError, RefusedError, until
 
 ASKED = 4
 
@@ -29,9 +29,9 @@ class Messages:
             answer = await self.sender.use_room(
                 "vdo_send", data={"text": text}, target=self.receiver.name, signed=number % 3 == 0
             )
-        except NoAnswer:
+        except NoAnswerError:
             self.unanswered.append(text)
-        except Refused as refusal:
+        except RefusedError as refusal:
             self.refused.append((text, str(refusal)))
         else:
             (message_id,) = answer["message_ids"]
@@ -44,7 +44,7 @@ class Messages:
         for message_id in asked:
             try:
                 told = await self.sender.use_room("vdo_message_status", message_id=message_id)
-            except (NoAnswer, Refused):
+            except (NoAnswerError, RefusedError):
                 return
             if told["status"] == "stored":
                 self.stored.add(message_id)

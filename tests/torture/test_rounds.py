@@ -6,13 +6,14 @@ import random
 import time
 from collections import Counter
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
 from comity.core.guard.audit import NOT_APPLICABLE
 from comity.store.audit_log import chains, verify_chain
 from tests.torture.calls import Calls
-from tests.torture.live_node import LiveNode, NoAnswer
+from tests.torture.live_node import LiveNode
 from tests.torture.messages import Messages, check_signed, meet, until_linked
 from tests.torture.votes import Vote
 
@@ -51,7 +52,9 @@ async def read_on(stopped, messages):
 class Rounds:
     def __init__(self, nodes, chance):
         self.nodes, self.chance = nodes, chance
-        self.calls = [Calls(f"caller {number} of {node.name}", node) for node in nodes for number in range(CALLERS)]
+        self.calls = [
+            Calls(f"caller {number} of {node.name}", node) for node in nodes for number in range(CALLERS)
+        ]
         self.messages = [Messages(*nodes), Messages(*reversed(nodes))]
         self.votes = []
         self.kills = Counter()
@@ -62,19 +65,20 @@ class Rounds:
             self.votes.append(await Vote.open(host, party))
         elif number % VOTE_ROUNDS == VOTE_ROUNDS // 2:
             await self.votes[-1].ratify()
-        victim = self.chance.choice(self.nodes)
-        async with self._load(victim) as killed:
-            await asyncio.sleep(self.chance.uniform(0, LATEST_KILL))
-            await victim.kill()
-            killed.set()
-            self.kills[victim.name] += 1
-            self.kills["host of the vote" if victim is self.votes[-1].host else "party of the vote"] += 1
-            if self.chance.random() < 0.3:
-                await victim.launch()
-                await asyncio.sleep(self.chance.uniform(0, LATEST_KILL_AT_START))
+        victims = self.chance.sample(self.nodes, 2 if self.chance.random() < 0.25 else 1)
+        async with self._load(victims) as killed:
+            for victim in victims:
+                await asyncio.sleep(self.chance.uniform(0, LATEST_KILL))
                 await victim.kill()
+                killed.set()
+                self.kills["host of the vote" if victim is self.votes[-1].host else "party of the vote"] += 1
+            if self.chance.random() < 0.3:
+                await victims[0].launch()
+                await asyncio.sleep(self.chance.uniform(0, LATEST_KILL_AT_START))
+                await victims[0].kill()
                 self.kills["while it started"] += 1
-            await victim.start()
+            for victim in victims:
+                await victim.start()
         await until_linked(*self.nodes)
         await self._check()
         if number % VOTE_ROUNDS == VOTE_ROUNDS - 1:
@@ -84,19 +88,18 @@ class Rounds:
             await self._check_with_commands()
 
     @asynccontextmanager
-    async def _load(self, victim):
+    async def _load(self, victims):
+        """Nobody reads on a node that will be killed: what is read at that moment may be shown again."""
         killed, stopped, vote = asyncio.Event(), asyncio.Event(), self.votes[-1]
-        reader = next(one for one in self.messages if one.receiver is not victim)
+        acts = [calls.make_one for calls in self.calls]
+        acts += [partial(on_live_node, node, partial(vote.act, node)) for node in self.nodes]
+        acts += [partial(on_live_node, one.sender, one.send) for one in self.messages]
         async with asyncio.TaskGroup() as group:
-            for calls in self.calls:
-                group.create_task(work(killed, stopped, calls.make_one))
-            for node in self.nodes:
-                group.create_task(work(killed, stopped, lambda node=node: on_live_node(node, lambda: vote.act(node))))
+            for act in acts:
+                group.create_task(work(killed, stopped, act))
             for messages in self.messages:
-                group.create_task(
-                    work(killed, stopped, lambda one=messages: on_live_node(one.sender, one.send))
-                )
-            group.create_task(read_on(stopped, reader))
+                if messages.receiver not in victims:
+                    group.create_task(read_on(stopped, messages))
             yield killed
             stopped.set()
 
@@ -133,15 +136,17 @@ class Rounds:
 
     def told(self):
         calls = [call for one in self.calls for call in one.answered]
-        return (
-            f"{sum(self.kills[node.name] for node in self.nodes)} kills under load ({dict(self.kills)}), "
-            f"{len(calls)} calls answered, {sum(call.sent > 1 for call in calls)} of them sent again, "
-            f"{sum(len(vote.acknowledged) for vote in self.votes)} acts acknowledged, "
-            f"{sum(len(vote.unanswered) for vote in self.votes)} unanswered, "
-            f"{sum(len(one.acknowledged) for one in self.messages)} messages acknowledged, "
-            f"{sum(len(one.stored) for one in self.messages)} seen as stored at once, "
-            f"{sum(len(one.unanswered) for one in self.messages)} unanswered"
-        )
+        counts = {
+            "kills": dict(self.kills),
+            "calls": {"answered": len(calls), "sent again": sum(call.sent > 1 for call in calls)},
+            "acts": _counts(self.votes, "acknowledged", "unanswered"),
+            "messages": _counts(self.messages, "acknowledged", "stored", "unanswered"),
+        }
+        return ", ".join(f"{name} {counted}" for name, counted in counts.items())
+
+
+def _counts(workers, *names):
+    return {name: sum(len(getattr(one, name)) for one in workers) for name in names}
 
 
 @pytest.mark.torture

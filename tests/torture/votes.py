@@ -8,7 +8,7 @@ from comity.core.extensions.consensus.record import verify_record, write_record
 from comity.keys.vault_key import read_vault_keys
 from comity.pipeline.deliberations.ledger import Ledger
 from comity.store.vault import Vault
-from tests.torture.live_node import NoAnswer, Refused, until
+from tests.torture.live_node import NoAnswerError, RefusedError, until
 
 MOST_AMENDMENTS = 30
 
@@ -50,9 +50,9 @@ class Vote:
             tool, args = "consensus_act", {"action": "object", "level": "minor", "concern": text}
         try:
             await node.use_vote(tool, delib_id=self.id, **args)
-        except NoAnswer:
+        except NoAnswerError:
             self.unanswered.append(text)
-        except Refused:
+        except RefusedError:
             self.refused.append(text)
         else:
             self.acknowledged.append(text)
