@@ -58,7 +58,7 @@ class LiveNode:
         self._log = folder / f"{name}.log"
         self._environ = {
             **{name: value for name, value in os.environ.items() if not name.startswith("COMITY_")},
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
             "TORTURE_RUNS": str(self._runs),
             "COMITY_DATA": str(self.data),
             "COMITY_PORT": str(port),
