@@ -43,6 +43,14 @@ async def until(look, what):
     return found
 
 
+def _message_in(answer):
+    """The one message of an MCP answer: its body, or the last event of a slow one."""
+    if answer.headers["Content-Type"].startswith("text/event-stream"):
+        said = [line for line in answer.text.splitlines() if line.startswith("data: {")]
+        return json.loads(said[-1].removeprefix("data: "))
+    return answer.json()
+
+
 class LiveNode:
     """`comity up` on a folder, at the same port whenever it starts. `up` is set while it may be asked."""
 
@@ -127,7 +135,7 @@ class LiveNode:
         greeting = {"space.creed/vcp-hello": HELLO}
         message = modern(1, "tools/call", {"name": f"vcp_{tool}", "arguments": arguments}, **greeting)
         answer = await self.post("/mcp", **posted(message, repeated(message)))
-        result = answer.json().get("result", {"isError": True})
+        result = _message_in(answer).get("result", {"isError": True})
         if result["isError"]:
             raise RefusedError(answer.text)
         return result["structuredContent"]

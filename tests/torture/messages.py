@@ -49,9 +49,10 @@ class Messages:
             if told["status"] == "stored":
                 self.stored.add(message_id)
 
-    async def read(self):
-        """Take all that the receiver has to show now."""
-        while events := (await self.receiver.use_room("vdo_receive", max_events=500))["events"]:
+    async def read(self, wait_ms=0):
+        """Take all that the receiver has to show now. Without anything it waits so long."""
+        asked = {"max_events": 500, "wait_ms": wait_ms}
+        while events := (await self.receiver.use_room("vdo_receive", **asked))["events"]:
             for event in events:
                 assert event["type"] not in {"message_rejected", "protocol_error", "events_dropped"}, event
                 if event["type"] == "data_received":

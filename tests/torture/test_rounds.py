@@ -45,8 +45,7 @@ async def on_live_node(node, act):
 
 async def read_on(stopped, messages):
     while not stopped.is_set():
-        await messages.read()
-        await asyncio.sleep(0.01)
+        await messages.read(wait_ms=50)
 
 
 class Rounds:
