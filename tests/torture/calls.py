@@ -53,11 +53,8 @@ class Calls:
 
     async def check(self):
         """Nothing that was answered is lost, done again or answered otherwise."""
-        runs = self.node.runs()
-        for call in self.answered[max(0, self._checked - OLDER) :][-KEPT_REPLIES:]:
-            assert await self._ask(call.body) == call.reply, f"{call.text}: another reply"
-        assert self.node.runs() == runs, "the agent ran again for a call that was answered"
-        self._check_runs(runs)
+        await self.repeat(min(len(self.answered) - self._checked + OLDER, KEPT_REPLIES))
+        self._check_runs(self.node.runs())
         new = self.answered[max(0, self._checked - 1) :]
         replies = [from_a2a_result(json.loads(call.reply)) for call in new]
         assert all(reply.verify(self.node.vacant_id) for reply in replies)
@@ -73,6 +70,13 @@ class Calls:
         self._checked = len(self.answered)
         if replies:
             await self._check_tips(new[-1].request, replies[-1])
+
+    async def repeat(self, last):
+        """Send so many again, byte for byte: each has the reply that it had, and the agent does not run."""
+        runs = self.node.runs()
+        for call in self.answered[-last:]:
+            assert await self._ask(call.body) == call.reply, f"{call.text}: another reply"
+        assert self.node.runs() == runs, "the agent ran again for a call that was answered"
 
     def check_record(self, recorded):
         """`recorded` counts the audit entries that name a reply, by the hash of the request; one of a repeat names none."""

@@ -152,7 +152,7 @@ class LiveNode:
     async def command(self, *arguments):
         """What `comity` prints as JSON for this folder, and its exit code."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "comity", *arguments, "--json", "--data", str(self.data)),
+            *(sys.executable, "-m", "comity", *map(str, arguments), "--json"),
             env={name: value for name, value in self._environ.items() if name != "COMITY_PORT"},
             stdout=asyncio.subprocess.PIPE,
         )
