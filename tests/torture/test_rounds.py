@@ -53,6 +53,13 @@ async def read_on(stopped, messages):
         await messages.read(wait_ms=50)
 
 
+async def check_audit(node, each=lambda _entry: None):
+    async with node.reading() as store:
+        for chain in await chains(store):
+            report = await verify_chain(store, chain, node.vacant_id.public, node.data / "audit", each=each)
+            assert report.ok, f"{node.name}, {chain}: {report.message}"
+
+
 class Rounds:
     def __init__(self, nodes, chance, folder):
         self.nodes, self.chance, self.folder = nodes, chance, folder
@@ -106,6 +113,7 @@ class Rounds:
             for messages in self.messages:
                 if messages.receiver not in victims:
                     group.create_task(read_on(stopped, messages))
+                    group.create_task(check_audit(messages.receiver))
             yield killed
             stopped.set()
 
@@ -122,12 +130,7 @@ class Rounds:
                 recorded[entry.request_id_hash] += 1
 
         for node in self.nodes:
-            async with node.reading() as store:
-                for chain in await chains(store):
-                    report = await verify_chain(
-                        store, chain, node.vacant_id.public, node.data / "audit", each=count
-                    )
-                    assert report.ok, f"{node.name}, {chain}: {report.message}"
+            await check_audit(node, count)
         for calls in self.calls:
             calls.check_record(recorded)
 
