@@ -43,7 +43,7 @@ fuzz: $(VENV)/ready-dev ## feed the parsers garbage (SECONDS=60 for each)
 sim: $(VENV)/ready-dev ## simulate crashing stores and peers (SEEDS=10000)
 	@COMITY_SIM_SEEDS=$(SEEDS) $(BIN)/python -m pytest -n auto tests/simulation $(ARGS)
 
-torture: $(VENV)/ready-dev ## kill -9 a writing store (ROUNDS=200)
+torture: $(VENV)/ready-dev ## kill -9 a writing store, and nodes under load (ROUNDS=200)
 	@COMITY_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -m torture $(ARGS)
 
 evals: $(VENV)/ready-dev ## measure how well the skills do what they claim

@@ -13,7 +13,7 @@ from comity.core.errors import StoreCorruptError, StoreUnavailableError
 from comity.core.guard import audit
 from comity.core.identity.keys import SigningKey
 from comity.store.audit_log import chains, pruning, tail, verify_chain
-from comity.store.audit_trail import AuditTrail, HeadFile, open_head_file, read_head_file
+from comity.store.audit_trail import HEADS, AuditTrail, HeadFile, open_head_file, read_head_file
 from comity.store.sqlite import SqliteStore
 from comity.store.sqlite.connection import CHECKSUMMED_VFS, load_checksums
 from tests.store.samples import KEY, HandClock, draft, trail_at
@@ -317,3 +317,35 @@ async def test_others_have_their_turn_all_the_time_while_a_chain_is_verified(fol
     assert report.ok, report
     between.append(taken)
     assert max(later - earlier for earlier, later in pairwise(between)) <= 50
+
+
+class BusyStore:
+    """A store whose chain grows whenever somebody has looked at its head."""
+
+    def __init__(self, store):
+        self._store = store
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    async def get(self, space, key):
+        found = await self._store.get(space, key)
+        if space == HEADS:
+            await self._store.commit(audit=[draft("LATER")])
+        return found
+
+
+async def test_a_chain_that_grows_while_it_is_verified_is_sound(folder):
+    store = await SqliteStore.open(folder / "comity.db", HandClock(), trail_at(folder))
+    report = await verify_chain(BusyStore(store), "main", PUBLIC, folder / "audit")
+    await store.close()
+    assert (report.ok, report.entries, report.message) == (True, ENTRIES, None)
+
+
+async def test_a_forged_entry_that_the_log_does_not_count_is_named(folder):
+    last = audit.decode(json.dumps(entry_at(folder, ENTRIES)).encode())
+    forged = audit.link(draft("FORGED"), position=ENTRIES + 1, previous_hash=last.entry_hash)
+    row = (ENTRIES + 1, audit.encode(forged))
+    edit(folder, ("INSERT INTO record (log, position, data) SELECT id, ?, ? FROM log", row))
+    report = await report_of(folder)
+    assert (report.ok, report.position) == (False, ENTRIES + 1)

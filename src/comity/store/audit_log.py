@@ -22,7 +22,7 @@ from comity.store.audit_trail import (
     read_signed_head,
     sign_checkpoint,
 )
-from comity.store.operations import Put, Trim
+from comity.store.operations import LogRecord, Put, Trim
 from comity.store.protocol import Store
 
 _PAGE = 2000
@@ -69,20 +69,37 @@ async def verify_chain(
             return reading.fault(1, "the checkpoint before it is not signed by this node")
         reading.start_after(checkpoint.head)
 
-    while page := await store.read(log_of(chain), after=reading.position, limit=_PAGE):
+    last = None if head is None else head.head.position
+    while page := await _next_page(store, chain, reading.position, last):
         seen(len(page))
         for at, record in enumerate(page):
             if at % _PIECE == 0:
                 await asyncio.sleep(0)
             if fault := reading.take(record.position, record.data):
                 return fault
-        if head is not None and reading.position >= head.head.position:
-            break
     if head is None and reading.untouched:  # claimed by a process that never wrote
         return AuditReport(chain=chain, ok=True, entries=0)
     if head is None or not head.proven(public):
         return reading.fault(reading.position, "the head of the chain is not signed by this node")
-    return reading.finish(head.head, grown=await store.end(log_of(chain)) > reading.position)
+    return reading.finish(head.head, unsigned=await _is_unsigned(store, chain, head.head.position, public))
+
+
+async def _next_page(store: Store, chain: str, after: int, last: int | None) -> list[LogRecord]:
+    """Return the next entries up to `last`, the place of the head. Later ones were added since, or are forged."""
+    if last is not None and after >= last:
+        return []
+    page = await store.read(log_of(chain), after=after, limit=_PAGE)
+    return [record for record in page if last is None or record.position <= last]
+
+
+async def _is_unsigned(store: Store, chain: str, position: int, public: bytes) -> bool:
+    """Return whether there are entries after `position`, and still no signed head that is further."""
+    log = log_of(chain)
+    if await store.end(log) <= position and not await store.read(log, after=position, limit=1):
+        return False
+    sealed = await store.get(HEADS, chain)
+    newer = read_signed_head(sealed.value if sealed else None)
+    return newer is None or newer.head.position <= position or not newer.proven(public)
 
 
 class _ChainReading:
@@ -125,7 +142,7 @@ class _ChainReading:
         self._each(entry)
         return None
 
-    def finish(self, head: AuditHead, *, grown: bool) -> AuditReport:
+    def finish(self, head: AuditHead, *, unsigned: bool) -> AuditReport:
         ending = self._prior.entry_hash if self._prior is not None else ""
         if head.position > self.position:
             return self.fault(self.position + 1, f"is missing: the signed head is at {head.position}")
@@ -134,7 +151,7 @@ class _ChainReading:
                 self.position + 1,
                 f"is missing: the head file has seen entry {self._outside.position}, the log was cut or rolled back",
             )
-        if not grown and (head.position, head.entry_hash) != (self.position, ending):
+        if unsigned or (head.position, head.entry_hash) != (self.position, ending):
             return self.fault(head.position + 1, f"stands beyond the signed head at {head.position}")
         return AuditReport(chain=self._chain, ok=True, entries=self._entries)
 

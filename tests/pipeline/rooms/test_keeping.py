@@ -1,6 +1,7 @@
 """What a session keeps of its messages, and in how many commits."""
 
 import asyncio
+from itertools import count
 
 import pytest
 from cryptography.fernet import Fernet
@@ -56,3 +57,30 @@ async def test_a_session_that_closes_keeps_what_it_has_shown(disk):
     came.cancel()
     await asyncio.gather(came, return_exceptions=True)
     assert batches == [["ROOM_MESSAGE_STORED"]]
+
+
+class CountingClock(SystemClock):
+    """Each look at it is later than the one before."""
+
+    def __init__(self):
+        self._seconds = count(1)
+
+    def now(self):
+        return float(next(self._seconds))
+
+
+async def test_messages_are_restored_in_the_order_in_which_they_came_and_were_sent():
+    clock = CountingClock()
+    store = MemoryStore(clock)
+    vault = Vault([Fernet.generate_key()])
+    record = Recorder(store, clock, audited=False)
+    keeping = RoomStore(store, record, clock, lambda: vault, "here")
+    names = [f"m{number}" for number in range(20)]
+    for name in names:
+        came = {"node": NODE, "id": name, "re": None, "size": 2, "data": 1}
+        await keeping.keep_in("vdo_1", KeepMessage("in", NODE, name, came), OWN_PROCESS)
+        left = {"node": NODE, "payload": {"id": name, "data": 2}, "queued_at": clock.now()}
+        await keeping.keep_out("vdo_1", KeepMessage("out", NODE, name, left), OWN_PROCESS)
+    restored = await keeping.restore("vdo_1")
+    assert [one["payload"]["id"] for one in restored.outbox] == names
+    assert [one["id"] for one in restored.inbox] == names

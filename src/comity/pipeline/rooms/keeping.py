@@ -88,7 +88,9 @@ class KeptInvite(Struct, frozen=True, kw_only=True):
 
 
 class Restored(Struct, frozen=True, kw_only=True):
-    """What a session left behind, as `RoomSession.restore` and the spool want it."""
+    """What a session left behind, as `RoomSession.restore` and the spool want it: messages in the order in which they
+    were sent and came. A signed one that goes out before its predecessor would have to wait.
+    """
 
     outgoing: list[dict[str, Any]]
     incoming: list[dict[str, Any]]
@@ -186,7 +188,8 @@ class RoomStore:
         waits a moment for company: it and the answer to it are one commit.
         """
         key = _key(session_id, message.node, message.message_id)
-        operations: list[Operation] = [self._put(_INBOX, key, message.record)]
+        record = {**message.record, "kept_at": self._clock.now()}
+        operations: list[Operation] = [self._put(_INBOX, key, record)]
         envelope = message.record.get("envelope")
         if envelope is not None:
             read = from_a2a_message(envelope)
@@ -281,8 +284,8 @@ class RoomStore:
         return Restored(
             outgoing=[one for one in transfers if one["direction"] == "outgoing"],
             incoming=[one for one in transfers if one["direction"] == "incoming"],
-            outbox=await self._loaded(_OUTBOX, prefix),
-            inbox=await self._loaded(_INBOX, prefix),
+            outbox=sorted(await self._loaded(_OUTBOX, prefix), key=lambda one: one["queued_at"]),
+            inbox=sorted(await self._loaded(_INBOX, prefix), key=lambda one: one.get("kept_at", 0.0)),
             had=had,
             state=await self._loaded(_STATE, prefix),
             clock=kept["clock"],
