@@ -118,7 +118,9 @@ async def test_a_refusal_is_excused_once_the_caller_has_proven_who_it_is_or_wher
             await house.take(room)
         return current_request().excused
 
-    assert not await excused(Shop(identify=UnauthenticatedError("not signed by its sender")), UnauthenticatedError)
+    assert not await excused(
+        Shop(identify=UnauthenticatedError("not signed by its sender")), UnauthenticatedError
+    )
     assert not await excused(Window(caller=STRANGER, handle=InvalidError("no such number")), InvalidError)
     assert await excused(Window(caller=ANN, handle=InvalidError("no such number")), InvalidError)
     assert await excused(Window(caller=STRANGER, handle=NotFoundError("not here")), NotFoundError)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from comity.doors.http.asgi import WHOLE
 from comity.doors.http.connection import DISCARD_LIMIT, HOLD_SECONDS
-from comity.doors.http.serving import AHEAD_BYTES, LINGER_SECONDS, FaultPolicy
+from comity.doors.http.serving import AHEAD_BYTES, LINGER_BYTES, LINGER_SECONDS, FaultPolicy
 from comity.testing import run_simulated
 from tests.doors.http.wires import GET, PATIENCE, POST, House, code_of
 from tests.pipeline.walking import settle, simulated
@@ -466,6 +466,18 @@ async def test_a_body_that_nobody_wants_and_that_does_not_end_is_cut():
         sent += 10_000
     assert DISCARD_LIMIT < sent <= DISCARD_LIMIT + 20_000
     assert wire.answers == [(401, b"no")]
+
+
+@simulated
+async def test_of_a_connection_that_was_refused_a_bounded_number_of_bytes_is_read():
+    connection, wire = House().connect()
+    connection.data_received(b"no request\r\n\r\n")
+    assert code_of(wire) == "malformed"
+    sent = 0
+    while not wire.gone and sent < 10 * LINGER_BYTES:
+        connection.data_received(bytes(65_536))
+        sent += 65_536
+    assert LINGER_BYTES < sent <= LINGER_BYTES + 65_536
 
 
 @pytest.mark.parametrize("encrypted", [False, True])

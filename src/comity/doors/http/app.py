@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from comity.doors.http.page import PageDoor
 
 PUBLIC_PATHS = frozenset({"/healthz", "/readyz"})
+WELL_KNOWN = "/.well-known/"
+"""What stands here is for everybody, so that what does not is 404 and not 401."""
 _NO_SNIFFING = {"x-content-type-options": "nosniff"}
 
 
@@ -104,7 +106,7 @@ class HttpDoor:
         }
         sockets: dict[str, App] = {}
         public = set(PUBLIC_PATHS)
-        prefixes: tuple[str, ...] = () if page is None else page.public_prefixes
+        prefixes = (WELL_KNOWN, *(() if page is None else page.public_prefixes))
         for part in parts:
             hot |= part.hot
             sockets |= part.sockets

@@ -9,7 +9,8 @@
 - What we send must be taken within `patience`.
 - A connection on which nothing happens is closed after `keep_alive`. No timer is started for each answer: the
   look that is taken now and then sees to it.
-- Of a body that nobody wants any more, `DISCARD_LIMIT` is thrown away; then the connection is closed.
+- Of a body that nobody wants any more, `DISCARD_LIMIT` is thrown away; then the connection is closed. After our last
+  answer at most `LINGER_BYTES` more are read.
 - A peer that was told to come later (429) is not read for up to `HOLD_SECONDS`. An address that has sent too much that
   is no request finds its new connections closed at once.
 - One connection too many is told so and closed; where another address holds more of them than this one, it gives
@@ -32,6 +33,7 @@ from comity.doors.http.exchange import Exchange, whole_answer
 from comity.doors.http.heads import Head, HeadReader, HeadRefusal, HeadRefused
 from comity.doors.http.serving import (
     AHEAD_BYTES,
+    LINGER_BYTES,
     LINGER_SECONDS,
     PIECE_BYTES,
     ConnectionEnds,
@@ -367,7 +369,9 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _discard(self, size: int) -> None:
         self._discarded += size
-        if self._discarded > DISCARD_LIMIT:
+        if self._deaf and self._discarded > LINGER_BYTES:
+            self._transport.abort()
+        elif self._discarded > DISCARD_LIMIT:
             self._linger()
 
     def _look_later(self) -> None:

@@ -20,6 +20,8 @@ LINGER_SECONDS: Final = 2.0
 """To close on a peer that is still sending would take back the answer that it has not read yet (the system resets such
 a connection). So our side falls silent first, and what still comes is thrown away for this long.
 """
+LINGER_BYTES: Final = 8 * 1024 * 1024
+"""More than this is not thrown away; then the connection is cut."""
 READ_BYTES: Final = 65_536
 PIECE_BYTES: Final = 16_384
 AHEAD_BYTES: Final = 4096
