@@ -10,10 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from comity.doors.http.asgi import WHOLE
-from comity.doors.http.connection import DISCARD_LIMIT, HOLD_SECONDS
-from comity.doors.http.serving import AHEAD_BYTES, LINGER_BYTES, LINGER_SECONDS, FaultPolicy
+from comity.doors.http.connection import DISCARD_LIMIT, HOLD_SECONDS, HttpConnection
+from comity.doors.http.serving import (
+    AHEAD_BYTES,
+    LINGER_BYTES,
+    LINGER_SECONDS,
+    FaultPolicy,
+    ServerLimits,
+    Serving,
+)
 from comity.testing import run_simulated
-from tests.doors.http.wires import GET, PATIENCE, POST, House, code_of
+from tests.doors.http.wires import GET, PATIENCE, POST, House, Wire, code_of
 from tests.pipeline.walking import settle, simulated
 
 
@@ -478,6 +485,45 @@ async def test_of_a_connection_that_was_refused_a_bounded_number_of_bytes_is_rea
         connection.data_received(bytes(65_536))
         sent += 65_536
     assert LINGER_BYTES < sent <= LINGER_BYTES + 65_536
+
+
+class UpgradedWire(Wire):
+    def set_protocol(self, protocol):
+        self.connection = protocol
+
+    def set_write_buffer_limits(self, high=None, low=None):
+        pass
+
+
+@pytest.mark.parametrize("fault", [True, False])
+@simulated
+async def test_of_a_websocket_that_was_closed_a_bounded_number_of_bytes_is_read(fault):
+    async def close_at_once(scope, receive, send):
+        await receive()
+        await send({"type": "websocket.accept"})
+        if not fault:
+            await send({"type": "websocket.close", "code": 1000})
+        await receive()
+
+    serving = Serving(close_at_once, ServerLimits(), websockets=["/socket"])
+    connection = HttpConnection(serving)
+    wire = UpgradedWire(connection)
+    connection.connection_made(wire)
+    connection.data_received(
+        GET.replace(b"/hello", b"/socket").removesuffix(b"\r\n")
+        + b"connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
+        + b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        + (b"\x83\x80" + bytes(4) if fault else b"")
+    )
+    await settle()
+    assert wire.got.startswith(b"HTTP/1.1 101 ")
+    frame, sent = b"\x82\xfe\x27\x10" + bytes(4 + 10_000), 0
+    while not wire.gone and sent < 2 * LINGER_BYTES:
+        assert wire.reading
+        serving.buffer[: len(frame)] = frame
+        wire.connection.buffer_updated(len(frame))
+        sent += len(frame)
+    assert LINGER_BYTES < sent <= LINGER_BYTES + len(frame)
 
 
 @pytest.mark.parametrize("encrypted", [False, True])

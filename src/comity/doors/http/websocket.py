@@ -134,13 +134,14 @@ class WebSocketConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, size: int) -> None:
         self._heard = True
+        if self._closed or self._deaf:
+            self._discarded += size
+            if self._discarded > LINGER_BYTES:
+                self._transport.abort()
+                return
         if not self._deaf:
             self._unread += bytes(self._serving.buffer[:size])
             self._proceed()
-            return
-        self._discarded += size
-        if self._discarded > LINGER_BYTES:
-            self._transport.abort()
 
     def connection_lost(self, _fault: Exception | None) -> None:
         self._gone = True
