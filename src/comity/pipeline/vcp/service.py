@@ -148,11 +148,7 @@ class VcpServer:
         paced = _PacedLink(link, attended, self._budget, self._clock)
         conductor = Conductor(attended, paced, self._clock, attended.answer, send_seconds=SEND_SECONDS)
         try:
-            if self._budget.is_in_debt(link.peer):
-                raise OverloadedError(
-                    "too many refused messages from this address; try again later", _DEBT_SECONDS
-                )
-            attended.number = self._connections.enter(link.peer, attended.leave)
+            attended.number = self._enter(link.peer, attended.leave)
         except OverloadedError as refusal:
             self._record.refuse(record.ROOM, refusal.code)
             raise
@@ -175,6 +171,13 @@ class VcpServer:
         if reason == GONE:
             self._record.count(record.ROOM, "hung_up")
         return reason
+
+    def _enter(self, peer: str, leave: Callable[[], None]) -> int:
+        if self._budget.is_in_debt(peer):
+            raise OverloadedError(
+                "too many refused messages from this address; try again later", _DEBT_SECONDS
+            )
+        return self._connections.enter(peer, leave)
 
     async def context_of(self, vacant_id: str) -> CallerContext | None:
         """What an agent may know of a vacant that calls it: from the last session that it opened and that is still
