@@ -487,6 +487,34 @@ async def test_of_a_connection_that_was_refused_a_bounded_number_of_bytes_is_rea
     assert LINGER_BYTES < sent <= LINGER_BYTES + 65_536
 
 
+@simulated
+async def test_an_address_with_many_connections_lets_another_one_in_after_one_request():
+    house = House()
+    house.state.faults = FaultPolicy(takes_turns=lambda _address: True)
+    for number in range(64):
+        connection, _ = house.connect("192.0.2.7")
+        connection.data_received(GET.replace(b"/hello", b"/crowd%d" % number))
+    honest, _ = house.connect("198.51.100.1")
+    honest.data_received(GET)
+    await settle()
+    await settle()
+    assert [path for path, _ in house.heard] == ["/crowd0", "/hello", *(f"/crowd{n}" for n in range(1, 64))]
+
+
+@simulated
+async def test_a_connection_that_ends_while_it_waits_to_start_holds_up_nobody():
+    house = House()
+    house.state.faults = FaultPolicy(takes_turns=lambda _address: True)
+    wires = []
+    for _ in range(3):
+        connection, wire = house.connect()
+        connection.data_received(GET * 2)
+        wires.append(wire)
+    wires[1].abort()
+    await settle()
+    assert [len(wire.answers) for wire in wires] == [2, 0, 2]
+
+
 class UpgradedWire(Wire):
     def set_protocol(self, protocol):
         self.connection = protocol

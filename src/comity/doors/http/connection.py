@@ -1,6 +1,6 @@
 """One HTTP connection, and what a peer may do with it before anybody knows who it is.
 
-- One request is answered at a time. What comes meanwhile waits, unparsed, and once there is some of it nothing more
+- One request is answered at a time. Of an address that `takes_turns`, one is begun in each turn of the loop. What comes meanwhile waits, unparsed, and once there is some of it nothing more
   is read: a peer that sends requests and reads no answers costs us `AHEAD_BYTES`.
 - A head is refused as soon as it is too large or has too many headers.
 - A head must be complete within `patience` of its first byte, the first one of the connection itself.
@@ -86,6 +86,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._discarded = 0
         self._reading = True
         self._deaf = False
+        self._waits_to_start = self._may_start = False
         self._drained: asyncio.Future[None] | None = None
         self._stalled_since: float | None = None
         self._closing_since: float | None = None
@@ -207,19 +208,27 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _proceed(self) -> None:
         """Take what came, as far as it reaches and as the request that is being answered allows."""
         try:
-            while self._unread and not self._deaf and self._hold_timer is None:
+            while self._unread and not (self._deaf or self._hold_timer or self._waits_to_start):
                 if self._phase is _BODY:
                     self._take_body()
                 elif self._exchange is not None and self._answering:
                     if not self._exchange.keep_alive:  # nothing more is answered here
                         self._unread = b""
                     break
-                else:
+                elif self._reader or self._may_start or self._serving.may_start(self, self._peer):
+                    self._may_start = False
                     self._take_head()
+                else:
+                    self._waits_to_start = True
         except HeadRefused as refused:
             self._serving.faults.charge(self._peer)
             self._refuse(refused.refusal)
         self.read_on()
+
+    def start(self) -> None:
+        """Begin the next request, whose turn has come."""
+        self._waits_to_start, self._may_start = False, True
+        self._proceed()
 
     def _take_head(self) -> None:
         data, heads = self._unread, self._serving.heads
