@@ -475,6 +475,20 @@ async def test_a_body_that_nobody_wants_and_that_does_not_end_is_cut():
     assert wire.answers == [(401, b"no")]
 
 
+@pytest.mark.parametrize("refused", [False, True])
+@simulated
+async def test_a_body_that_is_no_body_is_charged_unless_its_request_was_refused_already(refused):
+    house, charged = Refusing() if refused else House(), []
+    house.state.faults = FaultPolicy(charged.append)
+    connection, wire = house.connect()
+    connection.data_received(POST + b"transfer-encoding: chunked\r\n\r\n")
+    await settle()
+    connection.data_received(b"no size\r\n")
+    await settle()
+    assert wire.over
+    assert charged == ([] if refused else ["192.0.2.7"])
+
+
 @simulated
 async def test_of_a_connection_that_was_refused_a_bounded_number_of_bytes_is_read():
     connection, wire = House().connect()

@@ -50,6 +50,7 @@ DISCARD_LIMIT: Final = 1024 * 1024
 HOLD_SECONDS: Final = 1.0
 
 _LOOKS_PER_PATIENCE: Final = 4
+_REFUSED: Final = 400
 _TOO_MANY_REQUESTS: Final = 429
 _TOO_SLOW: Final = HeadRefusal(
     408, "deadline", "the request took too long to arrive; send it again without a pause"
@@ -221,7 +222,10 @@ class HttpConnection(asyncio.BufferedProtocol):
                 else:
                     self._waits_to_start = True
         except HeadRefused as refused:
-            self._serving.faults.charge(self._peer)
+            exchange = self._exchange
+            # the guard charges what the application refused, and this would be the same request again
+            if self._phase is not _BODY or exchange is None or exchange.status < _REFUSED:
+                self._serving.faults.charge(self._peer)
             self._refuse(refused.refusal)
         self.read_on()
 
