@@ -1,9 +1,9 @@
-"""Peers who mean no good, in a process of their own: `python -m bench.hostile KIND URL TARGET`.
+"""Peers who mean no good, in a process of their own: `python -m bench.hostile KIND URL TARGET ADDRESS`.
 
 It runs until it is ended, at the lowest priority: what it takes of the processor is what server and honest callers
-leave over, so that on two cores the server is measured and not the lack of a third one. On Linux it comes from another
-address of this machine than the honest callers, as a stranger would: the node counts it on a budget of its own.
-What it is answered is read and thrown away. `TARGET` is the id of the node's agent.
+leave over, so that on two cores the server is measured and not the lack of a third one. On Linux it comes from `ADDRESS`,
+which is another one of this machine than those of the honest callers, as a stranger would: the node counts it on a
+budget of its own. What it is answered is read and thrown away. `TARGET` is the id of the node's agent.
 """
 
 import asyncio
@@ -12,8 +12,9 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
+from itertools import cycle
 from urllib.parse import urlsplit
 
 import uvloop
@@ -26,11 +27,13 @@ from comity.core.envelope.message import A2AMessage, A2APart
 from comity.core.identity.keys import SigningKey, VacantId
 from comity.core.wire import strict_json
 
-ADDRESS = "127.0.0.2"
 CONNECTIONS = 64
 SOCKETS = 4
 HALF_OPEN = 3_000
 BODY_BYTES = 1_000_000
+BRACKETS = 5_000
+CALL_CHARACTERS = 20_000
+TOO_MANY_REQUESTS = b"429"
 ROUNDS_PER_SECOND = 2_000
 """Connections or requests, all peers together; with bodies of 1 MB a tenth of it."""
 
@@ -41,8 +44,9 @@ Act = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Hostile:
-    def __init__(self, url: str, target: str) -> None:
+    def __init__(self, url: str, target: str, address: str) -> None:
         self._url = url
+        self._address = address
         self._target = VacantId.from_hex(target)
         parts = urlsplit(url)
         self._at = parts.hostname or "127.0.0.1", parts.port or 80
@@ -85,14 +89,29 @@ class Hostile:
     async def bad_signatures(self) -> None:
         """Calls that are right but for their signature."""
         requests = [self._call(f"stranger {number}") for number in range(CONNECTIONS)]
-        await self._keep_on(CONNECTIONS, _asking(requests, _Pace(ROUNDS_PER_SECOND)))
+        await self._keep_on(CONNECTIONS, _asking(cycle(requests), _Pace(ROUNDS_PER_SECOND)))
+
+    async def undecodable(self) -> None:
+        """Calls whose body is no JSON: brackets that nobody closes."""
+        request = self._post(b"[" * BRACKETS)
+        await self._keep_on(CONNECTIONS, _asking(cycle([request]), _Pace(ROUNDS_PER_SECOND)))
+
+    async def valid_calls(self) -> None:
+        """Calls of 20 KB that are right in everything, as many as are taken."""
+        pace = _Pace(ROUNDS_PER_SECOND)
+        callers = iter(range(1_000_000_000))
+
+        async def call(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await _asking(self._calls_of(f"valid {os.getpid()} {next(callers)}"), pace)(reader, writer)
+
+        await self._keep_on(CONNECTIONS, call)
 
     async def large_bodies(self) -> None:
         """Calls of 1 MB, which is just within the limit, in JSON that has to be read to be refused."""
         start = b'{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"parts":[{"text":"'
         body = start + b"x" * (BODY_BYTES - len(start) - 6) + b'"}]}}}'
         request = self._post(body)
-        await self._keep_on(CONNECTIONS, _asking([request], _Pace(ROUNDS_PER_SECOND / 10)))
+        await self._keep_on(CONNECTIONS, _asking(cycle([request]), _Pace(ROUNDS_PER_SECOND / 10)))
 
     async def half_open(self) -> None:
         """Heads that never end; a connection that is closed is opened again."""
@@ -116,6 +135,25 @@ class Hostile:
             signing_key=SigningKey.from_seed(bytes(32)),
         )
         return self._post(strict_json.dumps(to_a2a_jsonrpc(envelope)))
+
+    def _calls_of(self, name: str) -> Iterator[bytes]:
+        """The chain of calls of one caller."""
+        key, tip, number = SigningKey.from_seed(name.encode().ljust(32)), EMPTY_PREV_HASH, 0
+        payload = A2AMessage(parts=(A2APart(text="x" * CALL_CHARACTERS),))
+        while True:
+            number += 1
+            envelope = signed_envelope(
+                from_vid=key.vacant_id,
+                to_vid=self._target,
+                payload=payload,
+                sequence_no=number,
+                prev_envelope_hash=tip,
+                idempotency_key=f"{name} {number}",
+                timestamp=datetime.now(UTC),
+                signing_key=key,
+            )
+            tip = envelope.compute_hash()
+            yield self._post(strict_json.dumps(to_a2a_jsonrpc(envelope)))
 
     def _post(self, body: bytes) -> bytes:
         headers = [("Content-Type", "application/json")]
@@ -152,7 +190,7 @@ class Hostile:
         connection.setblocking(False)
         try:
             if sys.platform == "linux" and self._at[0] == "127.0.0.1":
-                connection.bind((ADDRESS, 0))
+                connection.bind((self._address, 0))
             await asyncio.get_running_loop().sock_connect(connection, self._at)
         except OSError:
             connection.close()
@@ -178,20 +216,22 @@ async def _read_all(reader: asyncio.StreamReader) -> None:
         pass
 
 
-def _asking(requests: list[bytes], pace: _Pace) -> Act:
-    """One request after the other on a connection that stays, for as long as it is answered."""
-    turn = 0
+def _asking(requests: Iterator[bytes], pace: _Pace) -> Act:
+    """One request after the other on a connection that stays, for as long as it is answered. One that came too early is
+    sent again.
+    """
 
     async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal turn
-        while True:
-            turn += 1
-            await pace.next()
-            writer.write(requests[turn % len(requests)])
-            await writer.drain()
-            head = await reader.readuntil(b"\r\n\r\n")
-            length = head.lower().partition(b"content-length:")[2].split(b"\r\n")[0]
-            await reader.readexactly(int(length))
+        for request in requests:
+            status = TOO_MANY_REQUESTS
+            while status == TOO_MANY_REQUESTS:
+                await pace.next()
+                writer.write(request)
+                await writer.drain()
+                head = await reader.readuntil(b"\r\n\r\n")
+                status = head.split(b" ", 2)[1]
+                length = head.lower().partition(b"content-length:")[2].split(b"\r\n")[0]
+                await reader.readexactly(int(length))
 
     return ask
 
@@ -200,17 +240,19 @@ KINDS: dict[str, Callable[[Hostile], Awaitable[None]]] = {
     "websockets": Hostile.one_byte_websockets,
     "garbage": Hostile.garbage,
     "bad-signatures": Hostile.bad_signatures,
+    "undecodable": Hostile.undecodable,
+    "valid-calls": Hostile.valid_calls,
     "large-bodies": Hostile.large_bodies,
     "half-open": Hostile.half_open,
 }
 
 
-def main(kind: str, url: str, target: str) -> None:
+def main(kind: str, url: str, target: str, address: str) -> None:
     os.nice(19)
     allow_files(HALF_OPEN + 200)
 
     async def attack() -> None:
-        await KINDS[kind](Hostile(url, target))
+        await KINDS[kind](Hostile(url, target, address))
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(attack())

@@ -492,7 +492,7 @@ async def test_other_machines_are_not_listened_to_without_tls_and_consent(data, 
 
 async def test_strangers_are_held_to_their_budget():
     clock = VirtualClock()
-    rate = RateSettings(requests=5, per_seconds=50.0, limit_loopback=True)
+    rate = RateSettings(requests=8, per_seconds=80.0, limit_loopback=True)  # a refusal costs two
     async with running_node(clock=clock, rate=rate) as node, httpx.AsyncClient(base_url=node.url) as client:
         answers = [await client.get(path) for path in ("/healthz", "/readyz", "/v1/status", "/", "/nowhere")]
         assert [answer.status_code for answer in answers] == [200, 200, 401, 401, 401]

@@ -147,9 +147,7 @@ async def test_the_node_s_own_user_by_token_and_by_cookie(watched):
         posted(told, await watched.http.post("/v1/ping", headers=watched.owner))
     assert (await watched.http.get(watched.node.entry_link)).status_code == 303
     async with watched.expecting("ACTIONS_OK", BROWSER, "actions", "ok") as told:
-        posted(
-            told, await watched.http.post("/v1/actions/cognitive_accessibility_audit", json=ACTION)
-        )
+        posted(told, await watched.http.post("/v1/actions/cognitive_accessibility_audit", json=ACTION))
 
 
 async def test_a_client_of_the_own_user_over_stdio_and_the_socket(watched):

@@ -26,17 +26,25 @@ def steady_runner() -> Iterator[asyncio.Runner]:
         yield runner
 
 
-async def times_at_rate(url: str, requests: Sequence[Sequence[bytes]], per_second: float) -> list[float]:
+async def times_at_rate(
+    url: str,
+    requests: Sequence[Sequence[bytes]],
+    per_second: float,
+    addresses: Sequence[str] | None = None,
+) -> list[float]:
     """Seconds from the moment each request was due to the end of its answer. `requests` has one list for each
-    connection, all of the same length.
+    connection, all of the same length; `addresses` are where each comes from.
     """
     target = urlsplit(url)
     loop = asyncio.get_running_loop()
     callers: list[_Caller] = []
     try:
-        for _ in requests:
+        for number in range(len(requests)):
             _, caller = await loop.create_connection(
-                _Caller, target.hostname or "127.0.0.1", target.port or 80
+                _Caller,
+                target.hostname or "127.0.0.1",
+                target.port or 80,
+                local_addr=None if addresses is None else (addresses[number], 0),
             )
             callers.append(caller)
         gc.disable()  # a pause of ours would be taken for one of the server's

@@ -1,14 +1,17 @@
 """Honest signed calls beside peers who mean no good.
 
-One node on SQLite, `comity up --agent echo`, with limits for this machine's own addresses too. Honest callers send
-signed calls at a fixed rate, each due at its own moment; the figure is their 99th percentile, counted from when a call
-was due. Beside them a hostile process (`bench.hostile`) does its worst, or does not: the two take turns on the same
-node. Everything the honest callers send is signed before time counts, and answers are read, not verified.
+One node on SQLite, `comity up --agent echo`, with the usual limits, for this machine's own addresses too. Honest callers,
+each from an address of its own, send signed calls at a fixed rate, each due at its own moment; the figure is their 99th
+percentile, counted from when a call was due. Beside them a hostile process (`bench.hostile`) does its worst, or does not:
+the two take turns on the same node, and each turn of the hostile process comes from an address with a fresh budget.
+Where a machine has only one address of its own, the limits are so high that the honest callers stay within them.
+Everything the honest callers send is signed before time counts, and answers are read, not verified.
 """
 
 import contextlib
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import count
 
 from bench.harness.bars import AtMostTimes
 from bench.harness.row import Contender, Open, Row, Setting, UnavailableError, Unit
@@ -28,13 +31,9 @@ PER_SECOND = 400
 CALLS_PER_SECOND_OF_TURN = 5_120
 """2,048 calls in a turn of ordinary length: some five seconds."""
 QUIET = "quiet"
-# For each address and minute: somewhat more than the honest callers need.
-SETTINGS = """\
-[rate]
-limit_loopback = true
-requests = 30_000
-per_seconds = 60
-"""
+HAS_ADDRESSES = sys.platform == "linux"
+"""Whether all of 127.0.0.0/8 is this machine."""
+SETTINGS = "[rate]\nlimit_loopback = true\n" + ("" if HAS_ADDRESSES else "requests = 30_000\n")
 
 
 @contextlib.contextmanager
@@ -47,16 +46,29 @@ def _beside(kind: str, shown: str, setting: Setting) -> Iterator[Sequence[Conten
     with serving(up, folder / "node.stderr") as node, steady_runner() as runner:
         target = stored_vacant_id(folder / "data")
         callers = [Caller(number, node, target) for number in range(CALLERS)]
+        addresses = [f"127.0.1.{number + 1}" for number in range(CALLERS)] if HAS_ADDRESSES else None
+        fresh = count(1)
         each = max(1, round(CALLS_PER_SECOND_OF_TURN * setting.seconds / CALLERS))
 
         def quiet() -> float:
-            for count in (max(1, each // 8), each):  # the first ones show that the node is itself again
-                calls = [caller.sign_ahead(count) for caller in callers]
-                times = runner.run(times_at_rate(node, calls, PER_SECOND))
+            for calls_of_each in (
+                max(1, each // 8),
+                each,
+            ):  # the first ones show that the node is itself again
+                calls = [caller.sign_ahead(calls_of_each) for caller in callers]
+                times = runner.run(times_at_rate(node, calls, PER_SECOND, addresses))
             return percentile(times, 0.99)
 
         def hostile() -> float:
-            attack = [sys.executable, "-m", "bench.hostile", kind, node, target.hex()]
+            attack = [
+                sys.executable,
+                "-m",
+                "bench.hostile",
+                kind,
+                node,
+                target.hex(),
+                f"127.0.2.{next(fresh)}",
+            ]
             with serving(attack, folder / "hostile.stderr"):
                 return quiet()
 
@@ -90,6 +102,8 @@ ROWS = tuple(
         ("websockets", "4 WebSockets of one-byte messages"),
         ("garbage", "64 connections of garbage"),
         ("bad-signatures", "64 connections of bad signatures"),
+        ("undecodable", "64 connections of JSON that cannot be read"),
+        ("valid-calls", "64 connections of valid calls of 20 KB"),
         ("large-bodies", "64 connections of 1 MB bodies"),
         ("half-open", f"{HALF_OPEN:,} half-open connections"),
     )

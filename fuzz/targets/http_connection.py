@@ -22,6 +22,7 @@ EXAMPLES = [
     b"\5" + _POST + b"transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
     b"\6" + _POST + b"content-length: 2\r\ncontent-length: 2\r\n\r\n{}",
     b"\7GET http://localhost/a HTTP/1.1\r\nHost: localhost\r\n\r\nGET /\r\n\r\n",
+    b"\7GET  /a HTTP/1.1\r\nhost: localhost\r\n\r\n" + _POST + _CHUNKED + b"0\r\nno trailer\r\n\r\n",
     b"\10OPTIONS * HTTP/1.0\r\nHost:\tlocalhost \r\nConnection: keep-alive\r\n\r\n",
 ]
 _STATUSES = {200, 400, 408, 413, 431, 501, 505}

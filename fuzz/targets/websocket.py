@@ -32,6 +32,7 @@ EXAMPLES = [
     b"\4" + _frame(0x81, b"\xff") + _frame(0x83, b""),
     b"\5" + _frame(0x01, b"") + _frame(0x00, b"") * 20,
     b"\6\x81\xff" + struct.pack("!Q", 1 << 40) + bytes(4) + b"x" * 50,
+    b"\7\x81\xfe\0\2" + bytes(4) + b"{}" + _frame(0x81, b"hello"),
 ]
 _FAULTS = {struct.pack("!H", code) for code in (1002, 1007, 1008, 1009, 1011)}
 

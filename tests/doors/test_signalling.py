@@ -251,6 +251,40 @@ async def test_an_address_that_has_used_up_its_budget_waits_and_loses_nothing():
         assert budget.refused["address"] > 0
 
 
+@pytest.mark.parametrize(
+    "garbage",
+    ["[" * 1000, "[]", '{"request": "fly"}', '{"request": "joinroom", "roomid": "?"}', "{}"],
+)
+async def test_garbage_is_charged_as_a_fault(garbage):
+    budget = Budget(SystemClock(), Figures(requests=1000, per_seconds=1e9, limit_loopback=True))
+    async with open_door(budget=budget) as house, house.come() as a:
+        for _ in range(10):
+            await a.send(garbage)
+            assert (await hear(a))["request"] == "error"
+        left = 0
+        while not budget.take("127.0.0.1"):
+            left += 1
+    assert left == 1000 - 1 - 10 * (1 + 10)  # the upgrade, and ten messages that are faults
+
+
+async def test_frames_that_break_the_protocol_are_charged_as_a_fault():
+    budget = Budget(SystemClock(), Figures(requests=1000, per_seconds=1e9, limit_loopback=True))
+    async with open_door(budget=budget) as house:
+        reader, writer = await asyncio.open_connection("127.0.0.1", house.port)
+        writer.write(
+            f"GET {SIGNAL_PATH} HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+            "sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
+        )
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"\x81\x02{}")  # without a mask
+        assert await reader.read() != b""
+        writer.close()
+        left = 0
+        while not budget.take("127.0.0.1"):
+            left += 1
+    assert left == 1000 - (1 + 10)
+
+
 class Blocked:
     """A peer whose connection takes nothing, as the server would see it."""
 

@@ -11,12 +11,14 @@ from comity.core.errors import (
     ConflictError,
     DeadlineError,
     InvalidError,
+    NotFoundError,
     RateLimitedError,
     StoreFullError,
     UnauthenticatedError,
 )
 from comity.core.guard.audit import privacy_hash
-from comity.pipeline.budget import FAULTS, Budget, Figures
+from comity.core.request import begin_request, current_request
+from comity.pipeline.budget import Budget, Figures
 from comity.pipeline.record import Recorder
 from comity.pipeline.room import Admission, Arrival, Sealed
 from comity.pipeline.walk import Walk
@@ -107,17 +109,21 @@ async def test_one_identity_does_not_use_up_what_another_may_ask_of_the_same_add
 
 
 @simulated
-async def test_a_proof_that_fails_costs_its_address_as_much_as_many_requests():
-    budget = Budget(SimulatedClock(), Figures(requests=1000))
-    house = House(budget=budget)
-    for _ in range(FAULTS):
-        with pytest.raises(UnauthenticatedError):
-            await house.take(Shop(identify=UnauthenticatedError("not signed by its sender")))
-    assert budget.take(ARRIVAL.caller.address) > 0
-    assert not budget.is_in_debt(ARRIVAL.caller.address)
-    budget.spend_fault(ARRIVAL.caller.address)
-    assert budget.is_in_debt(ARRIVAL.caller.address)
-    assert budget.take("198.51.100.1") == 0.0
+async def test_a_refusal_is_excused_once_the_caller_has_proven_who_it_is_or_where_nothing_was_found():
+    house = House()
+
+    async def excused(room, refusal):
+        begin_request("one")
+        with pytest.raises(refusal):
+            await house.take(room)
+        return current_request().excused
+
+    assert not await excused(
+        Shop(identify=UnauthenticatedError("not signed by its sender")), UnauthenticatedError
+    )
+    assert not await excused(Window(caller=STRANGER, handle=InvalidError("no such number")), InvalidError)
+    assert await excused(Window(caller=ANN, handle=InvalidError("no such number")), InvalidError)
+    assert await excused(Window(caller=STRANGER, handle=NotFoundError("not here")), NotFoundError)
 
 
 @simulated

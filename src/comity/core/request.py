@@ -15,9 +15,12 @@ from typing import Final
 from msgspec import Struct
 
 
-class RequestMark(Struct, frozen=True, gc=False):
+class RequestMark(Struct, gc=False):
+    """`excused`: a refusal of this request is no fault of its address (see `excuse_request`)."""
+
     id: str = ""
     traceparent: str = ""
+    excused: bool = False
 
 
 NO_REQUEST: Final = RequestMark()
@@ -37,6 +40,13 @@ class RequestIds:
 
 def begin_request(id_: str, traceparent: str = "") -> None:
     _current.set(RequestMark(id_, traceparent))
+
+
+def excuse_request() -> None:
+    """Note that the sender of the current request has proven who it is, or that what it asked for is not there."""
+    mark = _current.get()
+    if mark is not NO_REQUEST:
+        mark.excused = True
 
 
 @contextmanager

@@ -3,8 +3,8 @@
 - The guard in front has looked at Host and Origin. A caller may bring the node's token, as a bearer token or,
   where a program can only be given an address, as `?token=`; a wrong one is refused, a right one makes the caller
   trusted. Where every caller needs one, those without are refused before the upgrade.
-- Each message is charged to the budget of its address, unless the caller is trusted. Who has nothing left is not read
-  until there is some again; the relay's own limits are stricter, and for each peer.
+- Each message is charged to the budget of its address, unless the caller is trusted, and one that is refused is charged as
+  a fault besides. Who has nothing left is not read until there is some again; the relay's own limits are stricter, and for each peer.
 - What the relay says to a peer waits in that peer's own queue, and counts until the peer has taken it. A peer that does
   not read is let go when the queue is full: it holds up nobody else, and its stream ids are free again at once. All
   queues together have a limit too: beyond it, the peer with the fullest queue is cut off.
@@ -149,6 +149,8 @@ class SignallingDoor:
             return False
         text: str | None = event.get("text")
         if text is None:
+            if charged is not None:
+                self._budget.spend_fault(charged)
             outbox.let_go(_TOO_BIG if event.get("oversize") else _BINARY)
             await asyncio.Event().wait()  # the writer says it and ends this
             return False
@@ -156,6 +158,8 @@ class SignallingDoor:
         while charged is not None and (wait := self._budget.take(charged, len(message))):
             await self._clock.sleep(wait)  # the next message is not read meanwhile
         for effect in self._relay.receive(who, message, self._clock.monotonic()):
+            if charged is not None and isinstance(effect, Say) and effect.is_fault:
+                self._budget.spend_fault(charged)
             self._perform(effect)
         return True
 

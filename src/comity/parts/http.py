@@ -104,14 +104,17 @@ class Http:
         return path
 
     def _faults(self) -> FaultPolicy:
-        """A trusted proxy is not charged for what others send through it."""
+        """A trusted proxy is not charged for what others send through it, and does not wait for them."""
         budget, proxies = self._house.budget, Proxies(self._house.settings.http.trusted_proxies)
 
         def charge(address: str) -> None:
             if not proxies.trusts(address):
                 budget.spend_fault(address)
 
-        return FaultPolicy(charge, budget.is_in_debt)
+        def takes_turns(address: str) -> bool:
+            return budget.limits(address) and not proxies.trusts(address)
+
+        return FaultPolicy(charge, budget.is_in_debt, takes_turns)
 
     def _page(self) -> "PageDoor | None":
         house = self._house

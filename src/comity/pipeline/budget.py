@@ -4,8 +4,9 @@
   does the first; the code that checked the proof does the second.
 - Requests and bytes are one budget. A message costs one request, or more if it is large, so that neither the `requests` nor
   the `bytes` of a period are exceeded. A message that is larger than the whole budget uses all of it.
-- A fault, such as a proof that fails, costs the address as much as many requests (`spend_fault`). After that the address
-  may be in debt. An address that only sent too many requests is never in debt.
+- A fault, which is a refusal before anything is proven, costs the address as much as many requests (`spend_fault`). After
+  that the address may be in debt. An address that only sent too many requests is never in debt. Over HTTP the guard
+  charges faults, and the server those that are no request; on links the code that refuses a message does.
 - The addresses of this machine, and identities that come from there, are not charged, unless `limit_loopback` is set. The
   node's own user is never charged; the caller of this module checks that.
 - VCP hellos, new pairs and audit entries of refused hellos have limits of their own, which are counted here too.
@@ -110,8 +111,8 @@ class Budget:
         return self._take("identity", self._identities, identity, max(1.0, size * self._per_byte))
 
     def spend_fault(self, address: str) -> None:
-        """Charge a signature or a token that is not good, or bytes that are no request, once that is known: it has
-        cost us more than a request, and nobody sends many of them in good faith. `FAULTS` of them use up the
+        """Charge a message that is refused before its sender has proven anything (a bad signature or token, bytes that
+        cannot be read): it has cost us more than a request, and nobody sends many of them in good faith. `FAULTS` of them use up the
         budget of an address, and more leave it in debt.
         """
         if self.limits(address):

@@ -1,7 +1,7 @@
 """The walk is the request pipeline: identify, budget, admit, handle, seal. Every message of every transport uses it.
 
-- No stored state is read before the caller is authenticated. The guard of the door has charged the address; the walk
-  charges the authenticated identity.
+- No stored state is read before the caller is authenticated. The guard of the door has charged the address, and charges
+  it for a refusal too, unless the walk excuses the request; the walk charges the authenticated identity.
 - Admission is durable before the work starts. The reply is sent only after its own commit.
 - A state change and its audit entry are one transaction, and the reply waits for it. A call that changes nothing is
   recorded without waiting, and counted with others like it where its entry would say nothing of its own.
@@ -25,8 +25,8 @@ from comity.core.errors import (
     NotFoundError,
     RateLimitedError,
     StorageFullError,
-    UnauthenticatedError,
 )
+from comity.core.request import excuse_request
 from comity.pipeline.budget import Budget
 from comity.pipeline.record import Act, Recorder, finish
 from comity.pipeline.room import Admission, Arrival, Call, Room, Sealed
@@ -65,6 +65,8 @@ class Walk:
         except ComityError as refusal:
             refusal.recorded = True
             outcome = refusal.code
+            if isinstance(refusal, NotFoundError):
+                excuse_request()
             raise
         except asyncio.CancelledError:
             outcome = "cancelled"
@@ -82,11 +84,11 @@ class Walk:
         now = self._clock.now()
         try:
             caller, evidence = room.identify(arrival)
+            if caller.proof != "none":
+                excuse_request()
             if self._budget is not None and caller.kind == "vacant" and not arrival.caller.is_local:
                 self._budget.spend_identity(caller.owner, arrival.caller.address, arrival.size)
         except ComityError as refusal:
-            if self._budget is not None and isinstance(refusal, UnauthenticatedError):
-                self._budget.spend_fault(arrival.caller.address)
             self.record.refuse_once(room.name, refusal)
             raise
         except Exception as fault:

@@ -91,6 +91,12 @@ async def test_no_spelling_of_a_path_leads_a_stranger_to_what_is_private(path):
     assert b"vacant_id" not in answer.body
 
 
+@pytest.mark.parametrize("path", ["/.well-known/nothing", "/.well-known/", "/.well-known/agent.json"])
+async def test_a_well_known_path_that_is_unknown_here_is_404_to_everybody(path):
+    answer = await House().ask("GET", path)
+    assert (answer.status, answer.json()["code"]) == (404, "not_found")
+
+
 @pytest.mark.parametrize(
     "path",
     [

@@ -10,10 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from comity.doors.http.asgi import WHOLE
-from comity.doors.http.connection import DISCARD_LIMIT, HOLD_SECONDS
-from comity.doors.http.serving import AHEAD_BYTES, LINGER_SECONDS, FaultPolicy
+from comity.doors.http.connection import DISCARD_LIMIT, HOLD_SECONDS, HttpConnection
+from comity.doors.http.serving import (
+    AHEAD_BYTES,
+    LINGER_BYTES,
+    LINGER_SECONDS,
+    FaultPolicy,
+    ServerLimits,
+    Serving,
+)
 from comity.testing import run_simulated
-from tests.doors.http.wires import GET, PATIENCE, POST, House, code_of
+from tests.doors.http.wires import GET, PATIENCE, POST, House, Wire, code_of
 from tests.pipeline.walking import settle, simulated
 
 
@@ -466,6 +473,99 @@ async def test_a_body_that_nobody_wants_and_that_does_not_end_is_cut():
         sent += 10_000
     assert DISCARD_LIMIT < sent <= DISCARD_LIMIT + 20_000
     assert wire.answers == [(401, b"no")]
+
+
+@pytest.mark.parametrize("refused", [False, True])
+@simulated
+async def test_a_body_that_is_no_body_is_charged_unless_its_request_was_refused_already(refused):
+    house, charged = Refusing() if refused else House(), []
+    house.state.faults = FaultPolicy(charged.append)
+    connection, wire = house.connect()
+    connection.data_received(POST + b"transfer-encoding: chunked\r\n\r\n")
+    await settle()
+    connection.data_received(b"no size\r\n")
+    await settle()
+    assert wire.over
+    assert charged == ([] if refused else ["192.0.2.7"])
+
+
+@simulated
+async def test_of_a_connection_that_was_refused_a_bounded_number_of_bytes_is_read():
+    connection, wire = House().connect()
+    connection.data_received(b"no request\r\n\r\n")
+    assert code_of(wire) == "malformed"
+    sent = 0
+    while not wire.gone and sent < 10 * LINGER_BYTES:
+        connection.data_received(bytes(65_536))
+        sent += 65_536
+    assert LINGER_BYTES < sent <= LINGER_BYTES + 65_536
+
+
+@simulated
+async def test_an_address_with_many_connections_lets_another_one_in_after_one_request():
+    house = House()
+    house.state.faults = FaultPolicy(takes_turns=lambda _address: True)
+    for number in range(64):
+        connection, _ = house.connect("192.0.2.7")
+        connection.data_received(GET.replace(b"/hello", b"/crowd%d" % number))
+    honest, _ = house.connect("198.51.100.1")
+    honest.data_received(GET)
+    await settle()
+    await settle()
+    assert [path for path, _ in house.heard] == ["/crowd0", "/hello", *(f"/crowd{n}" for n in range(1, 64))]
+
+
+@simulated
+async def test_a_connection_that_ends_while_it_waits_to_start_holds_up_nobody():
+    house = House()
+    house.state.faults = FaultPolicy(takes_turns=lambda _address: True)
+    wires = []
+    for _ in range(3):
+        connection, wire = house.connect()
+        connection.data_received(GET * 2)
+        wires.append(wire)
+    wires[1].abort()
+    await settle()
+    assert [len(wire.answers) for wire in wires] == [2, 0, 2]
+
+
+class UpgradedWire(Wire):
+    def set_protocol(self, protocol):
+        self.connection = protocol
+
+    def set_write_buffer_limits(self, high=None, low=None):
+        pass
+
+
+@pytest.mark.parametrize("fault", [True, False])
+@simulated
+async def test_of_a_websocket_that_was_closed_a_bounded_number_of_bytes_is_read(fault):
+    async def close_at_once(scope, receive, send):
+        await receive()
+        await send({"type": "websocket.accept"})
+        if not fault:
+            await send({"type": "websocket.close", "code": 1000})
+        await receive()
+
+    serving = Serving(close_at_once, ServerLimits(), websockets=["/socket"])
+    connection = HttpConnection(serving)
+    wire = UpgradedWire(connection)
+    connection.connection_made(wire)
+    connection.data_received(
+        GET.replace(b"/hello", b"/socket").removesuffix(b"\r\n")
+        + b"connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
+        + b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        + (b"\x83\x80" + bytes(4) if fault else b"")
+    )
+    await settle()
+    assert wire.got.startswith(b"HTTP/1.1 101 ")
+    frame, sent = b"\x82\xfe\x27\x10" + bytes(4 + 10_000), 0
+    while not wire.gone and sent < 2 * LINGER_BYTES:
+        assert wire.reading
+        serving.buffer[: len(frame)] = frame
+        wire.connection.buffer_updated(len(frame))
+        sent += len(frame)
+    assert LINGER_BYTES < sent <= LINGER_BYTES + len(frame)
 
 
 @pytest.mark.parametrize("encrypted", [False, True])

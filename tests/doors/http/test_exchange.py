@@ -74,6 +74,15 @@ async def test_the_leave_to_go_on_comes_before_the_answer():
 
 
 @simulated
+async def test_a_peer_of_http_1_0_gets_no_leave_to_go_on():
+    connection, wire = Application(whole).connect()
+    old = BODY.replace(b"HTTP/1.1", b"HTTP/1.0").replace(b"\r\n\r\n", b"\r\nexpect: 100-continue\r\n\r\n")
+    connection.data_received(old)
+    await settle()
+    assert wire.got.startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+@simulated
 async def test_a_look_at_the_head_gets_no_body():
     connection, wire = Application(whole).connect()
     connection.data_received(GET.replace(b"GET", b"HEAD"))

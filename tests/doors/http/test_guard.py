@@ -2,7 +2,8 @@
 
 import pytest
 
-from comity.core.errors import RateLimitedError
+from comity.core.errors import ForbiddenError, RateLimitedError
+from comity.core.request import begin_request, excuse_request
 from comity.doors.http.asgi import answer_error, answer_json, read_body
 from comity.doors.http.entry import HttpAccess, TokenHolder
 from comity.doors.http.guard import Guard
@@ -258,7 +259,7 @@ FIGURES = Figures(requests=2, bytes=2000, per_seconds=60)
 
 
 async def test_who_has_nothing_left_is_told_when_to_come_again_before_anything_else_is_looked_at():
-    house = House(FIGURES)
+    house = House(Figures(requests=4, per_seconds=120))
     for _ in range(2):
         assert (await house.with_host("evil.example", **STRANGER)).status == 403
     answer = await house.with_host("evil.example", **STRANGER)
@@ -286,8 +287,8 @@ async def test_announced_bytes_are_charged_and_refused_before_they_are_read():
     assert (await house.ask(path="/public", **STRANGER)).status == 200
 
 
-async def test_a_body_beyond_the_limit_costs_a_request_and_no_more():
-    house = House(Figures(requests=3, bytes=3000, per_seconds=60))
+async def test_a_body_beyond_the_limit_costs_a_refusal_and_no_bytes():
+    house = House(Figures(requests=6, bytes=6000, per_seconds=60))
     for _ in range(3):
         answer = await house.ask(("content-length", "99999999999"), path="/public", **STRANGER)
         assert answer.status == 413
@@ -331,8 +332,98 @@ async def test_the_owner_is_not_charged_and_a_wrong_token_is():
     assert (await house.ask(TOKEN, path="/public", **STRANGER)).status == 200
 
 
+class TestRefusalsAreCharged:
+    """A refusal costs a hundredth of the budget of its address, once, whichever layer refused."""
+
+    async def answering(self, status, *headers, excused=False, **more):
+        """What an address has left of 1000 after ten requests that the application answers with `status`."""
+        house = House(Figures(requests=1000, per_seconds=1e9))
+
+        async def answer(scope, receive, send):
+            if excused:
+                excuse_request()
+            await answer_json(send, {}, status)
+
+        house.guard._app = answer
+        for _ in range(10):
+            begin_request("one")
+            assert (await house.ask(*headers, path="/public", **STRANGER, **more)).status == status
+        return self.left_of(house)
+
+    def left_of(self, house):
+        left = 0
+        while not house.budget.take(STRANGER["client"][0]):
+            left += 1
+        return left
+
+    @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 413, 415, 421, 423, 426, 431])
+    async def test_what_the_application_refuses_is_charged_once(self, status):
+        assert await self.answering(status) == 1000 - 10 * (1 + 10)
+
+    @pytest.mark.parametrize("status", [200, 202, 304, 429, 500, 503, 507])
+    async def test_answers_too_many_requests_and_our_own_failures_are_no_faults(self, status):
+        assert await self.answering(status) == 1000 - 10
+
+    async def test_who_has_proven_who_it_is_is_not_charged_for_a_refusal(self):
+        assert await self.answering(409, excused=True) == 1000 - 10
+        assert await self.answering(400, TOKEN) == 1000
+
+    async def test_what_the_guard_refuses_is_charged_once(self):
+        for headers, path in (
+            ((), "/private"),
+            ((("authorization", "Bearer wrong"),), "/private"),
+            ((("origin", "http://evil.example"),), "/public"),
+            ((("content-length", "99999999"),), "/public"),
+        ):
+            house = House(Figures(requests=1000, per_seconds=1e9))
+            assert (await house.ask(*headers, path=path, **STRANGER)).status in (401, 403, 413)
+            assert self.left_of(house) == 1000 - (1 + 10)
+
+    async def test_an_upgrade_that_is_refused_is_charged_once(self):
+        async def ignore(message):
+            pass
+
+        async def refuse(scope, receive, send):
+            await send({"type": "websocket.http.response.start", "status": 403, "headers": []})
+            await send({"type": "websocket.http.response.body", "body": b""})
+
+        for path, app in (("/private", None), ("/public", refuse)):
+            house = House(Figures(requests=1000, per_seconds=1e9))
+            house.guard._app = app
+            await house.guard(scope_of(path=path, type="websocket", scheme="ws", **STRANGER), None, ignore)
+            assert self.left_of(house) == 1000 - (1 + 10)
+
+    async def test_an_access_token_that_lacks_the_scope_is_not_charged_to_the_address(self):
+        class Lacking:
+            def identify(self, path, token, address):
+                raise ForbiddenError("the access token lacks the scope")
+
+            def challenge(self, path, error):
+                return None
+
+        house = House(Figures(requests=1000, per_seconds=1e9), visitors=Lacking())
+        assert (await house.ask(("authorization", "Bearer ann"), **STRANGER)).status == 403
+        assert self.left_of(house) == 1000 - 1
+
+    async def test_a_visitor_is_not_charged_for_a_refusal(self):
+        class Known:
+            def identify(self, path, token, address):
+                return visitor(token, address)
+
+            def challenge(self, path, error):
+                return None
+
+        async def refuse(scope, receive, send):
+            await answer_json(send, {}, 400)
+
+        house = House(Figures(requests=1000, per_seconds=1e9), visitors=Known())
+        house.guard._app = refuse
+        assert (await house.ask(("authorization", "Bearer ann"), **STRANGER)).status == 400
+        assert self.left_of(house) == 1000 - 1
+
+
 async def test_headers_that_come_twice_are_charged_and_refused():
-    house = House(FIGURES)
+    house = House(Figures(requests=4))
     twice = [await house.ask(TOKEN, TOKEN, **STRANGER) for _ in range(3)]
     assert [answer.status for answer in twice] == [400, 400, 429]
 

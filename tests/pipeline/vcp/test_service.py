@@ -364,14 +364,44 @@ async def test_messages_beyond_a_budget_wait_and_none_is_refused_or_lost():
 
 
 @simulated
-async def test_garbage_in_a_session_is_charged_like_every_message():
-    house = House(requests=2)
+async def test_garbage_in_a_session_is_charged_as_a_message_and_as_a_fault():
+    house = House(requests=1000, per_seconds=1000.0)  # a fault costs ten
     client = house.connect()
     await client.ask(hello())
-    began = house.clock.monotonic()
-    for _ in range(3):
+    for _ in range(10):
         await client.ask(b"7")
-    assert house.clock.monotonic() - began == pytest.approx(30, abs=0.1)
+    assert house.budget.take(STRANGER, size_of(house, 891)) == pytest.approx(1, abs=0.1)
+
+
+@simulated
+async def test_refusals_of_a_proven_identity_are_not_charged_as_faults():
+    house = House(requests=1000, per_seconds=1000.0)
+    client = house.connect()
+    await client.ask(hello(identity=token()))
+    for _ in range(10):
+        await client.ask(b"7")
+    assert house.budget.take(STRANGER, size_of(house, 990)) == 0.0
+
+
+def size_of(house, requests):
+    """How many bytes cost as much as so many requests."""
+    return requests * house.budget._figures.bytes // house.budget._figures.requests
+
+
+@simulated
+async def test_garbage_after_a_refused_hello_leaves_an_address_in_debt_and_keeps_it_out():
+    house = House(requests=50, identity="required")
+    client = house.connect()
+    assert (await client.ask(hello(PERSONAL)))["code"] == "IDENTITY_REQUIRED"
+    began = house.clock.monotonic()
+    while not house.budget.is_in_debt(STRANGER):
+        assert (await client.ask(b"7"))["error"]["code"] == "NO_SESSION"
+    assert house.clock.monotonic() - began < 1
+    with pytest.raises(OverloadedError, match="too many refused messages"):
+        await house.connect().served
+    await client.ask(b"7")
+    assert house.clock.monotonic() - began > 1
+    assert (await house.connect("198.51.100.1").ask(hello(identity=token())))["type"] == "vcp-ack"
 
 
 @simulated
@@ -382,7 +412,7 @@ async def test_bytes_of_messages_are_charged():
     began = house.clock.monotonic()
     for _ in range(2):
         await client.ask(b"7" * 1000)
-    assert house.clock.monotonic() - began == pytest.approx(60, abs=0.1)
+    assert house.clock.monotonic() - began == pytest.approx(60.6, abs=0.1)  # the first one was a fault
 
 
 @simulated

@@ -307,7 +307,7 @@ class ServerMachine:
     def _tell_no_session(self, _message: bytes, _now: float) -> list[Effect]:
         # vcp 1.4: after an error there is no session, and VCP 1.0 does not take its place
         error = ContextError("NO_SESSION", "the handshake failed; send a hello that can be accepted")
-        return [Send(encode_error(error))]
+        return _context_refused(error, None)
 
     def _converse(self, event: Received, _now: float) -> list[Effect]:
         session, message, limit = self._session, event.message, self._policy.message_limit
@@ -478,6 +478,6 @@ def _told(
     return [Ask(_RECORD, happened), Send(encode(error))]
 
 
-def _context_refused(error: ContextError, session: Session) -> list[Effect]:
+def _context_refused(error: ContextError, session: Session | None) -> list[Effect]:
     happened = Happened(what="CONTEXT_REFUSED", session=session, code=error.wire_code, reason=error.message)
     return [Ask(_RECORD, happened), Send(encode_error(error))]

@@ -27,6 +27,9 @@ TRY_LATER: Final = 1013
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _LONGEST_ADDRESS: Final = 64
+_FAULTS: Final = frozenset(
+    {"MALFORMED", "UNKNOWN_REQUEST", "INVALID_ROOM", "INVALID_STREAM", "JOIN_FIRST", "ROOM_REFUSED"}
+)
 _DEPTH: Final = 32
 
 
@@ -45,8 +48,11 @@ class RelayLimits(Struct, frozen=True, kw_only=True):
 
 
 class Say(Struct, frozen=True):
+    """`is_fault`: it refuses a message that no honest peer sends often."""
+
     to: str
     message: bytes
+    is_fault: bool = False
 
 
 class LetGo(Struct, frozen=True):
@@ -341,4 +347,5 @@ def _say(to: str, message: dict[str, Any]) -> Say:
 
 
 def _error(to: str, code: str, message: str) -> Say:
-    return _say(to, {"request": "error", "message": message, "code": code})
+    text = strict_json.dumps({"request": "error", "message": message, "code": code})
+    return Say(to, text, is_fault=code in _FAULTS)

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 PUBLIC_PATHS = frozenset({"/healthz", "/readyz"})
 RIGHTS: Final[Mapping[str, Right]] = MappingProxyType({"/metrics": "metrics", "/v1/status": "read"})
+WELL_KNOWN = "/.well-known/"
+"""What stands here is for everybody, so that what does not is 404 and not 401."""
 _NO_SNIFFING = {"x-content-type-options": "nosniff"}
 
 
@@ -108,7 +110,7 @@ class HttpDoor:
         }
         sockets: dict[str, App] = {}
         public = set(PUBLIC_PATHS)
-        prefixes: tuple[str, ...] = () if page is None else page.public_prefixes
+        prefixes = (WELL_KNOWN, *(() if page is None else page.public_prefixes))
         for part in parts:
             hot |= part.hot
             sockets |= part.sockets

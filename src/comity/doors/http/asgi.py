@@ -28,6 +28,8 @@ completely, `answer_whole` writes an answer that is complete. None and False say
 HEADERS_BY_NAME = "comity.headers"
 SPEND_BYTES = "comity.spend_bytes"
 """Under this key of the scope stands what charges the bytes of a body that does not announce them."""
+SPEND_FAULT = "comity.spend_fault"
+"""Under this key of the scope stands what charges a refusal to the address, where the caller has proven nothing."""
 LENGTH_DIGITS = 18  # more are a number that no limit allows
 
 

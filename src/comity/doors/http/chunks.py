@@ -1,10 +1,11 @@
 """Decoder of a body in chunks (`Transfer-Encoding: chunked`).
 
 The parser of heads is not used here: it would continue into the next request, and it treats trailers as headers. A line
-with the size of a chunk has a length limit, which includes extensions. Trailers count against the limits of a head and
-are dropped.
+with the size of a chunk has a length limit, which includes extensions. Trailers have the form of headers, count against
+the limits of a head and are dropped.
 """
 
+import re
 from typing import Final
 
 from comity.doors.http.heads import HeadRefusal, HeadRefused
@@ -13,8 +14,12 @@ LONGEST_SIZE_LINE: Final = 256
 
 _HEXADECIMAL: Final = frozenset(b"0123456789abcdefABCDEF")
 _SIZE_DIGITS: Final = 15
+_TRAILER: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:")
 _MALFORMED: Final = HeadRefusal(
     400, "malformed", "the chunks of the body are not as Transfer-Encoding demands"
+)
+_NO_TRAILER: Final = HeadRefusal(
+    400, "malformed", "a line behind the body is no trailer; write a name, a colon and a value"
 )
 
 
@@ -73,6 +78,8 @@ class Chunks:
         if not line:
             self.ended = True
             return
+        if _TRAILER.match(line) is None:
+            raise HeadRefused(_NO_TRAILER)
         assert self._trailers is not None
         self._trailers += 1
         self._trailer_bytes += len(line)

@@ -1,6 +1,6 @@
 """One HTTP connection, and what a peer may do with it before anybody knows who it is.
 
-- One request is answered at a time. What comes meanwhile waits, unparsed, and once there is some of it nothing more
+- One request is answered at a time. Of an address that `takes_turns`, one is begun in each turn of the loop. What comes meanwhile waits, unparsed, and once there is some of it nothing more
   is read: a peer that sends requests and reads no answers costs us `AHEAD_BYTES`.
 - A head is refused as soon as it is too large or has too many headers.
 - A head must be complete within `patience` of its first byte, the first one of the connection itself.
@@ -9,7 +9,8 @@
 - What we send must be taken within `patience`.
 - A connection on which nothing happens is closed after `keep_alive`. No timer is started for each answer: the
   look that is taken now and then sees to it.
-- Of a body that nobody wants any more, `DISCARD_LIMIT` is thrown away; then the connection is closed.
+- Of a body that nobody wants any more, `DISCARD_LIMIT` is thrown away; then the connection is closed. After our last
+  answer at most `LINGER_BYTES` more are read.
 - A peer that was told to come later (429) is not read for up to `HOLD_SECONDS`. An address that has sent too much that
   is no request finds its new connections closed at once.
 - One connection too many is told so and closed; where another address holds more of them than this one, it gives
@@ -34,6 +35,7 @@ from comity.doors.http.exchange import Exchange, whole_answer
 from comity.doors.http.heads import Head, HeadReader, HeadRefusal, HeadRefused
 from comity.doors.http.serving import (
     AHEAD_BYTES,
+    LINGER_BYTES,
     LINGER_SECONDS,
     LISTENER,
     PIECE_BYTES,
@@ -51,6 +53,7 @@ DISCARD_LIMIT: Final = 1024 * 1024
 HOLD_SECONDS: Final = 1.0
 
 _LOOKS_PER_PATIENCE: Final = 4
+_REFUSED: Final = 400
 _TOO_MANY_REQUESTS: Final = 429
 _TOO_SLOW: Final = HeadRefusal(
     408, "deadline", "the request took too long to arrive; send it again without a pause"
@@ -89,6 +92,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._discarded = 0
         self._reading = True
         self._deaf = False
+        self._waits_to_start = self._may_start = False
         self._drained: asyncio.Future[None] | None = None
         self._stalled_since: float | None = None
         self._closing_since: float | None = None
@@ -211,19 +215,30 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _proceed(self) -> None:
         """Take what came, as far as it reaches and as the request that is being answered allows."""
         try:
-            while self._unread and not self._deaf and self._hold_timer is None:
+            while self._unread and not (self._deaf or self._hold_timer or self._waits_to_start):
                 if self._phase is _BODY:
                     self._take_body()
                 elif self._exchange is not None and self._answering:
                     if not self._exchange.keep_alive:  # nothing more is answered here
                         self._unread = b""
                     break
-                else:
+                elif self._reader or self._may_start or self._serving.may_start(self, self._peer):
+                    self._may_start = False
                     self._take_head()
+                else:
+                    self._waits_to_start = True
         except HeadRefused as refused:
-            self._serving.faults.charge(self._peer)
+            exchange = self._exchange
+            # the guard charges what the application refused, and this would be the same request again
+            if self._phase is not _BODY or exchange is None or exchange.status < _REFUSED:
+                self._serving.faults.charge(self._peer)
             self._refuse(refused.refusal)
         self.read_on()
+
+    def start(self) -> None:
+        """Begin the next request, whose turn has come."""
+        self._waits_to_start, self._may_start = False, True
+        self._proceed()
 
     def _take_head(self) -> None:
         data, heads = self._unread, self._serving.heads
@@ -375,7 +390,9 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _discard(self, size: int) -> None:
         self._discarded += size
-        if self._discarded > DISCARD_LIMIT:
+        if self._deaf and self._discarded > LINGER_BYTES:
+            self._transport.abort()
+        elif self._discarded > DISCARD_LIMIT:
             self._linger()
 
     def _look_later(self) -> None:

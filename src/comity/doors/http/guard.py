@@ -3,6 +3,8 @@
 - Each request is first charged to the budget of its address, with the length of its body. If the length is not
   announced, the bytes are charged as they are read. An address over its budget gets 429 with the time to wait. A request
   with the node's own token is not charged; one with a wrong token is.
+- A request that is refused before its sender has proven anything is charged to its address as a fault, once, whichever
+  layer refused it: the answer passes through here. 429 and failures of the node itself are no faults.
 - A visitor (a caller with a token of another issuer) is also charged by identity, after the token is verified.
 - Host must be a name of this node. This stops DNS rebinding.
 - Origin, if a browser sends it, must be this node or allowed by a setting.
@@ -24,11 +26,15 @@ from comity.core.errors import (
     MalformedError,
     UnauthenticatedError,
 )
+from comity.core.request import current_request
 from comity.core.rights import RIGHT_WORDS, Right
+from comity.doors.dialects import http_status
 from comity.doors.http.asgi import (
     SPEND_BYTES,
+    SPEND_FAULT,
     App,
     HeadersByName,
+    Message,
     Receive,
     Scope,
     Send,
@@ -53,6 +59,7 @@ _WORDS = {
     "browser": "the session of a browser",
     "oauth": "this access token",
 }
+_TOO_MANY_REQUESTS: Final = 429
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
@@ -118,10 +125,13 @@ class Guard:
                 self._check(scope)
             except ComityError as refusal:
                 return self._refuse(scope, send, refusal)
+            if SPEND_FAULT in scope:
+                return self._app(scope, receive, _charging_refusals(scope, send))
         return self._app(scope, receive, send)
 
     async def _refuse(self, scope: Scope, send: Send, refusal: ComityError) -> None:
         self._refused(refusal.code)
+        _charge_refusal(scope, http_status(refusal))
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         elif self._refuse_browser is not None and scope["path"] == "/" and accepts_page(scope):
@@ -182,6 +192,7 @@ class Guard:
     def _charge(self, scope: Scope, headers: HeadersByName, address: str) -> None:
         if not self._budget.limits(address):
             return
+        scope[SPEND_FAULT] = partial(self._budget.spend_fault, address)
         length = announced_length(headers)
         if length is None:
             scope[SPEND_BYTES] = partial(self._budget.spend_bytes, address)
@@ -193,14 +204,17 @@ class Guard:
         token = None if self._visitors is None else self._entry.token_of(scope)
         visitor = None
         if token is not None and self._visitors is not None:
-            visitor = self._visitors.identify(scope["path"], token, address)
+            try:
+                visitor = self._visitors.identify(scope["path"], token, address)
+            except ForbiddenError:  # the token is good, and not for this
+                scope.pop(SPEND_FAULT, None)
+                raise
         if visitor is None:
-            if self._entry.token_of(scope) is not None:
-                self._budget.spend_fault(address)
             raise UnauthenticatedError(
                 "this needs the node's token (Authorization: Bearer …, see the file `token` in the data "
                 "folder) or the one-time link that `comity up` and `comity open` print"
             )
+        scope.pop(SPEND_FAULT, None)
         self._budget.spend_identity(visitor.owner, address, announced_length(headers_by_name(scope)) or 0)
         return visitor
 
@@ -222,6 +236,24 @@ class Guard:
         scheme = "https" if scope["scheme"] in ("https", "wss") else "http"
         if origin.lower() != f"{scheme}://{host.lower()}" and origin.lower() not in self._origins:
             raise ForbiddenError("pages of this Origin may not use the node; add it to http.allowed_origins")
+
+
+def _charging_refusals(scope: Scope, send: Send) -> Send:
+    def send_and_charge(message: Message) -> Awaitable[None]:
+        status: int | None = message.get("status")
+        if status is not None:
+            _charge_refusal(scope, status)
+        return send(message)
+
+    return send_and_charge
+
+
+def _charge_refusal(scope: Scope, status: int) -> None:
+    """Charge the address for an answer of that status, if it refuses a caller who has proven nothing."""
+    spend_fault: Callable[[], None] | None = scope.get(SPEND_FAULT)
+    refuses = 400 <= status < 500 and status != _TOO_MANY_REQUESTS
+    if spend_fault is not None and refuses and not current_request().excused:
+        spend_fault()
 
 
 def accepts_page(scope: Scope) -> bool:

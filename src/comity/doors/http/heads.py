@@ -2,7 +2,7 @@
 
 `HeadReader` gives the parser one head and never a byte beyond its end: what follows is the body, or waits until this
 request was answered. It refuses what two readers could understand differently; of what the parser lets pass these are
-a version other than 1.0 and 1.1, an absolute target that does not name the host, and transfer codings but chunked.
+a version other than 1.0 and 1.1, a request line with more than two spaces, an absolute target that does not name the host, and transfer codings but chunked.
 
 A client that stays connected sends the same request line and the same headers again and again; only the length of the
 body changes. The bytes around that number are the key to what the parser made of them the first time; the parser is
@@ -27,6 +27,7 @@ _LENGTH: Final = b"content-length"
 _CODING: Final = b"transfer-encoding"
 _LENGTH_LINES: Final = (b"\r\nContent-Length: ", b"\r\ncontent-length: ")
 _SAID_ANEW_EACH_TIME: Final = frozenset({_CODING, b"upgrade", b"expect"})
+_SPACES_OF_LINE: Final = 2
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 
@@ -47,6 +48,9 @@ class HeadRefused(Exception):  # noqa: N818 - it is answered to the peer, not ra
 
 MALFORMED: Final = HeadRefusal(
     400, "malformed", "this is not an HTTP/1.1 request; check its first line and headers"
+)
+_SPACES: Final = HeadRefusal(
+    400, "malformed", "the request line must have one space between method, target and version, and no other"
 )
 _CODING_UNKNOWN: Final = HeadRefusal(
     501, "unsupported", "the only Transfer-Encoding that is understood is chunked"
@@ -74,6 +78,7 @@ class HeadReader:
         self._most_bytes = most_bytes
         self._size = 0
         self._last = b""
+        self._spaces: int | None = 0  # in the request line; None once it is complete
         self._upgrades = False  # or a tunnel is wanted
 
     @property
@@ -92,10 +97,21 @@ class HeadReader:
         if self._size > self._most_bytes:
             raise HeadRefused(self._too_large())
         self._parse(data[:used])
+        self._count_spaces(data[:used])
         if self._seen.complete != (end >= 0):
             raise HeadRefused(MALFORMED)
         self._last = (self._last + data)[-len(_END) + 1 :]
         return None if end < 0 else skipped + used
+
+    def _count_spaces(self, data: bytes) -> None:
+        if self._spaces is None:
+            return
+        end = data.find(b"\n")
+        self._spaces += data.count(b" ", 0, len(data) if end < 0 else end)
+        if self._spaces > _SPACES_OF_LINE:
+            raise HeadRefused(_SPACES)
+        if end >= 0:
+            self._spaces = None
 
     def _parse(self, data: bytes) -> None:
         seen = self._seen
@@ -127,7 +143,10 @@ class HeadReader:
             _length_of(named, version),
             keep_alive=version == "1.1" and not self._upgrades and not _says_close(seen.headers),
             upgrade=upgrade.lower() if isinstance(upgrade, bytes) else b"",
-            expects_continue=isinstance(expected, bytes) and expected.lower() == b"100-continue",
+            # a client of HTTP/1.0 would take 100 for the answer
+            expects_continue=version == "1.1"
+            and isinstance(expected, bytes)
+            and expected.lower() == b"100-continue",
         )
 
     def _too_large(self) -> HeadRefusal:

@@ -1,6 +1,7 @@
 """What the connections of one server share: the application, the limits, and what is open now."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -23,6 +24,8 @@ LINGER_SECONDS: Final = 2.0
 """To close on a peer that is still sending would take back the answer that it has not read yet (the system resets such
 a connection). So our side falls silent first, and what still comes is thrown away for this long.
 """
+LINGER_BYTES: Final = 8 * 1024 * 1024
+"""More than this is not thrown away; then the connection is cut."""
 READ_BYTES: Final = 65_536
 PIECE_BYTES: Final = 16_384
 AHEAD_BYTES: Final = 4096
@@ -42,12 +45,14 @@ class ServerLimits(Struct, frozen=True, kw_only=True):
 
 
 class FaultPolicy(NamedTuple):
-    """What is done about peers that send what is no request: `charge` it to their address, and close connections of an
-    address that `is_in_debt` as soon as they are opened.
+    """What is done about peers that may mean no good: `charge` what is no request to their address, close connections of an
+    address that `is_in_debt` as soon as they are opened, and begin one request in each turn of the loop for an address
+    that `takes_turns`, however many connections it has.
     """
 
     charge: Callable[[str], None] = lambda _address: None
     is_in_debt: Callable[[str], bool] = lambda _address: False
+    takes_turns: Callable[[str], bool] = lambda _address: False
 
 
 NO_FAULT_POLICY: Final = FaultPolicy()
@@ -86,6 +91,8 @@ class Serving:
         self.heads = KnownHeads()
         self.connections: dict[Connection, str] = {}
         self._by_address: dict[str, dict[Connection, None]] = {}
+        self._waiting_to_start: dict[str, deque[HttpConnection]] = {}
+        """By address, for those that had their turn in this turn of the loop."""
         self.unfinished: dict[WebSocketConnection, int] = {}
         """Bytes of messages that are not complete."""
         self.unfinished_bytes = 0
@@ -110,6 +117,30 @@ class Serving:
             del self._by_address[address][connection]
             if not self._by_address[address]:
                 del self._by_address[address]
+
+    def may_start(self, connection: "HttpConnection", address: str) -> bool:
+        """Whether a connection of that address may begin a request now. If not, its `start` is called in a later turn of the
+        loop. So a request of another address waits for one of these, and not for one of each connection.
+        """
+        if not self.faults.takes_turns(address):
+            return True
+        waiting = self._waiting_to_start.get(address)
+        if waiting is not None:
+            waiting.append(connection)
+            return False
+        if not self._waiting_to_start:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        self._waiting_to_start[address] = deque()
+        return True
+
+    def _next_turn(self) -> None:
+        for address, waiting in [*self._waiting_to_start.items()]:
+            if waiting:
+                waiting.popleft().start()
+            else:
+                del self._waiting_to_start[address]
+        if self._waiting_to_start:
+            asyncio.get_running_loop().call_soon(self._next_turn)
 
     def _make_place(self, held: int) -> bool:
         """For an address that holds so many."""

@@ -1,7 +1,8 @@
 """One WebSocket, and what a peer may do with it.
 
-- A message is limited before it is kept: one that grows beyond the limit is reported to the application as soon as
-  that is certain, nothing more is read, and the application may still answer. `set_limit` moves the limit.
+- A message is limited before it is kept: one that announces or has more than the limit is reported to the application as
+  soon as that is certain, nothing more is read, and the application may still answer. `set_limit` moves the limit, so an
+  announced length is compared with it once the application waits for the next message.
 - Messages are taken apart a small piece at a time, and the next message waits until the application has taken the
   one before. So a piece full of tiny messages costs no more than its bytes.
 - Messages and pings have a budget (`ServerLimits.messages` in a second). Over it nothing is read for a moment; nothing is
@@ -13,7 +14,8 @@
 - All messages of one server that are not complete have at most `MOST_UNFINISHED` bytes together. Beyond it, the peer whose
   message is longest is let go.
 - A message in too many fragments ends the connection; so does text that is no UTF-8, with 1007, as the protocol
-  demands. Nothing is compressed.
+  demands, and a length that is not in its shortest form, with 1002. Nothing is compressed.
+- A fault is charged to the address, unless the guard knows the caller. After our farewell, at most `LINGER_BYTES` are read.
 
 What is too long reaches the application as a `websocket.receive` with `oversize` in the place of text.
 """
@@ -33,9 +35,17 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 from comity.core.wire import strict_json
-from comity.doors.http.asgi import JSON, Message, Scope
+from comity.doors.http.asgi import JSON, SPEND_FAULT, Message, Scope
+from comity.doors.http.frame_heads import FrameHeads
 from comity.doors.http.heads import Head
-from comity.doors.http.serving import LINGER_SECONDS, PIECE_BYTES, ConnectionEnds, Serving, address_name
+from comity.doors.http.serving import (
+    LINGER_BYTES,
+    LINGER_SECONDS,
+    PIECE_BYTES,
+    ConnectionEnds,
+    Serving,
+    address_name,
+)
 
 FIRST_LIMIT: Final = 65_536
 PING_SECONDS: Final = 20.0
@@ -96,6 +106,8 @@ class WebSocketConnection(asyncio.BufferedProtocol):
         self._gathered = 0  # bytes of the fragments
         self._begun = 0  # bytes of a frame that is not complete
         self._counted = 0  # bytes that are counted as unfinished
+        self._heads = FrameHeads()
+        self._discarded = 0  # bytes that came after our farewell
         self._inbox: deque[Message] = deque([{"type": "websocket.connect"}])
         self._ended: Message | None = None
         self._waits: asyncio.Future[None] | None = None
@@ -122,6 +134,11 @@ class WebSocketConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, size: int) -> None:
         self._heard = True
+        if self._closed or self._deaf:
+            self._discarded += size
+            if self._discarded > LINGER_BYTES:
+                self._transport.abort()
+                return
         if not self._deaf:
             self._unread += bytes(self._serving.buffer[:size])
             self._proceed()
@@ -170,6 +187,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
     async def receive(self) -> Message:
         while not self._inbox and self._ended is None:
             self._waits = self._loop.create_future()
+            self._check_announced()
             await self._waits
         if not self._inbox:
             assert self._ended is not None
@@ -233,6 +251,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
     def _accept(self, message: Message) -> None:
         response = self._response
         if response.status_code != 101:
+            self._spend_fault()
             self._deny(_handshake_refusal(self._scope["headers"], response))
             raise PeerGone
         for name, value in message.get("headers", ()):
@@ -274,11 +293,13 @@ class WebSocketConnection(asyncio.BufferedProtocol):
             if self._frames:
                 self._take_frame(self._frames.popleft())
             elif self._protocol.parser_exc is not None:
+                self._spend_fault()
                 self._break_off()
             elif self._unread:
                 self._take_apart()
             else:
                 break
+        self._check_announced()
         self._read_or_wait()
 
     def _ready(self) -> bool:
@@ -308,6 +329,9 @@ class WebSocketConnection(asyncio.BufferedProtocol):
     def _take_apart(self) -> None:
         size = PIECE_BYTES if self._begun else _SMALL_PIECE
         piece, self._unread = self._unread[:size], self._unread[size:]
+        if not self._heads.feed(piece) and not self._closed:
+            self._fail(1002, "the length of a frame is not in its shortest form")
+            return
         self._protocol.receive_data(piece)
         frames = [event for event in self._protocol.events_received() if isinstance(event, Frame)]
         self._begun = 0 if frames else self._begun + len(piece)
@@ -317,6 +341,13 @@ class WebSocketConnection(asyncio.BufferedProtocol):
         if self._gathered + self._begun > self._limit + _LONGEST_FRAME_HEAD:
             self._report_oversize()
         self._count_unfinished()
+
+    def _check_announced(self) -> None:
+        """Refuse a frame that will be too long, once nothing that came before it can move the limit any more."""
+        if self._waits is None or self._waits.done() or self._frames or self._closed or self._deaf:
+            return
+        if self._gathered + self._heads.announced > self._limit:
+            self._report_oversize()
 
     def _take_frame(self, frame: Frame) -> None:
         if frame.opcode is Opcode.CLOSE:
@@ -388,6 +419,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
 
     def _fail(self, code: int, reason: str) -> None:
         """End the connection because of what the peer did."""
+        self._spend_fault()
         self._protocol.fail(code, reason)
         self._break_off()
 
@@ -444,6 +476,11 @@ class WebSocketConnection(asyncio.BufferedProtocol):
 
     def _ready_to_read(self) -> bool:
         return self._closed or (not self._inbox and not self._stalled and self._refill is None)
+
+    def _spend_fault(self) -> None:
+        spend_fault = self._scope.get(SPEND_FAULT)
+        if spend_fault is not None:
+            spend_fault()
 
     def _set_limit(self, limit: int) -> None:
         self._limit = limit

@@ -10,6 +10,8 @@
 - Reading pauses while too many messages wait or too many calls are in progress (ruling 47).
 - Each message in a session is charged to the address and to a proven identity. When a budget is used up, reading pauses
   until there is budget again: nothing is refused, lost or closed. Hellos have a limit of their own and are refused.
+- A message that is refused while nothing is proven is charged to the address as a fault. An address that faults have put
+  into debt gets no new connection, and its messages wait.
 """
 
 import asyncio
@@ -73,6 +75,8 @@ log = logging.getLogger("comity.vcp")
 SEND_SECONDS: Final = 10.0
 MOST_APPLIED: Final = 8
 
+_DEBT_SECONDS: Final = 10.0
+_FAULTS: Final = frozenset({"HANDSHAKE_ERROR", "CONTEXT_REFUSED", "CALL_REFUSED"})
 _SHOWN_NAMES: Final = 5
 _SHOWN_LENGTH: Final = 64
 _STOPS: Final = "this side stops"
@@ -144,7 +148,7 @@ class VcpServer:
         paced = _PacedLink(link, attended, self._budget, self._clock)
         conductor = Conductor(attended, paced, self._clock, attended.answer, send_seconds=SEND_SECONDS)
         try:
-            attended.number = self._connections.enter(link.peer, attended.leave)
+            attended.number = self._enter(link.peer, attended.leave)
         except OverloadedError as refusal:
             self._record.refuse(record.ROOM, refusal.code)
             raise
@@ -167,6 +171,13 @@ class VcpServer:
         if reason == GONE:
             self._record.count(record.ROOM, "hung_up")
         return reason
+
+    def _enter(self, peer: str, leave: Callable[[], None]) -> int:
+        if self._budget.is_in_debt(peer):
+            raise OverloadedError(
+                "too many refused messages from this address; try again later", _DEBT_SECONDS
+            )
+        return self._connections.enter(peer, leave)
 
     async def context_of(self, vacant_id: str) -> CallerContext | None:
         """What an agent may know of a vacant that calls it: from the last session that it opened and that is still
@@ -217,6 +228,8 @@ class VcpServer:
             shown = ", ".join(repr(name[:_SHOWN_LENGTH]) for name in what.overlooked[:_SHOWN_NAMES])
             log.warning("a hello from %s names what are no extension ids: %s", peer, shown)
         act = record.happened(what, peer)
+        if what.what in _FAULTS and what.code != "RATE_LIMITED" and act.caller.proof == "none":
+            self._budget.spend_fault(peer)
         if what.what == _ACK:
             self.last_client = act.about
         self._note(act, peer, written=what.what == _ACK)
@@ -409,11 +422,11 @@ class _PacedLink:
         await self._attended.wait_for_place()
         message = await self._link.receive()
         session, peer, budget = self._attended.session, self._link.peer, self._budget
-        if session is None or not budget.limits(peer):
+        if not budget.limits(peer) or (session is None and not budget.is_in_debt(peer)):
             return message
         while wait := budget.take(peer, len(message)):
             await self._clock.sleep(wait)
-        owner = owner_of(session)
+        owner = None if session is None else owner_of(session)
         if owner is not None:
             while wait := budget.take_identity(f"vcp:{owner}", peer, len(message)):
                 await self._clock.sleep(wait)

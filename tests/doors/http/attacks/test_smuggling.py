@@ -54,6 +54,13 @@ REFUSED = {
     "HTTP/0.9 by its name": b"GET /healthz HTTP/0.9\r\nhost: localhost\r\n\r\n" + HIDDEN,
     "HTTP/2 by its name": b"GET /healthz HTTP/2.0\r\nhost: localhost\r\n\r\n" + HIDDEN,
     "the preface of HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "two spaces before the target": PING.replace(b" /", b"  /", 1) + b"content-length: 2\r\n\r\n{}" + HIDDEN,
+    "two spaces before the version": PING.replace(b" H", b"  H", 1) + b"content-length: 2\r\n\r\n{}" + HIDDEN,
+    "a space before the method": b" " + PING + b"content-length: 2\r\n\r\n{}" + HIDDEN,
+    "a space after the version": PING.replace(b"1.1\r", b"1.1 \r", 1)
+    + b"content-length: 2\r\n\r\n{}"
+    + HIDDEN,
+    "a tab in the request line": PING.replace(b" /", b"\t/", 1) + b"content-length: 2\r\n\r\n{}" + HIDDEN,
     "a version that is none": b"GET /healthz HTTP/1.x\r\nhost: localhost\r\n\r\n" + HIDDEN,
 }
 

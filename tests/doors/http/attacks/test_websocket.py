@@ -89,6 +89,15 @@ FAULTS = {
         frame(TEXT, b"x" * 40_000) + frame(CONTINUED, b"x" * 40_000),
         {1009},
     ),
+    "a length of 7 bits in 16": (bytes([FIN | TEXT, 0x80 | 126, 0, 2]) + bytes(4) + b"{}", {1002}),
+    "a length of 7 bits in 64": (
+        bytes([FIN | TEXT, 0x80 | 127]) + bytes(7) + b"\2" + bytes(4) + b"{}",
+        {1002},
+    ),
+    "a length of 16 bits in 64": (
+        bytes([FIN | TEXT, 0x80 | 127]) + struct.pack("!Q", 300) + bytes(4) + b"x" * 300,
+        {1002},
+    ),
     "a frame that announces petabytes": (frame(FIN | TEXT, b"x" * 70_000, length=1 << 50), {1009}),
 }
 
@@ -105,6 +114,36 @@ async def test_a_fault_ends_the_connection_with_its_code(fault, pieces):
         assert close_code(await peer.rest()) in codes
         await sending
         assert await honest(doors.http.port)
+
+
+@pytest.mark.usefixtures("patience")
+@pytest.mark.parametrize(
+    "before", [b"", frame(TEXT, b"{"), frame(FIN | PING)], ids=["", "a fragment", "a ping"]
+)
+@pytest.mark.parametrize("size", [1 << 40, 70_000])
+async def test_a_frame_that_announces_too_much_is_refused_before_any_of_it_has_come(size, before):
+    first = FIN | CONTINUED if before.startswith(bytes([TEXT])) else FIN | TEXT
+    async with open_doors() as doors, talking(doors.http.port) as peer:
+        await peer.send(before + frame(first, length=size))
+        assert close_code(await peer.rest()) == 1009
+        assert await honest(doors.http.port)
+
+
+@pytest.mark.usefixtures("patience")
+async def test_fragments_that_announce_too_much_together_are_refused_before_the_last_has_come():
+    async with open_doors() as doors, talking(doors.http.port) as peer:
+        await peer.send(frame(TEXT, b"x" * 40_000) + frame(FIN | CONTINUED, length=40_000))
+        assert close_code(await peer.rest()) == 1009
+
+
+@pytest.mark.usefixtures("patience")
+async def test_a_hello_and_a_longer_message_sent_with_it_are_both_taken():
+    """The limit moves with the hello, so the message behind it is not measured by the old one."""
+    async with open_doors() as doors, talking(doors.http.port) as peer:
+        message = json.dumps({"constitution": "Be kind. " * 20_000}).encode()
+        await peer.send(frame(FIN | TEXT, json.dumps(hello()).encode()) + frame(FIN | TEXT, message))
+        said = await peer.reader.readuntil(b'"accepted":["constitution"]')
+        assert b"vcp-ack" in said
 
 
 @pytest.mark.parametrize(
