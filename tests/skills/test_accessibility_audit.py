@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
-from comity.core.errors import ActionError
 from comity.skills.accessibility_audit import SKILL, WCAGAAA_SKILL
 from comity.skills.accessibility_audit.rules import RULES
+from comity.skills.errors import SkillInputError
 from comity.skills.skill import PagesWanted, SkillOutcome, WebPage
 from comity.testing.vectors import format_runner, known_keys
 
@@ -275,17 +275,17 @@ def test_a_call_without_pages_is_refused():
     wanted = "Crawl mode requires at least 1 page. Provide 'url', 'urls', or 'pages' (with 'url' and 'html' fields)."
     for mode in MODES:
         for given_input in ({}, {"pages": []}, {"urls": []}, {"url": " "}, {"mode": "crawl"}):
-            with pytest.raises(ActionError) as refused:
+            with pytest.raises(SkillInputError) as refused:
                 handler()(given_input, mode)
             assert refused.value.message == wanted
 
 
 def test_more_than_a_hundred_pages_are_refused(audit):
     urls = [f"https://a.example/{at}" for at in range(101)]
-    with pytest.raises(ActionError) as refused:
+    with pytest.raises(SkillInputError) as refused:
         audit(urls=urls, mode="compat")
     assert refused.value.message == "Crawl mode supports up to 100 pages. Use max_pages parameter to limit."
-    with pytest.raises(ActionError, match=r"up to 100 pages\. Send the others"):
+    with pytest.raises(SkillInputError, match=r"up to 100 pages\. Send the others"):
         audit(GOOD, urls=urls[:100])
     assert isinstance(audit(urls=urls[:100]), PagesWanted)
 
@@ -299,7 +299,7 @@ def test_malformed_pages_are_refused_with_their_place(audit):
     }
     for mode in MODES:
         for problem, pages in cases.items():
-            with pytest.raises(ActionError) as refused:
+            with pytest.raises(SkillInputError) as refused:
                 audit(mode=mode, pages=pages)
             assert (
                 refused.value.message
@@ -316,7 +316,7 @@ def test_any_input_gets_an_outcome_or_a_sentence(given_input, mode):
     handle = handler()
     try:
         answer = handle(given_input, mode)
-    except ActionError as refused:
+    except SkillInputError as refused:
         assert refused.message.endswith((".", "array", "string", "'html'", "AAA", "session"))  # noqa: PT017 - an outcome is the other right answer
     else:
         assert isinstance(answer, SkillOutcome | PagesWanted)
@@ -405,9 +405,9 @@ def test_the_old_name_keeps_its_five_items_and_reads_nothing():
             assert outcome.assumptions[2].startswith(told)
             assert "secret" not in json.dumps([outcome.output, outcome.assumptions])
             jsonschema.validate(outcome.output, schema)
-    with pytest.raises(ActionError, match="'target' is missing"):
+    with pytest.raises(SkillInputError, match="'target' is missing"):
         handle({"level": "A"}, "strict")
-    with pytest.raises(ActionError, match="'level' must be one of: A, AA, AAA"):
+    with pytest.raises(SkillInputError, match="'level' must be one of: A, AA, AAA"):
         handle({"target": "x", "level": "B"}, "strict")
 
 

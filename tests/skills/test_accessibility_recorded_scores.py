@@ -13,7 +13,6 @@ from comity.skills.accessibility_audit import SKILL
 from comity.skills.accessibility_audit.recorded_scores import recorded_scores
 from comity.skills.skill import WebPage
 from comity.testing.vectors import format_runner, known_keys
-from tests.core.actions.driving import Served
 from tests.skills.prepared import handler_of
 
 ROWS = {
@@ -406,16 +405,6 @@ def test_a_page_that_could_not_be_had_counts_as_text_without_markup():
 def test_pages_with_the_same_score_stay_in_order():
     ranking = ask(SHOP, BARE, SHOP, BARE).output["ranking"]
     assert [one["url"] for one in ranking] == ["page1", "page3", "page0", "page2"]
-
-
-def test_malformed_pages_get_an_error_line():
-    served = Served("compat")
-    for pages in (["x"], [{"url": "u"}], [{"html": "<p>"}], [None], [{"url": 1, "html": "<p>"}], "x", {}):
-        request = {"type": "invoke", "payload": {"action": "accessibility_audit", "input": {"pages": pages}}}
-        (line,) = served.send(json.dumps(request).encode() + b"\n").splitlines()
-        reply = json.loads(line)
-        assert reply["ok"] is False, pages
-        assert "'pages" in reply["error"]
 
 
 @given(

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.core.errors import ActionError
 from comity.skills.age_inclusive_design_check import SKILL
+from comity.skills.errors import SkillInputError
 from comity.skills.skill import SkillOutcome
 from tests.skills.prepared import handler_of
 
@@ -136,7 +136,7 @@ def test_one_way_among_others_is_not_the_only_one(check):
 
 def test_wrong_items_are_refused_in_every_mode(check):
     for mode in ("strict", "compat", "enhanced"):
-        with pytest.raises(ActionError, match=r"'age_groups\[0\]' must be a string"):
+        with pytest.raises(SkillInputError, match=r"'age_groups\[0\]' must be a string"):
             check("x", mode, age_groups=[{}])
 
 
@@ -171,7 +171,7 @@ def test_a_hostile_text_takes_time_in_proportion(check):
 def test_any_value_gets_an_outcome_or_a_refusal(check, description, groups, mode):
     try:
         answer = check(description, mode, age_groups=groups)
-    except ActionError as refused:
+    except SkillInputError as refused:
         answer = refused
     begins = "Input validation failed for action 'age_inclusive_design_check': "
     assert isinstance(answer, SkillOutcome) or answer.message.startswith(begins)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.core.errors import ActionError
 from comity.skills.cognitive_accessibility_audit import SKILL
+from comity.skills.errors import SkillInputError
 from comity.skills.skill import SkillOutcome
 from tests.skills.prepared import handler_of
 
@@ -269,7 +269,7 @@ def test_a_hostile_text_takes_time_in_proportion(audit):
 def test_any_value_gets_an_outcome_or_a_refusal(audit, content, context, mode):
     try:
         answer = audit(content, mode, target_context=context)
-    except ActionError as refused:
+    except SkillInputError as refused:
         answer = refused
     begins = "Input validation failed for action 'cognitive_accessibility_audit': "
     assert isinstance(answer, SkillOutcome) or answer.message.startswith(begins)

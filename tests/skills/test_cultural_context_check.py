@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from comity.core.errors import ActionError
 from comity.skills.cultural_context_check import SKILL
 from comity.skills.cultural_context_check.adapt import adapt
+from comity.skills.errors import SkillInputError
 from comity.skills.skill import SkillOutcome
 from comity.skills.words.tokens import tokens
 from tests.skills.prepared import handler_of
@@ -418,7 +418,7 @@ def test_a_hostile_text_takes_time_in_proportion(check):
 def test_any_value_gets_an_outcome_or_a_refusal(check, message, audience, region, mode):
     try:
         answer = check(message, audience, mode, region=region)
-    except ActionError as refused:
+    except SkillInputError as refused:
         answer = refused
     begins = "Input validation failed for action 'cultural_context_check': "
     assert isinstance(answer, SkillOutcome) or answer.message.startswith(begins)

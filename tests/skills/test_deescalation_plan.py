@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.core.errors import ActionError
 from comity.skills.deescalation_plan import SKILL
 from comity.skills.deescalation_plan.situation import EFFECTS, HIDDEN
 from comity.skills.editing.rules import ruleset
+from comity.skills.errors import SkillInputError
 from comity.skills.skill import SkillOutcome
 from comity.testing.vectors import vector_file
 from tests.skills.prepared import handler_of
@@ -264,7 +264,7 @@ def test_wrong_values_are_refused_in_a_sentence():
         {"situation": "x", "intensity": "huge"},
         {"situation": "x", "intensity": 3},
     ):
-        with pytest.raises(ActionError, match="Input validation failed for action"):
+        with pytest.raises(SkillInputError, match="Input validation failed for action"):
             handler()(bad, "enhanced")
 
 
@@ -303,7 +303,7 @@ WORDS = st.lists(
 def test_any_input_gets_an_outcome_that_keeps_the_schema_or_a_refusal(given_input, mode):
     try:
         outcome = handler()(given_input, mode)
-    except ActionError:
+    except SkillInputError:
         return
     assert isinstance(outcome, SkillOutcome)
     jsonschema.validate(outcome.output, SKILL.contracts[mode].output_schema)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.core.errors import ActionError
 from comity.skills.editing.rules import ruleset
 from comity.skills.empathetic_reframe import SKILL
 from comity.skills.empathetic_reframe.reframing import FLAGGED, REWORDED, REWORDED_SINCE
+from comity.skills.errors import SkillInputError
 from comity.skills.skill import SkillOutcome
 from comity.testing.vectors import vector_file
 from tests.skills.prepared import handler_of
@@ -300,7 +300,7 @@ def test_the_data_names_its_sources_its_date_and_known_categories():
 
 def test_wrong_values_are_refused_in_a_sentence():
     for bad in ({"message": 1}, {}, {"message": "x", "tone": "loud"}, {"message": "x", "tone": None}):
-        with pytest.raises(ActionError, match="Input validation failed for action"):
+        with pytest.raises(SkillInputError, match="Input validation failed for action"):
             handler()(bad, "enhanced")
 
 
@@ -421,7 +421,7 @@ JSON = st.recursive(
 def test_any_input_gets_an_outcome_that_keeps_the_schema_or_a_refusal(given_input, mode):
     try:
         outcome = handler()(given_input, mode)
-    except ActionError:
+    except SkillInputError:
         return
     assert isinstance(outcome, SkillOutcome)
     jsonschema.validate(outcome.output, SKILL.contracts[mode].output_schema)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.core.errors import ActionError
+from comity.skills.errors import SkillInputError
 from comity.skills.neurodiversity_design_check import SKILL
 from comity.skills.skill import SkillOutcome
 from tests.skills.prepared import handler_of
@@ -189,7 +189,7 @@ def test_uncertainty_follows_the_evidence(check):
 
 def test_the_recorded_crash_is_a_refusal_in_every_mode(check):
     for mode in ("strict", "compat", "enhanced"):
-        with pytest.raises(ActionError) as refused:
+        with pytest.raises(SkillInputError) as refused:
             check("x", mode, focus=[1, 2])
         assert refused.value.message == (
             "Input validation failed for action 'neurodiversity_design_check': "
@@ -217,7 +217,7 @@ def test_a_hostile_text_takes_time_in_proportion(check):
 def test_any_value_gets_an_outcome_or_a_refusal(check, description, focus, mode):
     try:
         answer = check(description, mode, focus=focus)
-    except ActionError as refused:
+    except SkillInputError as refused:
         answer = refused
     begins = "Input validation failed for action 'neurodiversity_design_check': "
     assert isinstance(answer, SkillOutcome) or answer.message.startswith(begins)

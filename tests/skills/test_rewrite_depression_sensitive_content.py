@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.core.errors import ActionError
 from comity.skills.editing.rules import ruleset
+from comity.skills.errors import SkillInputError
 from comity.skills.rewrite_depression_sensitive_content import SKILL
 from comity.skills.rewrite_depression_sensitive_content.rewriting import LABELS
 from comity.skills.skill import SkillOutcome
@@ -251,7 +251,7 @@ def test_wrong_values_are_refused_in_a_sentence():
         {"text": "x", "domain": []},
         {"text": "x", "mode": None},
     ):
-        with pytest.raises(ActionError, match="Input validation failed for action"):
+        with pytest.raises(SkillInputError, match="Input validation failed for action"):
             handler()(bad, "enhanced")
 
 
@@ -366,7 +366,7 @@ JSON = st.recursive(
 def test_any_input_gets_an_outcome_that_keeps_the_schema_or_a_refusal(given_input, mode):
     try:
         outcome = handler()(given_input, mode)
-    except ActionError:
+    except SkillInputError:
         return
     assert isinstance(outcome, SkillOutcome)
     jsonschema.validate(outcome.output, SKILL.contracts[mode].output_schema)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.core.errors import ActionError
+from comity.skills.errors import SkillInputError
 from comity.skills.supportive_reply import GRIEF_SKILL, SKILL, SPOKEN
 from comity.testing.vectors import vector_file
 
@@ -237,7 +237,7 @@ def test_the_schemas_hold_for_a_crisis_and_a_mention_and_for_grief():
     ],
 )
 def test_a_bad_value_is_refused_in_a_sentence(given_, problem):
-    with pytest.raises(ActionError, match=problem):
+    with pytest.raises(SkillInputError, match=problem):
         handler("supportive_reply")(given_, "enhanced")
 
 

@@ -4,7 +4,7 @@
 - A handler reads no file and opens no socket. Its data files are handed to `prepare`, once; a page that has
   to be fetched is asked for by answering `PagesWanted`, and the work goes on with what came back.
 - A handler gets input that has passed the validation of its mode's contract, and still trusts no value in
-  it: what it cannot work with it refuses with `ActionError`, whose sentence goes on the wire as it is.
+  it: what it cannot work with it refuses with `SkillInputError`, whose sentence goes on the wire as it is.
 - Every mode keeps what safety demands: a detected crisis raises the risk, a rewriter never changes the
   meaning, no text of the user is echoed in a reply.
 """

@@ -103,7 +103,7 @@ def test_a_skill_is_imported_when_it_is_first_called():
         print([name for name in sys.modules if name.startswith("comity.skills.")])
     """
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout == "['comity.skills.skill']\n"
+    assert said.stdout == "['comity.skills.errors', 'comity.skills.skill']\n"
 
 
 TEXT_FIELDS = {

@@ -8,8 +8,8 @@ import phonenumbers
 import pytest
 from phonenumbers import shortnumberinfo
 
-from comity.core.errors import ConfigError
 from comity.skills.crisis.lines import LINES, help_for, overridden, place_of, read_lines
+from comity.skills.errors import SkillDataError
 
 FILE = files("comity.skills").joinpath(LINES).read_bytes()
 
@@ -114,5 +114,5 @@ def test_an_operator_sets_countries_of_their_own_over_ours():
     ],
 )
 def test_a_file_of_lines_that_cannot_be_used_is_refused_with_what_is_wrong(own, said):
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(SkillDataError, match=said):
         overridden(FILE, own)

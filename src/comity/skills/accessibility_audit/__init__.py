@@ -7,7 +7,6 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from comity.core.errors import ActionError
 from comity.skills.accessibility_audit.contract import (
     CONTRACTS,
     NAME,
@@ -16,6 +15,7 @@ from comity.skills.accessibility_audit.contract import (
     PAGES,
 )
 from comity.skills.accessibility_audit.criteria import LEVELS, Level
+from comity.skills.errors import SkillInputError
 from comity.skills.skill import Mode, PagesWanted, Skill, SkillHandler, SkillOutcome, WebPage
 from comity.skills.words.fields import text_field, texts_field
 
@@ -57,9 +57,9 @@ def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
         pages = _pages(given)
         addresses = _addresses(given)
         if not pages and not addresses:
-            raise ActionError(_NO_PAGES)
+            raise SkillInputError(_NO_PAGES)
         if len(pages) + len(addresses) > PAGES:
-            raise ActionError(_TOO_MANY_PLAINLY if mode == "enhanced" else _TOO_MANY)
+            raise SkillInputError(_TOO_MANY_PLAINLY if mode == "enhanced" else _TOO_MANY)
 
         def resume(fetched: Sequence[WebPage]) -> SkillOutcome:
             found = [*pages, *fetched]
@@ -114,8 +114,8 @@ def _page(entry: Any, place: int) -> WebPage:
     return WebPage(url=entry["url"], html=entry["html"])
 
 
-def _refused(action: str, problem: str) -> ActionError:
-    return ActionError(f"Input validation failed for action '{action}': {problem}")
+def _refused(action: str, problem: str) -> SkillInputError:
+    return SkillInputError(f"Input validation failed for action '{action}': {problem}")
 
 
 SKILL: Final = Skill(

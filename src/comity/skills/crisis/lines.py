@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from comity.core.errors import ConfigError
+from comity.skills.errors import SkillDataError
 
 LINES = "crisis/lines.json"
 
@@ -77,17 +77,17 @@ def read_lines(data: bytes) -> Lines:
 
 
 def overridden(data: bytes, own: bytes) -> bytes:
-    """Our lines with those of the operator in their place. ConfigError when theirs cannot be used."""
+    """Our lines with those of the operator in their place. SkillDataError when theirs cannot be used."""
     try:
         given = msgspec.json.decode(own, type=OwnLines)
     except msgspec.MsgspecError as fault:
-        raise ConfigError(
+        raise SkillDataError(
             f'the file of crisis lines cannot be used: {fault}; write {{"countries": {{"PT": {{"name", "emergency", '
             f'"lines": [{{"name", "contact", "source"}}]}}}}}}'
         ) from None
     unknown = [code for code in given.countries if not _REGION.fullmatch(code)]
     if unknown:
-        raise ConfigError(
+        raise SkillDataError(
             f"the file of crisis lines has the country {unknown[0][:20]!r}; use two capital letters (ISO 3166)"
         )
     lines = read_lines(data)

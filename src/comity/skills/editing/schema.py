@@ -2,8 +2,8 @@
 
 from typing import Any, Final, get_args
 
-from comity.core.errors import ActionError
 from comity.skills.crisis.report import Kind
+from comity.skills.errors import SkillInputError
 
 TEXT: Final[dict[str, Any]] = {"type": "string"}
 TEXTS: Final[dict[str, Any]] = {"type": "array", "items": TEXT}
@@ -104,7 +104,7 @@ CRISIS: Final[dict[str, Any]] = closed(
 def chosen(action: str, field: str, value: str, choices: tuple[str, ...]) -> str:
     """The value, which has to be one of the choices; refused in the words of the validator."""
     if value not in choices:
-        raise ActionError(
+        raise SkillInputError(
             f"Input validation failed for action '{action}': '{field}' must be one of: {', '.join(choices)}"
         )
     return value

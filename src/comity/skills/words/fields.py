@@ -6,7 +6,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from comity.core.errors import ActionError
+from comity.skills.errors import SkillInputError
 
 # JavaScript's white space: the byte order mark too, and no control character beyond \t to \r.
 SPACE: Final = (
@@ -47,5 +47,5 @@ def texts_field(action: str, given: Mapping[str, Any], field: str) -> list[str]:
     return list(value)
 
 
-def _refused(action: str, problems: list[str]) -> ActionError:
-    return ActionError(f"Input validation failed for action '{action}': {'; '.join(problems)}")
+def _refused(action: str, problems: list[str]) -> SkillInputError:
+    return SkillInputError(f"Input validation failed for action '{action}': {'; '.join(problems)}")
