@@ -12,9 +12,9 @@ from functools import cache
 from math import log
 from pathlib import Path
 
-import comity.skills
-from comity.skills.reading.latin import threes
-from comity.skills.supportive_reply import LATIN
+import comity_skills
+from comity_skills.reading.latin import threes
+from comity_skills.supportive_reply import LATIN
 from evals.tables.crisis import Half, half_of
 
 LANGUAGES = ("en", "es", "fr", "de", "pt", "it", "hi")
@@ -62,7 +62,7 @@ def _threes(language: str) -> Iterator[str]:
 
 
 def main() -> None:
-    path = Path(next(iter(comity.skills.__path__))) / LATIN
+    path = Path(next(iter(comity_skills.__path__))) / LATIN
     rows = [
         f" {json.dumps(three, ensure_ascii=False)}: {json.dumps(weights, separators=(',', ':'))}"
         for three, weights in fitted().items()

@@ -24,9 +24,9 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from comity.skills.crisis import crisis_detector
-from comity.skills.supportive_reply import ALARM, FIELDS, MATTERS, SKILL, message_reader
-from comity.skills.supportive_reply.matter import (
+from comity_skills.crisis import crisis_detector
+from comity_skills.supportive_reply import ALARM, FIELDS, MATTERS, SKILL, message_reader
+from comity_skills.supportive_reply.matter import (
     AlarmFile,
     Matters,
     MattersFile,
@@ -35,7 +35,7 @@ from comity.skills.supportive_reply.matter import (
     dangers_in,
     likeliest,
 )
-from comity.skills.supportive_reply.message import ASKED, DANGERS, LIKELY
+from comity_skills.supportive_reply.message import ASKED, DANGERS, LIKELY
 from evals.tables.messages import FIGURES
 from evals.training.fitting import Row, fit
 from evals.training.texts import lessons
@@ -59,7 +59,7 @@ _SAFE = {
 }
 """The matter of safe texts, by their tags."""
 PLAIN = "plain"
-_PACKAGE = files("comity.skills")
+_PACKAGE = files("comity_skills")
 _PARTS = 5
 _COST = 0.3
 _ALARM_COST = 1.0

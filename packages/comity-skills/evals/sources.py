@@ -1,6 +1,6 @@
 """Everyday and technical texts of other people, for counting false alarms. None of them is kept in this repository.
 
-`python -m evals.sources` fetches the packages below by name into `build/eval-sources`; nothing is installed on the
+`python -m evals.sources` fetches the packages below by name into `build/eval-sources` of the repository; nothing is installed on the
 system. A table that needs a package which is not there says so and is left out.
 """
 
@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parents[1] / "build" / "eval-sources"
-HOW = "skipped: fetch the sources first (python -m evals.sources)"
+FOLDER = Path(__file__).resolve().parents[3] / "build" / "eval-sources"
+HOW = "skipped: fetch the sources first (python -m evals.sources in packages/comity-skills)"
 
 PYTHON = ("django", "sphinx")
 NODE = ("nlp-corpus",)

@@ -21,8 +21,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.skills.editing import TONE, TONE_WORDS
-from comity.skills.editing.tone import Tone, ToneFile, breadth_of, hurt, in_company, kind_of
+from comity_skills.editing import TONE, TONE_WORDS
+from comity_skills.editing.tone import Tone, ToneFile, breadth_of, hurt, in_company, kind_of
 from evals.matters import messages
 from evals.tables.tone import FIGURES
 from evals.training.fitting import Row, fit
@@ -33,7 +33,7 @@ FINE = "fine"
 _ASKED = "abce"  # the authors by whom it is measured
 _HURTS = frozenset(("angry", "threat"))
 _OF_TROUBLES = frozenset(("", "m1", "m2"))  # the authors of messages; others write of danger
-_PACKAGE = files("comity.skills")
+_PACKAGE = files("comity_skills")
 _PARTS = 5  # of the authors
 _COST = 1.0
 _LEAST = 3  # sentences in which a feature has to be

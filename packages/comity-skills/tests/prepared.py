@@ -2,7 +2,7 @@
 
 from importlib.resources import files
 
-_PLACE = files("comity.skills")
+_PLACE = files("comity_skills")
 _handlers = {}
 
 

@@ -3,8 +3,8 @@
 import json
 from functools import cache
 
-from comity.skills.supportive_reply import SKILL, SPOKEN
-from tests.skills.prepared import handler_of, shipped
+from comity_skills.supportive_reply import SKILL, SPOKEN
+from tests.prepared import handler_of, shipped
 
 
 @cache

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
-from comity.skills.accessibility_audit import SKILL, WCAGAAA_SKILL
-from comity.skills.accessibility_audit.rules import RULES
-from comity.skills.errors import SkillInputError
-from comity.skills.skill import PagesWanted, SkillOutcome, WebPage
 from comity.testing.vectors import format_runner, known_keys
+from comity_skills.accessibility_audit import SKILL, WCAGAAA_SKILL
+from comity_skills.accessibility_audit.rules import RULES
+from comity_skills.errors import SkillInputError
+from comity_skills.skill import PagesWanted, SkillOutcome, WebPage
 
 GOOD = (
     "<!doctype html><html lang=en><title>Opening hours of the library</title><body><main><h1>Opening hours</h1>"
@@ -38,7 +38,7 @@ AUDITED = ("strict", "enhanced")  # compat has the scores of 1.0.8
 
 
 def handler_of(action):
-    place = files("comity.skills")
+    place = files("comity_skills")
     return action.prepare({name: place.joinpath(name).read_bytes() for name in action.data})
 
 
@@ -507,7 +507,7 @@ def test_rules_name_criteria_that_exist():
 @format_runner("actions", "wcag22_criteria")
 def test_vector_actions_criteria_are_those_of_wcag(case):
     known_keys(case, "id", "title", "level", "principle", "automatable", "axe_rule")
-    place = files("comity.skills.accessibility_audit")
+    place = files("comity_skills.accessibility_audit")
     told = {one["id"]: one for one in json.loads(place.joinpath("criteria.json").read_bytes())["criteria"]}
     facts = ("id", "title", "level", "principle", "automatable")
     assert {name: told[case["id"]][name] for name in facts} == {name: case[name] for name in facts}

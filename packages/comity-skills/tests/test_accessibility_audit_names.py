@@ -5,16 +5,16 @@ from importlib.resources import files
 
 import pytest
 
-from comity.skills.accessibility_audit.dom.tree import parse
-from comity.skills.accessibility_audit.names.aria import read_aria
-from comity.skills.accessibility_audit.names.language import read_languages
-from comity.skills.accessibility_audit.names.name import Names
-from comity.skills.accessibility_audit.names.roles import Roles
-from comity.skills.accessibility_audit.style.cascade import Styles
-from comity.skills.accessibility_audit.style.sheet import read_sheet
-from comity.skills.accessibility_audit.style.shown import Shown
+from comity_skills.accessibility_audit.dom.tree import parse
+from comity_skills.accessibility_audit.names.aria import read_aria
+from comity_skills.accessibility_audit.names.language import read_languages
+from comity_skills.accessibility_audit.names.name import Names
+from comity_skills.accessibility_audit.names.roles import Roles
+from comity_skills.accessibility_audit.style.cascade import Styles
+from comity_skills.accessibility_audit.style.sheet import read_sheet
+from comity_skills.accessibility_audit.style.shown import Shown
 
-PLACE = files("comity.skills.accessibility_audit")
+PLACE = files("comity_skills.accessibility_audit")
 ARIA = read_aria(PLACE.joinpath("aria.json").read_bytes())
 
 

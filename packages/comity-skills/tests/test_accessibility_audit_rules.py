@@ -4,12 +4,12 @@ from importlib.resources import files
 
 import pytest
 
-from comity.skills.accessibility_audit.audit import examine
-from comity.skills.accessibility_audit.names.aria import read_aria
-from comity.skills.accessibility_audit.names.language import read_languages
-from comity.skills.accessibility_audit.rules import RULES
+from comity_skills.accessibility_audit.audit import examine
+from comity_skills.accessibility_audit.names.aria import read_aria
+from comity_skills.accessibility_audit.names.language import read_languages
+from comity_skills.accessibility_audit.rules import RULES
 
-PLACE = files("comity.skills.accessibility_audit")
+PLACE = files("comity_skills.accessibility_audit")
 GRID = "<table><tr>{}</tr><tr>{}</tr></table>"
 LONG = "Enough words to need a second line on any small screen. " * 3
 

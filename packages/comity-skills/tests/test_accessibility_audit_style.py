@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
-from comity.skills.accessibility_audit.dom import bounds, tree
-from comity.skills.accessibility_audit.dom.tree import looks_like_html, parse, path
-from comity.skills.accessibility_audit.style import cascade, sheet
-from comity.skills.accessibility_audit.style.backdrop import backdrops
-from comity.skills.accessibility_audit.style.cascade import Styles
-from comity.skills.accessibility_audit.style.colour import (
+from comity_skills.accessibility_audit.dom import bounds, tree
+from comity_skills.accessibility_audit.dom.tree import looks_like_html, parse, path
+from comity_skills.accessibility_audit.style import cascade, sheet
+from comity_skills.accessibility_audit.style.backdrop import backdrops
+from comity_skills.accessibility_audit.style.cascade import Styles
+from comity_skills.accessibility_audit.style.colour import (
     BLACK,
     WHITE,
     Colour,
@@ -21,9 +21,9 @@ from comity.skills.accessibility_audit.style.colour import (
     over,
     read_colour,
 )
-from comity.skills.accessibility_audit.style.length import font_size, pixels
-from comity.skills.accessibility_audit.style.sheet import read_sheet
-from comity.skills.accessibility_audit.style.shown import Shown
+from comity_skills.accessibility_audit.style.length import font_size, pixels
+from comity_skills.accessibility_audit.style.sheet import read_sheet
+from comity_skills.accessibility_audit.style.shown import Shown
 
 TAGS = ("div", "p", "b", "ul", "li", "span")
 

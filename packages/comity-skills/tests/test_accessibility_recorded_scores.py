@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.skills.accessibility_audit import SKILL
-from comity.skills.accessibility_audit.recorded_scores import recorded_scores
-from comity.skills.skill import WebPage
 from comity.testing.vectors import format_runner, known_keys
-from tests.skills.prepared import handler_of
+from comity_skills.accessibility_audit import SKILL
+from comity_skills.accessibility_audit.recorded_scores import recorded_scores
+from comity_skills.skill import WebPage
+from tests.prepared import handler_of
 
 ROWS = {
     "1.1.1": {

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.skills.age_inclusive_design_check import SKILL
-from comity.skills.errors import SkillInputError
-from comity.skills.skill import SkillOutcome
-from tests.skills.prepared import handler_of
+from comity_skills.age_inclusive_design_check import SKILL
+from comity_skills.errors import SkillInputError
+from comity_skills.skill import SkillOutcome
+from tests.prepared import handler_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),

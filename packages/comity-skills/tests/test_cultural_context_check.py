@@ -8,12 +8,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from comity.skills.cultural_context_check import SKILL
-from comity.skills.cultural_context_check.adapt import adapt
-from comity.skills.errors import SkillInputError
-from comity.skills.skill import SkillOutcome
-from comity.skills.words.tokens import tokens
-from tests.skills.prepared import handler_of
+from comity_skills.cultural_context_check import SKILL
+from comity_skills.cultural_context_check.adapt import adapt
+from comity_skills.errors import SkillInputError
+from comity_skills.skill import SkillOutcome
+from comity_skills.words.tokens import tokens
+from tests.prepared import handler_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
@@ -36,7 +36,7 @@ def check():
 @pytest.fixture(scope="module")
 def regions():
     name = "cultural_context_check/regions.json"
-    return json.loads(files("comity.skills").joinpath(name).read_bytes())
+    return json.loads(files("comity_skills").joinpath(name).read_bytes())
 
 
 def codes(outcome):

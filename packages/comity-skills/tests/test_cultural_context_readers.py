@@ -2,8 +2,8 @@
 
 import pytest
 
-from comity.skills.cultural_context_check import SKILL
-from tests.skills.prepared import handler_of
+from comity_skills.cultural_context_check import SKILL
+from tests.prepared import handler_of
 
 
 @pytest.fixture(scope="module")

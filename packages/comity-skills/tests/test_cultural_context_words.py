@@ -5,8 +5,8 @@ from importlib.resources import files
 
 import pytest
 
-from comity.skills.cultural_context_check import SKILL
-from tests.skills.prepared import handler_of
+from comity_skills.cultural_context_check import SKILL
+from tests.prepared import handler_of
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +160,7 @@ def test_a_foreign_name_that_is_an_english_word_counts_only_by_itself(check):
 def test_every_country_is_known_by_its_names_in_cldr(check):
     babel = pytest.importorskip("babel")
     name = "cultural_context_check/regions.json"
-    regions = json.loads(files("comity.skills").joinpath(name).read_bytes())
+    regions = json.loads(files("comity_skills").joinpath(name).read_bytes())
     missed = []
     for language in ("de", "fr", "es", "it", "pt"):
         names = babel.Locale(language).territories
@@ -250,7 +250,7 @@ def test_names_that_hold_such_a_word_set_nobody_apart(check, message):
 
 
 def test_the_notes_use_no_wording_that_the_check_would_flag():
-    assert "mankind" not in files("comity.skills").joinpath(SKILL.data[0]).read_text("utf-8")
+    assert "mankind" not in files("comity_skills").joinpath(SKILL.data[0]).read_text("utf-8")
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from comity.skills.deescalation_plan import SKILL
-from tests.skills.prepared import handler_of
+from comity_skills.deescalation_plan import SKILL
+from tests.prepared import handler_of
 
 
 def answer(situation):

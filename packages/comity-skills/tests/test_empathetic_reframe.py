@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.skills.editing.rules import ruleset
-from comity.skills.empathetic_reframe import SKILL
-from comity.skills.empathetic_reframe.reframing import FLAGGED, REWORDED, REWORDED_SINCE
-from comity.skills.errors import SkillInputError
-from comity.skills.skill import SkillOutcome
 from comity.testing.vectors import vector_file
-from tests.skills.prepared import handler_of
+from comity_skills.editing.rules import ruleset
+from comity_skills.empathetic_reframe import SKILL
+from comity_skills.empathetic_reframe.reframing import FLAGGED, REWORDED, REWORDED_SINCE
+from comity_skills.errors import SkillInputError
+from comity_skills.skill import SkillOutcome
+from tests.prepared import handler_of
 
 MODES = ("strict", "compat", "enhanced")
 TONES = ("neutral", "warm", "formal")
@@ -289,7 +289,7 @@ def test_everyday_stress_is_no_crisis():
 
 
 def test_the_data_names_its_sources_its_date_and_known_categories():
-    data = ruleset(files("comity.skills").joinpath(SKILL.data[0]).read_bytes())
+    data = ruleset(files("comity_skills").joinpath(SKILL.data[0]).read_bytes())
     assert data.sources
     assert date.fromisoformat(data.written)
     assert len({rule.id for rule in data.rules}) == len(data.rules)

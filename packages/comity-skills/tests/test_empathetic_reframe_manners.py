@@ -4,8 +4,8 @@ import functools
 
 import pytest
 
-from comity.skills.empathetic_reframe import SKILL
-from tests.skills.prepared import handler_of
+from comity_skills.empathetic_reframe import SKILL
+from tests.prepared import handler_of
 
 RUDE = ("swearing", "insult", "contempt", "always_never")
 

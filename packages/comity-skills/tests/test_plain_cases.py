@@ -209,6 +209,6 @@ def test_a_text_without_markup_is_told_why_it_was_not_checked():
 
 
 def test_no_country_claims_that_its_lines_were_checked():
-    countries = json.loads(files("comity.skills").joinpath("crisis/lines.json").read_bytes())["countries"]
+    countries = json.loads(files("comity_skills").joinpath("crisis/lines.json").read_bytes())["countries"]
     assert all(country["checked"] is None for country in countries.values())
     assert all(countries[code].get("incomplete") for code in ("PT", "CO", "PE") if code in countries)

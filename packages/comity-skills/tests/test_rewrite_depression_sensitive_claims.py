@@ -4,8 +4,8 @@ import functools
 
 import pytest
 
-from comity.skills.rewrite_depression_sensitive_content import SKILL
-from tests.skills.prepared import handler_of
+from comity_skills.rewrite_depression_sensitive_content import SKILL
+from tests.prepared import handler_of
 
 
 @functools.cache

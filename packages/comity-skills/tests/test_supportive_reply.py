@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.skills.errors import SkillInputError
-from comity.skills.supportive_reply import GRIEF_SKILL, SKILL, SPOKEN
 from comity.testing.vectors import vector_file
+from comity_skills.errors import SkillInputError
+from comity_skills.supportive_reply import GRIEF_SKILL, SKILL, SPOKEN
 
 CRISIS = "I want to kill myself tonight"
 LANGUAGES = ("en", "es", "fr", "de", "pt", "it", "zh", "ja", "ko", "ar", "hi")
@@ -19,7 +19,7 @@ LANGUAGES = ("en", "es", "fr", "de", "pt", "it", "zh", "ja", "ko", "ar", "hi")
 
 @cache
 def handler(action):
-    package = files("comity.skills")
+    package = files("comity_skills")
     chosen = {SKILL.name: SKILL, GRIEF_SKILL.name: GRIEF_SKILL}[action]
     return chosen.prepare({name: package.joinpath(name).read_bytes() for name in chosen.data})
 
@@ -124,7 +124,7 @@ def test_who_sends_no_locale_is_answered_in_the_language_he_wrote():
 
 
 def test_every_language_has_every_sentence_and_its_blanks():
-    place = files("comity.skills")
+    place = files("comity_skills")
     told = {code: json.loads(place.joinpath(name).read_bytes())["replies"] for code, name in SPOKEN.items()}
     assert tuple(told) == LANGUAGES
     for language, words in told.items():

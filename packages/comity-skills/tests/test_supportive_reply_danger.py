@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.skills.replies import answered, names, topic
+from tests.replies import answered, names, topic
 
 
 def test_what_was_done_to_the_writer_long_ago_is_no_danger_now():

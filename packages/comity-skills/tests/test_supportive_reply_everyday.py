@@ -4,8 +4,8 @@ from functools import cache
 
 import pytest
 
-from comity.skills.supportive_reply import SKILL
-from tests.skills.prepared import handler_of
+from comity_skills.supportive_reply import SKILL
+from tests.prepared import handler_of
 
 
 @cache

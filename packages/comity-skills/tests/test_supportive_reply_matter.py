@@ -6,12 +6,12 @@ from importlib.resources import files
 
 import pytest
 
-from comity.skills.crisis import crisis_detector
-from comity.skills.crisis.data import LANGUAGES
-from comity.skills.supportive_reply import ALARM, FIELDS, MATTERS, SKILL, message_reader
-from comity.skills.supportive_reply.matter import Matters
+from comity_skills.crisis import crisis_detector
+from comity_skills.crisis.data import LANGUAGES
+from comity_skills.supportive_reply import ALARM, FIELDS, MATTERS, SKILL, message_reader
+from comity_skills.supportive_reply.matter import Matters
 
-PLACE = files("comity.skills")
+PLACE = files("comity_skills")
 
 
 @cache

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from comity.skills.supportive_reply import SPOKEN
-from tests.skills.replies import answered, called, data, names, topic
+from comity_skills.supportive_reply import SPOKEN
+from tests.replies import answered, called, data, names, topic
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import pytest
 
-from comity.skills.supportive_reply import GRIEF_SKILL, SKILL, SPOKEN
+from comity_skills.supportive_reply import GRIEF_SKILL, SKILL, SPOKEN
 
 NOTHING = {
     "en": "I see nothing here",
@@ -39,7 +39,7 @@ MODES = ("presence", "practical", "reflection")
 
 @cache
 def handler(name=SKILL.name):
-    skill, place = {SKILL.name: SKILL, GRIEF_SKILL.name: GRIEF_SKILL}[name], files("comity.skills")
+    skill, place = {SKILL.name: SKILL, GRIEF_SKILL.name: GRIEF_SKILL}[name], files("comity_skills")
     return skill.prepare({one: place.joinpath(one).read_bytes() for one in skill.data})
 
 
@@ -179,7 +179,7 @@ def test_what_people_tell_has_an_answer_of_its_own(message, named):
     ],
 )
 def test_what_no_topic_knows_is_asked_about_and_never_denied(message, code):
-    either = json.loads(files("comity.skills").joinpath(SPOKEN[code]).read_bytes())["replies"]["either"]
+    either = json.loads(files("comity_skills").joinpath(SPOKEN[code]).read_bytes())["replies"]["either"]
     assert reply(message).startswith((OPEN[code], either))
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from comity.skills.supportive_reply import SKILL
-from comity.skills.supportive_reply import SPOKEN as FILES
-from tests.skills.prepared import handler_of
+from comity_skills.supportive_reply import SKILL
+from comity_skills.supportive_reply import SPOKEN as FILES
+from tests.prepared import handler_of
 
 SPOKEN = [
     (path.stem, kind, locale, message)
@@ -30,7 +30,7 @@ def handler():
 
 @cache
 def nothing(languages):
-    place = files("comity.skills")
+    place = files("comity_skills")
     spoken = [json.loads(place.joinpath(FILES[code]).read_bytes()) for code in languages.split("_")]
     latin = [one["latin"] for one in spoken if "latin" in one]
     return {one["replies"]["nothing"] for one in (*spoken, *latin)}

@@ -6,8 +6,8 @@ from importlib.resources import files
 
 import pytest
 
-from comity.skills.supportive_reply import SKILL, SPOKEN, message_reader
-from tests.skills.prepared import handler_of, shipped
+from comity_skills.supportive_reply import SKILL, SPOKEN, message_reader
+from tests.prepared import handler_of, shipped
 
 
 @cache
@@ -98,7 +98,7 @@ def test_joy_is_answered_with_joy_and_in_the_language_of_the_message():
 
 
 def test_every_language_answers_every_topic():
-    place = files("comity.skills")
+    place = files("comity_skills")
     topics = {frozenset(json.loads(place.joinpath(name).read_bytes())["topics"]) for name in SPOKEN.values()}
     assert len(SPOKEN) == 11
     assert len(topics) == 1

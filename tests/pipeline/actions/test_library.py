@@ -9,8 +9,8 @@ from comity.core.actions.registry import NAMES
 from comity.core.errors import ActionError, ConfigError
 from comity.pipeline.actions.library import Library, built_in, crisis_lines
 from comity.pipeline.actions.plugins import Plugin
-from comity.skills.errors import SkillInputError
-from comity.skills.skill import PagesWanted, Skill
+from comity_skills.errors import SkillInputError
+from comity_skills.skill import PagesWanted, Skill
 from tests.core.actions.driving import Served, action
 
 
@@ -130,7 +130,7 @@ def test_a_skill_may_refuse_after_it_has_seen_the_pages(monkeypatch):
 
     wanted = PagesWanted(("https://a.example/",), resume)
     fetching = Skill(name="fetching", contracts={}, prepare=lambda data: lambda given, mode: wanted)
-    monkeypatch.setattr("comity.skills.accessibility_audit.SKILL", fetching)
+    monkeypatch.setattr("comity_skills.accessibility_audit.SKILL", fetching)
     fetch = Library("enhanced").handler(built_in("accessibility_audit"))({}, "enhanced")
     with pytest.raises(ActionError, match=r"https://a\.example/ is no page\."):
         fetch.resume([FetchedPage(url="https://a.example/", html="")])

@@ -16,10 +16,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from comity.skills.accessibility_audit import SKILL
-from comity.skills.accessibility_audit.rules import RULES
-from comity.skills.skill import SkillOutcome
 from comity.testing.vectors import vectors_folder
+from comity_skills.accessibility_audit import SKILL
+from comity_skills.accessibility_audit.rules import RULES
+from comity_skills.skill import SkillOutcome
 from evals.table import Cell, Table
 
 DECIDED = frozenset(rule.id for rule in RULES if rule.decides)
@@ -61,7 +61,7 @@ class Compared(Struct, frozen=True):
 @functools.cache
 def audit() -> Callable[[str], Mapping[str, Any]]:
     """What the audit says of one page, at level AAA."""
-    place = files("comity.skills")
+    place = files("comity_skills")
     handler = SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
 
     def ask(html: str, level: str = "AAA") -> Mapping[str, Any]:

@@ -19,9 +19,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from comity.skills.crisis import DATA, CrisisDetector, crisis_detector
-from comity.skills.crisis.data import OPINION
 from comity.testing.vectors import vectors_folder
+from comity_skills.crisis import DATA, CrisisDetector, crisis_detector
+from comity_skills.crisis.data import OPINION
 from evals.table import Cell, Table
 
 SET = Path(__file__).resolve().parents[1] / "crisis"
@@ -59,13 +59,13 @@ class Score(Struct, frozen=True):
 
 @cache
 def detector() -> CrisisDetector:
-    package = files("comity.skills")
+    package = files("comity_skills")
     return crisis_detector({name: package.joinpath(name).read_bytes() for name in (*DATA, OPINION)})
 
 
 @cache
 def rules_alone() -> CrisisDetector:
-    package = files("comity.skills")
+    package = files("comity_skills")
     return crisis_detector({name: package.joinpath(name).read_bytes() for name in DATA})
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from comity.pipeline.actions.library import Library
 from evals.table import Table
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "examples.md"
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "reference" / "examples.md"
 _MOST = 4  # lines of a list
 _HEAD = """# What the actions say
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from comity.skills.supportive_reply import SKILL
+from comity_skills.supportive_reply import SKILL
 from evals.table import Table
 
 FOLDER = Path(__file__).resolve().parents[1]
@@ -63,7 +63,7 @@ def taken_for(messages: tuple[Outside, ...]) -> dict[str, Counter[str]]:
 
 
 def _taken(messages: Sequence[Outside]) -> Iterator[str]:
-    place = files("comity.skills")
+    place = files("comity_skills")
     handle = SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
     spoken = [
         json.loads(place.joinpath(name).read_bytes())["replies"]

@@ -12,18 +12,18 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.skills.crisis.data import LEXICONS, OPINION, RULES, SIGNS
-from comity.skills.crisis.detector import CrisisDetector
-from comity.skills.crisis.folding import fold
-from comity.skills.crisis.lexicon import read_lexicon
-from comity.skills.crisis.opinion import OpinionFile
+from comity_skills.crisis.data import LEXICONS, OPINION, RULES, SIGNS
+from comity_skills.crisis.detector import CrisisDetector
+from comity_skills.crisis.folding import fold
+from comity_skills.crisis.lexicon import read_lexicon
+from comity_skills.crisis.opinion import OpinionFile
 from evals.training.judging import AROUND, CALM, HIGH, MODERATE, Judged, figures, held_back
 from evals.training.model import LONG, MENTION, SHORT, WEAK, Way, Weights, learn, look, told_apart
 from evals.training.patterns import Finder, languages, meanings
 from evals.training.settings import fingerprint
 from evals.training.texts import FIGURES, Lesson, found_lessons, lessons, long_lessons
 
-_PACKAGE = files("comity.skills")
+_PACKAGE = files("comity_skills")
 _GROUPS = 3
 
 

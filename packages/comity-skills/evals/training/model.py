@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.skills.crisis.folding import Folded
-from comity.skills.crisis.opinion import CONTEXT, Place, breadth_of, passages, surroundings
+from comity_skills.crisis.folding import Folded
+from comity_skills.crisis.opinion import CONTEXT, Place, breadth_of, passages, surroundings
 from evals.training.fitting import Row, fit
 from evals.training.patterns import Finder, Meanings
 

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import ahocorasick  # type: ignore[import-not-found]  # a C module without stubs
 import msgspec
 
-from comity.skills.crisis.data import LANGUAGES, LEXICONS, SIGNS
-from comity.skills.crisis.folding import fold_phrase, has_unspaced
-from comity.skills.crisis.lexicon import LanguageFile, expand
+from comity_skills.crisis.data import LANGUAGES, LEXICONS, SIGNS
+from comity_skills.crisis.folding import fold_phrase, has_unspaced
+from comity_skills.crisis.lexicon import LanguageFile, expand
 from evals.training.texts import FOLDER
 
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+")

@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from msgspec.structs import astuple
 
-from comity.skills.crisis.opinion import AROUND, CONTEXT
+from comity_skills.crisis.opinion import AROUND, CONTEXT
 from evals.training.fitting import ROUNDS
 from evals.training.model import LONG, SHORT, UNIT
 from evals.training.texts import FOLDER, FOUND, lessons, long_lessons

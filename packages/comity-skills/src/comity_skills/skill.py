@@ -57,7 +57,7 @@ SkillHandler = Callable[[Mapping[str, Any], Mode], SkillOutcome | PagesWanted]
 
 class Skill(Struct, frozen=True, kw_only=True):
     """`contracts` has an entry for each mode that lists the skill. `data` names the files that `prepare`
-    needs, as paths below `comity.skills` (`crisis/lines.json`). `slow` work runs in a worker with a deadline.
+    needs, as paths below `comity_skills` (`crisis/lines.json`). `slow` work runs in a worker with a deadline.
     """
 
     name: str

@@ -3,8 +3,8 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.skills.crisis.characters import LONG_WAY, UNSETTLED, fold_characters, origins_of
-from comity.skills.crisis.glyphs import SIMPLIFIED
+from comity_skills.crisis.characters import LONG_WAY, UNSETTLED, fold_characters, origins_of
+from comity_skills.crisis.glyphs import SIMPLIFIED
 
 
 def test_most_texts_keep_their_positions():

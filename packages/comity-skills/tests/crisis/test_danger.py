@@ -8,23 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.skills.crisis import DATA, crisis_detector
-from comity.skills.crisis.danger import Dangers
-from comity.skills.crisis.data import DANGERS, LANGUAGES
-from comity.skills.crisis.disguise import Vocabulary
-from comity.skills.crisis.folding import fold
-from comity.skills.crisis.lexicon import expand
+from comity_skills.crisis import DATA, crisis_detector
+from comity_skills.crisis.danger import Dangers
+from comity_skills.crisis.data import DANGERS, LANGUAGES
+from comity_skills.crisis.disguise import Vocabulary
+from comity_skills.crisis.folding import fold
+from comity_skills.crisis.lexicon import expand
 
 
 @cache
 def detector():
-    package = files("comity.skills")
+    package = files("comity_skills")
     return crisis_detector({name: package.joinpath(name).read_bytes() for name in DATA})
 
 
 @cache
 def dangers():
-    return Dangers(files("comity.skills").joinpath(DANGERS).read_bytes())
+    return Dangers(files("comity_skills").joinpath(DANGERS).read_bytes())
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_the_writers_own_danger_stays_detected_beside_another_persons():
 
 def phrases():
     """By language and class."""
-    return json.loads(files("comity.skills").joinpath(DANGERS).read_bytes())["languages"]
+    return json.loads(files("comity_skills").joinpath(DANGERS).read_bytes())["languages"]
 
 
 def found_in(text):

@@ -5,13 +5,13 @@ import sys
 
 import pytest
 
-from comity.skills import crisis
+from comity_skills import crisis
 
 
 def test_the_names_of_the_files_load_neither_the_detector_nor_its_automaton():
     program = (
-        "import sys; from comity.skills.crisis import DATA;"
-        "print(len(DATA), *sorted(sys.modules.keys() & {'ahocorasick', 'comity.skills.crisis.detector'}))"
+        "import sys; from comity_skills.crisis import DATA;"
+        "print(len(DATA), *sorted(sys.modules.keys() & {'ahocorasick', 'comity_skills.crisis.detector'}))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["24"]

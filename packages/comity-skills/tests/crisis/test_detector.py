@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.skills.crisis import DATA, crisis_detector
-from comity.skills.crisis.data import OPINION
-from comity.skills.crisis.report import MOST_SIGNALS
+from comity_skills.crisis import DATA, crisis_detector
+from comity_skills.crisis.data import OPINION
+from comity_skills.crisis.report import MOST_SIGNALS
 
 STATEMENTS = {
     "en": "I want to kill myself",
@@ -32,7 +32,7 @@ STATEMENTS = {
 
 @cache
 def detector():
-    package = files("comity.skills")
+    package = files("comity_skills")
     return crisis_detector({name: package.joinpath(name).read_bytes() for name in DATA})
 
 
@@ -671,7 +671,7 @@ def test_the_fear_of_death_is_no_wish_for_it(text):
 
 def test_everyday_words_are_no_crisis_in_a_calm_long_text_and_plain_ones_stay_one():
     calm = "We cooked soup, the children played a board game, and then we watched a film about penguins. " * 2
-    package = files("comity.skills")
+    package = files("comity_skills")
     both = crisis_detector({name: package.joinpath(name).read_bytes() for name in (*DATA, OPINION)})
     soup = "We cooked soup and then we watched penguins. " * 4
     for told in ("I can't go on like this with the parking.", "My life is over."):
@@ -696,7 +696,7 @@ CALM_MENTIONS = (
 
 @pytest.mark.parametrize("text", CALM_MENTIONS.splitlines())
 def test_what_is_said_of_nobody_is_only_a_mention_in_a_calm_long_text(text):
-    package = files("comity.skills")
+    package = files("comity_skills")
     both = crisis_detector({name: package.joinpath(name).read_bytes() for name in (*DATA, OPINION)})
     assert detect(text).detected
     for judged in (both.detect(text), both.judge(text)):

@@ -1,4 +1,4 @@
-from comity.skills.crisis.entries import Entries
+from comity_skills.crisis.entries import Entries
 
 
 def index(entries, clues=()):

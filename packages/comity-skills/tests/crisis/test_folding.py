@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.skills.crisis.disguise import Vocabulary
-from comity.skills.crisis.folding import fold, fold_phrase, has_unspaced
+from comity_skills.crisis.disguise import Vocabulary
+from comity_skills.crisis.folding import fold, fold_phrase, has_unspaced
 
 WORDS = Vocabulary(["kill", "myself", "suicide", "die", "want", "to", "i"])
 

@@ -1,4 +1,4 @@
-from comity.skills.crisis.kept import Kept
+from comity_skills.crisis.kept import Kept
 
 
 def test_what_was_made_once_is_kept():

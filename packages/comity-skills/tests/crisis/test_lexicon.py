@@ -4,10 +4,10 @@ from itertools import product
 import msgspec
 import pytest
 
-from comity.skills.crisis.context import CONTEXT
-from comity.skills.crisis.data import LANGUAGES, LEXICONS, RULES, SIGNS
-from comity.skills.crisis.detector import CrisisDetector
-from comity.skills.crisis.lexicon import (
+from comity_skills.crisis.context import CONTEXT
+from comity_skills.crisis.data import LANGUAGES, LEXICONS, RULES, SIGNS
+from comity_skills.crisis.detector import CrisisDetector
+from comity_skills.crisis.lexicon import (
     MOST_WORDINGS,
     LanguageFile,
     SignRules,
@@ -21,7 +21,7 @@ NO_RULES = b'{"rules":{},"signs":{},"guards":{}}'
 
 
 def content(name):
-    return files("comity.skills").joinpath(name).read_bytes()
+    return files("comity_skills").joinpath(name).read_bytes()
 
 
 def language(**more):

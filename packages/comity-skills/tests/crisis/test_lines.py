@@ -8,10 +8,10 @@ import phonenumbers
 import pytest
 from phonenumbers import shortnumberinfo
 
-from comity.skills.crisis.lines import LINES, help_for, overridden, place_of, read_lines
-from comity.skills.errors import SkillDataError
+from comity_skills.crisis.lines import LINES, help_for, overridden, place_of, read_lines
+from comity_skills.errors import SkillDataError
 
-FILE = files("comity.skills").joinpath(LINES).read_bytes()
+FILE = files("comity_skills").joinpath(LINES).read_bytes()
 
 # National emergency numbers that the metadata does not know, or knows by an older number.
 NEWER_THAN_THE_METADATA = {"GH": "112", "NG": "112", "RS": "194"}
@@ -21,7 +21,7 @@ SHORT_CODES = {"GR": "1018", "LB": "1564", "PH": "1553"}
 
 @cache
 def lines():
-    return read_lines(files("comity.skills").joinpath(LINES).read_bytes())
+    return read_lines(files("comity_skills").joinpath(LINES).read_bytes())
 
 
 def test_sixty_countries_and_more_have_an_emergency_number_that_is_one():

@@ -1,8 +1,8 @@
 """Many patterns are found in one pass, in the order in which they end."""
 
-from comity.skills.crisis.disguise import Vocabulary
-from comity.skills.crisis.folding import fold
-from comity.skills.crisis.lookup import Lookup
+from comity_skills.crisis.disguise import Vocabulary
+from comity_skills.crisis.folding import fold
+from comity_skills.crisis.lookup import Lookup
 
 WORDS = Lookup({" die ": "en", " want to die ": "en, more", "死": "zh", "想死": "zh, more"})
 

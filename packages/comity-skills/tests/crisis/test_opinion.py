@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.skills.crisis import DATA, crisis_detector
-from comity.skills.crisis.data import OPINION
-from comity.skills.crisis.disguise import Vocabulary
-from comity.skills.crisis.folding import fold
-from comity.skills.crisis.opinion import CATEGORY, Opinion, OpinionFile, passages
+from comity_skills.crisis import DATA, crisis_detector
+from comity_skills.crisis.data import OPINION
+from comity_skills.crisis.disguise import Vocabulary
+from comity_skills.crisis.folding import fold
+from comity_skills.crisis.opinion import CATEGORY, Opinion, OpinionFile, passages
 
 WORDS = Vocabulary(())
 SMALL = OpinionFile(
@@ -40,7 +40,7 @@ def small():
 
 @cache
 def shipped():
-    return Opinion(files("comity.skills").joinpath(OPINION).read_bytes())
+    return Opinion(files("comity_skills").joinpath(OPINION).read_bytes())
 
 
 def said(text, opinion=None, *, mention=False, weak=False):
@@ -186,7 +186,7 @@ def _seconds(folded):
 
 @cache
 def detector():
-    package = files("comity.skills")
+    package = files("comity_skills")
     return crisis_detector({name: package.joinpath(name).read_bytes() for name in (*DATA, OPINION)})
 
 
@@ -249,6 +249,6 @@ def test_nothing_is_read_before_somebody_asks():
     ],
 )
 def test_a_text_that_tells_more_is_no_less_grave(less, more):
-    package = files("comity.skills")
+    package = files("comity_skills")
     detector = crisis_detector({name: package.joinpath(name).read_bytes() for name in (*DATA, OPINION)})
     assert (detector.detect(less).severity, detector.detect(more).severity) == ("high", "high")

@@ -1,6 +1,6 @@
-from comity.skills.crisis.disguise import Vocabulary
-from comity.skills.crisis.folding import fold
-from comity.skills.crisis.page import REACH, Page
+from comity_skills.crisis.disguise import Vocabulary
+from comity_skills.crisis.folding import fold
+from comity_skills.crisis.page import REACH, Page
 
 WORDS = Vocabulary(["word"])
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from comity.skills.crisis import DATA, crisis_detector
-from comity.skills.crisis.data import LANGUAGES
+from comity_skills.crisis import DATA, crisis_detector
+from comity_skills.crisis.data import LANGUAGES
 
 FOLDER = Path(__file__).with_name("plain_statements")
 
 
 @cache
 def detector():
-    package = files("comity.skills")
+    package = files("comity_skills")
     return crisis_detector({name: package.joinpath(name).read_bytes() for name in DATA})
 
 

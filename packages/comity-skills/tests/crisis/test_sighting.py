@@ -3,17 +3,17 @@
 from functools import cache
 from importlib.resources import files
 
-from comity.skills.crisis.context import IDIOM, NEG, I
-from comity.skills.crisis.data import LEXICONS, RULES, SIGNS
-from comity.skills.crisis.folding import fold
-from comity.skills.crisis.lexicon import read_lexicon
-from comity.skills.crisis.sighting import sightings_in
+from comity_skills.crisis.context import IDIOM, NEG, I
+from comity_skills.crisis.data import LEXICONS, RULES, SIGNS
+from comity_skills.crisis.folding import fold
+from comity_skills.crisis.lexicon import read_lexicon
+from comity_skills.crisis.sighting import sightings_in
 
 
 @cache
 def lexicon():
     contents = [
-        [files("comity.skills").joinpath(name).read_bytes() for name in names]
+        [files("comity_skills").joinpath(name).read_bytes() for name in names]
         for names in (LEXICONS, SIGNS, RULES)
     ]
     return read_lexicon(contents[0], contents[1], *contents[2])

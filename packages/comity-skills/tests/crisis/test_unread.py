@@ -6,14 +6,14 @@ from importlib.resources import files
 
 import pytest
 
-from comity.skills.crisis.unread import Unread
+from comity_skills.crisis.unread import Unread
 from evals.tables.crisis import detector, half_of, own_set
 from evals.tables.crisis_long import long_set
 
 
 @cache
 def unread():
-    return Unread(files("comity.skills").joinpath("crisis/unread.json").read_bytes())
+    return Unread(files("comity_skills").joinpath("crisis/unread.json").read_bytes())
 
 
 @pytest.mark.parametrize(

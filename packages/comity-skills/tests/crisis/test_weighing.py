@@ -5,12 +5,12 @@ from importlib.resources import files
 
 import pytest
 
-from comity.skills.crisis import DATA, crisis_detector
+from comity_skills.crisis import DATA, crisis_detector
 
 
 @cache
 def detector():
-    package = files("comity.skills")
+    package = files("comity_skills")
     return crisis_detector({name: package.joinpath(name).read_bytes() for name in DATA})
 
 

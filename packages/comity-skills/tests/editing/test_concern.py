@@ -1,5 +1,5 @@
-from comity.skills.crisis import CrisisReport
-from comity.skills.editing.concern import NUMBERS, is_concerning, told_at_the_end
+from comity_skills.crisis import CrisisReport
+from comity_skills.editing.concern import NUMBERS, is_concerning, told_at_the_end
 
 QUIET = CrisisReport()
 

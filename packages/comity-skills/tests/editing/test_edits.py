@@ -1,5 +1,5 @@
-from comity.skills.editing.edits import Edit, apply, guarded, match_case
-from comity.skills.editing.passage import read
+from comity_skills.editing.edits import Edit, apply, guarded, match_case
+from comity_skills.editing.passage import read
 
 
 def edit(text, original, replacement, place=0):

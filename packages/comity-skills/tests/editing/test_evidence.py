@@ -1,7 +1,7 @@
-from comity.skills.crisis import CrisisReport, Signal
-from comity.skills.editing.edits import Rewrite
-from comity.skills.editing.evidence import crisis_row, is_doubtful, uncertainty_of
-from comity.skills.editing.rules import Finding
+from comity_skills.crisis import CrisisReport, Signal
+from comity_skills.editing.edits import Rewrite
+from comity_skills.editing.evidence import crisis_row, is_doubtful, uncertainty_of
+from comity_skills.editing.rules import Finding
 
 NOTHING = Rewrite(text="", edits=(), withdrawn=())
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.skills.editing.invariants import facts, violations
+from comity_skills.editing.invariants import facts, violations
 
 
 def test_contractions_count_as_what_they_are_short_for():

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.skills.editing.passage import fold, read
+from comity_skills.editing.passage import fold, read
 
 
 def said(text):

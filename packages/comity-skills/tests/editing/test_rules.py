@@ -1,8 +1,8 @@
 import pytest
 from msgspec import ValidationError, json
 
-from comity.skills.editing.passage import read
-from comity.skills.editing.rules import (
+from comity_skills.editing.passage import read
+from comity_skills.editing.rules import (
     FINDINGS_PER_RULE,
     compiled,
     find,

@@ -1,7 +1,7 @@
-from comity.skills.editing.edits import guarded
-from comity.skills.editing.passage import read
-from comity.skills.editing.rules import proposed
-from comity.skills.editing.shortfall import shortfalls
+from comity_skills.editing.edits import guarded
+from comity_skills.editing.passage import read
+from comity_skills.editing.rules import proposed
+from comity_skills.editing.shortfall import shortfalls
 
 
 def reworded(text):

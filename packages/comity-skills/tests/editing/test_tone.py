@@ -3,12 +3,12 @@ from importlib.resources import files
 
 import pytest
 
-from comity.skills.editing import TONE_DATA
-from comity.skills.editing.passage import read
-from comity.skills.editing.rules import Finding
-from comity.skills.editing.tone import ADVICE, in_company, stem, tone_reader, words_of
+from comity_skills.editing import TONE_DATA
+from comity_skills.editing.passage import read
+from comity_skills.editing.rules import Finding
+from comity_skills.editing.tone import ADVICE, in_company, stem, tone_reader, words_of
 
-PLACE = files("comity.skills")
+PLACE = files("comity_skills")
 
 
 @cache

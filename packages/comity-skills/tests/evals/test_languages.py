@@ -6,10 +6,10 @@ from importlib.resources import files
 
 import pytest
 
-from comity.skills.supportive_reply import LATIN, SKILL, message_reader
+from comity_skills.supportive_reply import LATIN, SKILL, message_reader
 from evals.languages import LANGUAGES, fitted, sentences
 
-PLACE = files("comity.skills")
+PLACE = files("comity_skills")
 
 
 @cache

@@ -4,16 +4,16 @@ import json
 from collections import Counter
 from importlib.resources import files
 
-from comity.skills.supportive_reply import ALARM, MATTERS
-from comity.skills.supportive_reply.matter import danger_in, likeliest
-from comity.skills.supportive_reply.message import DANGERS
+from comity_skills.supportive_reply import ALARM, MATTERS
+from comity_skills.supportive_reply.matter import danger_in, likeliest
+from comity_skills.supportive_reply.message import DANGERS
 from evals.matters import PLAIN, alarmed, fingerprint, fitted, messages, seen
 from evals.tables.messages import FIGURES, danger_messages, outside_messages, tables, taken_for
 
 
 def test_the_weights_are_those_of_the_messages():
     matters, alarm = (
-        json.loads(files("comity.skills").joinpath(name).read_bytes()) for name in (MATTERS, ALARM)
+        json.loads(files("comity_skills").joinpath(name).read_bytes()) for name in (MATTERS, ALARM)
     )
     assert matters["fingerprint"] == alarm["fingerprint"] == fingerprint()
     assert set(matters["matters"]) == {one.label for one in messages()} - {PLAIN}

@@ -4,14 +4,14 @@ import json
 from collections import Counter
 from importlib.resources import files
 
-from comity.skills.editing import TONE
-from comity.skills.editing.tone import ADVICE, kind_of
+from comity_skills.editing import TONE
+from comity_skills.editing.tone import ADVICE, kind_of
 from evals.tables.tone import FIGURES, tables
 from evals.tone import FALSE, FINE, fingerprint, fitted, seen, texts
 
 
 def test_the_weights_are_those_of_the_sentences():
-    file = json.loads(files("comity.skills").joinpath(TONE).read_bytes())
+    file = json.loads(files("comity_skills").joinpath(TONE).read_bytes())
     assert file["fingerprint"] == fingerprint()
     assert set(file["names"]) == set(ADVICE)
 

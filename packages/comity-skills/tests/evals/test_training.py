@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from comity.skills.crisis.data import LANGUAGES, LEXICONS, OPINION, SIGNS
-from comity.skills.crisis.disguise import Vocabulary
-from comity.skills.crisis.folding import fold
-from comity.skills.crisis.opinion import OpinionFile, breadth_of
+from comity_skills.crisis.data import LANGUAGES, LEXICONS, OPINION, SIGNS
+from comity_skills.crisis.disguise import Vocabulary
+from comity_skills.crisis.folding import fold
+from comity_skills.crisis.opinion import OpinionFile, breadth_of
 from evals.tables.crisis import fresh_set, half_of, outside_set, own_set
 from evals.tables.crisis_long import (
     authors_set,
@@ -32,7 +32,7 @@ WORDS = Vocabulary(())
 
 
 def shipped():
-    return files("comity.skills").joinpath(OPINION).read_bytes()
+    return files("comity_skills").joinpath(OPINION).read_bytes()
 
 
 def test_the_weights_belong_to_the_texts_classes_and_settings():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from comity.skills.reading.foreign import foreign_of, foreign_score
-from comity.skills.words.tokens import tokens
+from comity_skills.reading.foreign import foreign_of, foreign_score
+from comity_skills.words.tokens import tokens
 
 EASY = {
     "german": "Der Hund ist klein. Er mag den Ball. Wir gehen in den Park und dann ist er müde.",

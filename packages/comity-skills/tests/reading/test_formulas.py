@@ -2,7 +2,7 @@
 
 from math import isclose
 
-from comity.skills.reading.formulas import (
+from comity_skills.reading.formulas import (
     automated_readability_index,
     coleman_liau_index,
     flesch_kincaid_grade,

@@ -2,12 +2,12 @@ from importlib.resources import files
 
 import pytest
 
-from comity.skills.reading.measure import measure, read_reading_data
+from comity_skills.reading.measure import measure, read_reading_data
 
 
 @pytest.fixture(scope="module")
 def known():
-    place = files("comity.skills.reading")
+    place = files("comity_skills.reading")
     return read_reading_data(
         place.joinpath("english.json").read_bytes(), place.joinpath("abbreviations.json").read_bytes()
     )

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.skills.reading.sentences import ANY, read_abbreviations, sentences
+from comity_skills.reading.sentences import ANY, read_abbreviations, sentences
 
 CASES = {
     "Dr. Smith paid $3.50 for 3.5 kg. He left.": ["Dr. Smith paid $3.50 for 3.5 kg.", "He left."],
@@ -92,7 +92,7 @@ FOREIGN = {
 
 @pytest.fixture(scope="module")
 def known():
-    return read_abbreviations(files("comity.skills").joinpath("reading/abbreviations.json").read_bytes())
+    return read_abbreviations(files("comity_skills").joinpath("reading/abbreviations.json").read_bytes())
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@ from importlib.resources import files
 
 import pytest
 
-from comity.skills.reading.syllables import syllables
+from comity_skills.reading.syllables import syllables
 
 COUNTED = [
     "the:1",
@@ -112,7 +112,7 @@ COUNTED = [
 
 @pytest.fixture(scope="module")
 def exceptions():
-    return json.loads(files("comity.skills").joinpath("reading/english.json").read_bytes())["syllables"]
+    return json.loads(files("comity_skills").joinpath("reading/english.json").read_bytes())["syllables"]
 
 
 def test_syllables_are_counted_by_rule_without_the_exceptions():

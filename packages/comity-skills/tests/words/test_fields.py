@@ -1,7 +1,7 @@
 import pytest
 
-from comity.skills.errors import SkillInputError
-from comity.skills.words.fields import text_field, texts_field, trimmed
+from comity_skills.errors import SkillInputError
+from comity_skills.words.fields import text_field, texts_field, trimmed
 
 
 def test_a_wrong_item_is_refused_in_the_words_of_the_validator():

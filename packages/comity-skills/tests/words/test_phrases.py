@@ -1,5 +1,5 @@
-from comity.skills.words.phrases import Phrases
-from comity.skills.words.tokens import tokens
+from comity_skills.words.phrases import Phrases
+from comity_skills.words.tokens import tokens
 
 
 def found(entries, text):

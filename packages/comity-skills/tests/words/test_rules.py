@@ -1,6 +1,6 @@
-from comity.skills.words.rules import Rule, Rules, advice, counted, evidence, not_counted
-from comity.skills.words.spans import MOST_EVIDENCE
-from comity.skills.words.tokens import tokens
+from comity_skills.words.rules import Rule, Rules, advice, counted, evidence, not_counted
+from comity_skills.words.spans import MOST_EVIDENCE
+from comity_skills.words.tokens import tokens
 
 RULES = Rules(
     [

@@ -1,5 +1,5 @@
-from comity.skills.words.standing import standing
-from comity.skills.words.tokens import tokens
+from comity_skills.words.standing import standing
+from comity_skills.words.tokens import tokens
 
 PRESENT = [
     "There is an ANIMATION on the page",

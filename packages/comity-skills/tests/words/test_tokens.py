@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.skills.words.tokens import tokens
+from comity_skills.words.tokens import tokens
 
 
 def words(text):

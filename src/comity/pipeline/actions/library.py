@@ -22,10 +22,10 @@ from comity.core.actions.calls import ActionCalls
 from comity.core.actions.registry import Registry
 from comity.core.errors import ActionError, ConfigError
 from comity.pipeline.actions.plugins import Plugin
-from comity.skills.errors import SkillDataError, SkillInputError
-from comity.skills.skill import PagesWanted, Skill, SkillHandler, SkillOutcome, WebPage
+from comity_skills.errors import SkillDataError, SkillInputError
+from comity_skills.skill import PagesWanted, Skill, SkillHandler, SkillOutcome, WebPage
 
-PACKAGE: Final = "comity.skills"
+PACKAGE: Final = "comity_skills"
 
 
 _ELSEWHERE: Final[Mapping[str, tuple[str, str]]] = {
@@ -128,7 +128,7 @@ def own_lines_of(data: Path) -> Path | None:
 
 def crisis_lines(own: Path | None = None) -> dict[str, Any]:
     """The lines that replies name, those of the operator in their place."""
-    from comity.skills.crisis.lines import LINES
+    from comity_skills.crisis.lines import LINES
 
     data = files(PACKAGE).joinpath(LINES).read_bytes() if own is None else _own_lines(own)[LINES]
     lines: dict[str, Any] = json.decode(data)
@@ -136,7 +136,7 @@ def crisis_lines(own: Path | None = None) -> dict[str, Any]:
 
 
 def _own_lines(path: Path) -> dict[str, bytes]:
-    from comity.skills.crisis.lines import LINES, overridden
+    from comity_skills.crisis.lines import LINES, overridden
 
     try:
         own = path.read_bytes()

@@ -7,20 +7,20 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from comity.skills.accessibility_audit.contract import (
+from comity_skills.accessibility_audit.contract import (
     CONTRACTS,
     NAME,
     OLD_CONTRACTS,
     OLD_NAME,
     PAGES,
 )
-from comity.skills.accessibility_audit.criteria import LEVELS, Level
-from comity.skills.errors import SkillInputError
-from comity.skills.skill import Mode, PagesWanted, Skill, SkillHandler, SkillOutcome, WebPage
-from comity.skills.words.fields import text_field, texts_field
+from comity_skills.accessibility_audit.criteria import LEVELS, Level
+from comity_skills.errors import SkillInputError
+from comity_skills.skill import Mode, PagesWanted, Skill, SkillHandler, SkillOutcome, WebPage
+from comity_skills.words.fields import text_field, texts_field
 
 if TYPE_CHECKING:
-    from comity.skills.accessibility_audit.crawl import Detail
+    from comity_skills.accessibility_audit.crawl import Detail
 
 _HERE: Final = "accessibility_audit"
 _CRITERIA: Final = f"{_HERE}/criteria.json"
@@ -36,12 +36,12 @@ _TOO_MANY_PLAINLY: Final = f"Crawl mode supports up to {PAGES} pages. Send the o
 
 
 def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
-    from comity.skills.accessibility_audit.crawl import Facts, rank
-    from comity.skills.accessibility_audit.criteria import read_criteria
-    from comity.skills.accessibility_audit.names.aria import read_aria
-    from comity.skills.accessibility_audit.names.language import read_languages
-    from comity.skills.accessibility_audit.recorded import rank_as_recorded
-    from comity.skills.accessibility_audit.session import checklist
+    from comity_skills.accessibility_audit.crawl import Facts, rank
+    from comity_skills.accessibility_audit.criteria import read_criteria
+    from comity_skills.accessibility_audit.names.aria import read_aria
+    from comity_skills.accessibility_audit.names.language import read_languages
+    from comity_skills.accessibility_audit.recorded import rank_as_recorded
+    from comity_skills.accessibility_audit.session import checklist
 
     facts = Facts(
         read_criteria(data[_CRITERIA]),
@@ -73,7 +73,7 @@ def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
 
 
 def _prepare_old(_data: Mapping[str, bytes]) -> SkillHandler:
-    from comity.skills.accessibility_audit.first_look import first_look
+    from comity_skills.accessibility_audit.first_look import first_look
 
     def handle(given: Mapping[str, Any], mode: Mode) -> SkillOutcome:
         text_field(OLD_NAME, given, "target")

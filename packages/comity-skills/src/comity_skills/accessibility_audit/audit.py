@@ -7,16 +7,16 @@ from typing import Final
 
 from msgspec import Struct
 
-from comity.skills.accessibility_audit.dom.tree import Document, parse
-from comity.skills.accessibility_audit.names.aria import Aria
-from comity.skills.accessibility_audit.names.language import Languages
-from comity.skills.accessibility_audit.names.name import Names
-from comity.skills.accessibility_audit.names.roles import Roles
-from comity.skills.accessibility_audit.rules import RULES
-from comity.skills.accessibility_audit.rules.rule import Finding, Rule, Subject, cannot_tell
-from comity.skills.accessibility_audit.style.cascade import Styles
-from comity.skills.accessibility_audit.style.sheet import read_sheet
-from comity.skills.accessibility_audit.style.shown import Shown
+from comity_skills.accessibility_audit.dom.tree import Document, parse
+from comity_skills.accessibility_audit.names.aria import Aria
+from comity_skills.accessibility_audit.names.language import Languages
+from comity_skills.accessibility_audit.names.name import Names
+from comity_skills.accessibility_audit.names.roles import Roles
+from comity_skills.accessibility_audit.rules import RULES
+from comity_skills.accessibility_audit.rules.rule import Finding, Rule, Subject, cannot_tell
+from comity_skills.accessibility_audit.style.cascade import Styles
+from comity_skills.accessibility_audit.style.sheet import read_sheet
+from comity_skills.accessibility_audit.style.shown import Shown
 
 _PAGE: Final = re.compile(r"<(?:!doctype|html|head|title|body)\b", re.IGNORECASE)
 _PART: Final = (

@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from comity.skills.accessibility_audit.criteria import LEVELS, PRINCIPLES
-from comity.skills.skill import Mode, SkillContract
+from comity_skills.accessibility_audit.criteria import LEVELS, PRINCIPLES
+from comity_skills.skill import Mode, SkillContract
 
 NAME: Final = "accessibility_audit"
 OLD_NAME: Final = "wcagaaa_check"

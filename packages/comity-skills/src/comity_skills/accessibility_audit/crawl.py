@@ -18,14 +18,14 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from comity.skills.accessibility_audit.audit import Checked, Examined, examine
-from comity.skills.accessibility_audit.criteria import LEVELS, Criterion, Level, up_to
-from comity.skills.accessibility_audit.dom.tree import looks_like_html, path
-from comity.skills.accessibility_audit.names.aria import Aria
-from comity.skills.accessibility_audit.names.language import Languages
-from comity.skills.accessibility_audit.rules import RULES
-from comity.skills.accessibility_audit.rules.rule import Finding, Rule
-from comity.skills.skill import Mode, SkillOutcome, Uncertainty, WebPage
+from comity_skills.accessibility_audit.audit import Checked, Examined, examine
+from comity_skills.accessibility_audit.criteria import LEVELS, Criterion, Level, up_to
+from comity_skills.accessibility_audit.dom.tree import looks_like_html, path
+from comity_skills.accessibility_audit.names.aria import Aria
+from comity_skills.accessibility_audit.names.language import Languages
+from comity_skills.accessibility_audit.rules import RULES
+from comity_skills.accessibility_audit.rules.rule import Finding, Rule
+from comity_skills.skill import Mode, SkillOutcome, Uncertainty, WebPage
 
 CHARACTERS: Final = 20_000_000
 SHOWN: Final = 20

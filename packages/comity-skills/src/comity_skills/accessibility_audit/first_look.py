@@ -7,9 +7,9 @@ its level.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from comity.skills.accessibility_audit.criteria import Level
-from comity.skills.accessibility_audit.dom.tree import looks_like_html
-from comity.skills.skill import Mode, SkillOutcome
+from comity_skills.accessibility_audit.criteria import Level
+from comity_skills.accessibility_audit.dom.tree import looks_like_html
+from comity_skills.skill import Mode, SkillOutcome
 
 _Item = tuple[str, str]  # issue, fix
 

@@ -10,11 +10,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from comity.skills.accessibility_audit.crawl import mean
-from comity.skills.accessibility_audit.criteria import Criterion, Level, up_to
-from comity.skills.accessibility_audit.dom.tree import looks_like_html
-from comity.skills.accessibility_audit.recorded_scores import Recorded, recorded_scores
-from comity.skills.skill import SkillOutcome, WebPage
+from comity_skills.accessibility_audit.crawl import mean
+from comity_skills.accessibility_audit.criteria import Criterion, Level, up_to
+from comity_skills.accessibility_audit.dom.tree import looks_like_html
+from comity_skills.accessibility_audit.recorded_scores import Recorded, recorded_scores
+from comity_skills.skill import SkillOutcome, WebPage
 
 
 def rank_as_recorded(pages: Sequence[WebPage], level: Level, criteria: Sequence[Criterion]) -> SkillOutcome:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from comity.skills.accessibility_audit.criteria import LEVELS, Criterion, Level, up_to
-from comity.skills.skill import SkillOutcome
+from comity_skills.accessibility_audit.criteria import LEVELS, Criterion, Level, up_to
+from comity_skills.skill import SkillOutcome
 
 
 def checklist(criteria: Sequence[Criterion], level: Level) -> SkillOutcome:

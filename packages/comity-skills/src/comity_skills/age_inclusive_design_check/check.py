@@ -13,13 +13,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from comity.skills.reading.language import Language
-from comity.skills.skill import SkillOutcome, Uncertainty
-from comity.skills.words.interface import Description, Interface
-from comity.skills.words.negation import is_absent
-from comity.skills.words.phrases import Phrases
-from comity.skills.words.rules import Rule, Trigger, advice, evidence, not_counted
-from comity.skills.words.tokens import tokens
+from comity_skills.reading.language import Language
+from comity_skills.skill import SkillOutcome, Uncertainty
+from comity_skills.words.interface import Description, Interface
+from comity_skills.words.negation import is_absent
+from comity_skills.words.phrases import Phrases
+from comity_skills.words.rules import Rule, Trigger, advice, evidence, not_counted
+from comity_skills.words.tokens import tokens
 
 _AGE: Final = re.compile(r"(?<!\d)(\d{1,3})(?!\d)")
 _UNDER: Final = re.compile(

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from msgspec import convert, json
 
-from comity.skills.cognitive_accessibility_audit.contract import CONTRACTS, DEFAULT_CONTEXT, NAME
-from comity.skills.skill import Mode, Skill, SkillHandler, SkillOutcome
+from comity_skills.cognitive_accessibility_audit.contract import CONTRACTS, DEFAULT_CONTEXT, NAME
+from comity_skills.skill import Mode, Skill, SkillHandler, SkillOutcome
 
 _ENGLISH: Final = "reading/english.json"
 _ABBREVIATIONS: Final = "reading/abbreviations.json"
@@ -14,13 +14,13 @@ _RULES: Final = "cognitive_accessibility_audit/rules.json"
 
 
 def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
-    from comity.skills.cognitive_accessibility_audit import audit, recorded
-    from comity.skills.cognitive_accessibility_audit.wording import read_wording
-    from comity.skills.reading.measure import read_reading_data
-    from comity.skills.words.fields import text_field, trimmed
-    from comity.skills.words.phrases import Phrases
-    from comity.skills.words.rules import Rule, Rules
-    from comity.skills.words.tokens import word_set
+    from comity_skills.cognitive_accessibility_audit import audit, recorded
+    from comity_skills.cognitive_accessibility_audit.wording import read_wording
+    from comity_skills.reading.measure import read_reading_data
+    from comity_skills.words.fields import text_field, trimmed
+    from comity_skills.words.phrases import Phrases
+    from comity_skills.words.rules import Rule, Rules
+    from comity_skills.words.tokens import word_set
 
     rules = json.decode(data[_RULES])
     known = audit.Knowledge(

@@ -13,15 +13,15 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from comity.skills.cognitive_accessibility_audit import wording
-from comity.skills.cognitive_accessibility_audit.markup import without_markup
-from comity.skills.reading.foreign import ForeignScore
-from comity.skills.reading.measure import Reading, ReadingData, Scores, measure
-from comity.skills.skill import SkillOutcome, Uncertainty
-from comity.skills.words.phrases import Phrases
-from comity.skills.words.rules import Rule, Rules, Trigger, counted, evidence, quoted
-from comity.skills.words.spans import MOST_EVIDENCE, span
-from comity.skills.words.tokens import Token
+from comity_skills.cognitive_accessibility_audit import wording
+from comity_skills.cognitive_accessibility_audit.markup import without_markup
+from comity_skills.reading.foreign import ForeignScore
+from comity_skills.reading.measure import Reading, ReadingData, Scores, measure
+from comity_skills.skill import SkillOutcome, Uncertainty
+from comity_skills.words.phrases import Phrases
+from comity_skills.words.rules import Rule, Rules, Trigger, counted, evidence, quoted
+from comity_skills.words.spans import MOST_EVIDENCE, span
+from comity_skills.words.tokens import Token
 
 _OPTION: Final = re.compile(
     r"\b(?:option|plan|choice|package|tier|item)[ ]([A-Za-z]|\d{1,3})\b", re.IGNORECASE

@@ -8,8 +8,8 @@ import re
 from math import floor
 from typing import Final
 
-from comity.skills.skill import SkillOutcome
-from comity.skills.words.fields import SPACE, trimmed
+from comity_skills.skill import SkillOutcome
+from comity_skills.words.fields import SPACE, trimmed
 
 _LEGAL: Final = ("pursuant", "notwithstanding", "thereto", "heretofore", "aforementioned", "herein")
 _WORD: Final = re.compile(r"[a-z]+")

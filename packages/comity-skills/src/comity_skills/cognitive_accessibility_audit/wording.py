@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from comity.skills.words.negation import NOT
-from comity.skills.words.phrases import Phrases
-from comity.skills.words.tokens import Token, word_set
+from comity_skills.words.negation import NOT
+from comity_skills.words.phrases import Phrases
+from comity_skills.words.tokens import Token, word_set
 
 _CAPITALS: Final = re.compile(r"(?<![\w./@&-])[A-Z]{2,6}s?(?![\w@&])")
 _SHOUTED: Final = re.compile(r"\b([A-Z]{2,})\s\Z")

@@ -6,11 +6,11 @@ The names are loaded when they are first asked for: many ask for the names of th
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from comity.skills.crisis.data import DATA
+from comity_skills.crisis.data import DATA
 
 if TYPE_CHECKING:
-    from comity.skills.crisis.detector import CrisisDetector, crisis_detector
-    from comity.skills.crisis.report import CrisisReport, Severity, Signal, Verdict
+    from comity_skills.crisis.detector import CrisisDetector, crisis_detector
+    from comity_skills.crisis.report import CrisisReport, Severity, Signal, Verdict
 
 __all__ = ["DATA", "CrisisDetector", "CrisisReport", "Severity", "Signal", "Verdict", "crisis_detector"]
 

@@ -10,8 +10,8 @@
 import re
 import unicodedata
 
-from comity.skills.crisis.glyphs import LOOKALIKES, SIMPLIFIED
-from comity.skills.crisis.kept import Kept
+from comity_skills.crisis.glyphs import LOOKALIKES, SIMPLIFIED
+from comity_skills.crisis.kept import Kept
 
 LONG_WAY = "\ue000"  # a private character, and no part of a word
 _CAPITAL_I = re.compile("I(?<=[a-z]I)(?=[a-z])")

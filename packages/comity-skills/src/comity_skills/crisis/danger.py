@@ -25,10 +25,10 @@ from typing import Literal, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from comity.skills.crisis.folding import Folded, fold_phrase, has_unspaced
-from comity.skills.crisis.lexicon import expand
-from comity.skills.crisis.lookup import Lookup
-from comity.skills.crisis.report import Danger, Kind
+from comity_skills.crisis.folding import Folded, fold_phrase, has_unspaced
+from comity_skills.crisis.lexicon import expand
+from comity_skills.crisis.lookup import Lookup
+from comity_skills.crisis.report import Danger, Kind
 
 _REACH = 220  # characters in which things say something together, and fewer where one says more
 _UNSPACED_REACH = 80

@@ -14,15 +14,15 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from comity.skills.crisis.danger import Dangers
-from comity.skills.crisis.data import DANGERS, LEXICONS, OPINION, RULES, SIGNS
-from comity.skills.crisis.folding import Folded, fold
-from comity.skills.crisis.lexicon import Language, Lexicon, Rule, read_lexicon
-from comity.skills.crisis.matching import Match, Spans, has_grave_match, matches, unguarded
-from comity.skills.crisis.opinion import Opinion, is_long
-from comity.skills.crisis.page import REACH, Page
-from comity.skills.crisis.reading import Reader, Reading
-from comity.skills.crisis.report import (
+from comity_skills.crisis.danger import Dangers
+from comity_skills.crisis.data import DANGERS, LEXICONS, OPINION, RULES, SIGNS
+from comity_skills.crisis.folding import Folded, fold
+from comity_skills.crisis.lexicon import Language, Lexicon, Rule, read_lexicon
+from comity_skills.crisis.matching import Match, Spans, has_grave_match, matches, unguarded
+from comity_skills.crisis.opinion import Opinion, is_long
+from comity_skills.crisis.page import REACH, Page
+from comity_skills.crisis.reading import Reader, Reading
+from comity_skills.crisis.report import (
     GRAVE,
     MOST_SIGNALS,
     QUIET,
@@ -32,8 +32,8 @@ from comity.skills.crisis.report import (
     Signal,
     Verdict,
 )
-from comity.skills.crisis.sighting import Sighting, sightings_in
-from comity.skills.crisis.weighing import (
+from comity_skills.crisis.sighting import Sighting, sightings_in
+from comity_skills.crisis.weighing import (
     ENOUGH,
     Found,
     is_mention,

@@ -5,8 +5,8 @@ letters spaced out, letters repeated, letters starred out. The work is linear in
 import re
 from collections.abc import Iterable, Sequence
 
-from comity.skills.crisis.characters import fold_characters
-from comity.skills.crisis.kept import Kept
+from comity_skills.crisis.characters import fold_characters
+from comity_skills.crisis.kept import Kept
 
 Token = tuple[str, int, int]  # a word, where it begins, where it ends
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from comity.skills.crisis.folding import has_unspaced
-from comity.skills.crisis.lookup import Find, finder
+from comity_skills.crisis.folding import has_unspaced
+from comity_skills.crisis.lookup import Find, finder
 
 TALLY_BITS = 32
 

@@ -13,9 +13,9 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from comity.skills.crisis.characters import LONG_WAY, UNSETTLED, fold_characters, origins_of
-from comity.skills.crisis.disguise import ODD, SPACED_OUT, STRETCH, TOKEN, Token, Vocabulary, undisguise
-from comity.skills.crisis.kept import Kept
+from comity_skills.crisis.characters import LONG_WAY, UNSETTLED, fold_characters, origins_of
+from comity_skills.crisis.disguise import ODD, SPACED_OUT, STRETCH, TOKEN, Token, Vocabulary, undisguise
+from comity_skills.crisis.kept import Kept
 
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
 _UNSPACED_ONE = re.compile(f"[{_UNSPACED}]")

@@ -29,11 +29,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.skills.crisis.context import CONTEXT, IDIOM, IF, LOWERING, LOWERING_PAIRS, NEG
-from comity.skills.crisis.disguise import Vocabulary
-from comity.skills.crisis.entries import Clue, Entries, Index, Meaning
-from comity.skills.crisis.folding import fold_phrase
-from comity.skills.crisis.report import GRAVE, RANK, Severity
+from comity_skills.crisis.context import CONTEXT, IDIOM, IF, LOWERING, LOWERING_PAIRS, NEG
+from comity_skills.crisis.disguise import Vocabulary
+from comity_skills.crisis.entries import Clue, Entries, Index, Meaning
+from comity_skills.crisis.folding import fold_phrase
+from comity_skills.crisis.report import GRAVE, RANK, Severity
 
 _PLAIN = re.compile("[a-z]+(?: [a-z]+)*")  # spelled as it is looked up
 _JOINT = re.compile(" [&+] ")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from comity.skills.errors import SkillDataError
+from comity_skills.errors import SkillDataError
 
 LINES = "crisis/lines.json"
 

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 import ahocorasick  # type: ignore[import-not-found]  # a C module without stubs
 
-from comity.skills.crisis.folding import Folded, has_unspaced
+from comity_skills.crisis.folding import Folded, has_unspaced
 
 _PLACE = itemgetter(0)
 _BLANK_AND_STOPS = " ,.!?;:\n"

@@ -9,11 +9,11 @@ import itertools
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
-from comity.skills.crisis.context import NEG
-from comity.skills.crisis.lexicon import Rule
-from comity.skills.crisis.page import REACH, Page
-from comity.skills.crisis.report import MOST_SIGNALS, RANK
-from comity.skills.crisis.sighting import Hit, Sighting
+from comity_skills.crisis.context import NEG
+from comity_skills.crisis.lexicon import Rule
+from comity_skills.crisis.page import REACH, Page
+from comity_skills.crisis.report import MOST_SIGNALS, RANK
+from comity_skills.crisis.sighting import Hit, Sighting
 
 _GUARDED = 10  # gaps around a sign in which a guard explains it
 _OVERLAPS = 8  # matches that a new one may overlap

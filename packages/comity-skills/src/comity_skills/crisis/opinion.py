@@ -27,9 +27,9 @@ from operator import itemgetter
 import msgspec
 from msgspec import Struct
 
-from comity.skills.crisis.folding import Folded
-from comity.skills.crisis.lookup import Lookup
-from comity.skills.crisis.report import Severity, Signal
+from comity_skills.crisis.folding import Folded
+from comity_skills.crisis.lookup import Lookup
+from comity_skills.crisis.report import Severity, Signal
 
 CATEGORY = "phrasing"
 _FIRST, _SECOND = itemgetter(0), itemgetter(1)

@@ -7,7 +7,7 @@ import re
 import sys
 from bisect import bisect_left, bisect_right
 
-from comity.skills.crisis.folding import Folded
+from comity_skills.crisis.folding import Folded
 
 REACH = 160  # characters on each side of a match that may say something about it
 _QUOTED = re.compile(

@@ -8,7 +8,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from comity.skills.crisis.context import (
+from comity_skills.crisis.context import (
     BACK,
     BUT,
     CONTEXT,
@@ -37,11 +37,11 @@ from comity.skills.crisis.context import (
     I,
     bits,
 )
-from comity.skills.crisis.lexicon import Rule
-from comity.skills.crisis.matching import Spans
-from comity.skills.crisis.page import REACH, Page
-from comity.skills.crisis.report import RANK, Severity, Subject, Tense
-from comity.skills.crisis.sighting import Hit, Sighting
+from comity_skills.crisis.lexicon import Rule
+from comity_skills.crisis.matching import Spans
+from comity_skills.crisis.page import REACH, Page
+from comity_skills.crisis.report import RANK, Severity, Subject, Tense
+from comity_skills.crisis.sighting import Hit, Sighting
 
 _DANGERS = frozenset({"intent", "ideation", "plan", "attempt", "euphemism", "self_harm", "goodbye", "method"})
 _STATEMENTS = frozenset({"intent", "ideation", "self_harm", "topic"})  # what a "not" inside turns round

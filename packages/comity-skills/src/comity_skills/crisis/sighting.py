@@ -10,11 +10,11 @@ from bisect import bisect_right
 from collections.abc import Container, Mapping, Sequence
 from operator import itemgetter
 
-from comity.skills.crisis.context import IDIOM
-from comity.skills.crisis.data import LANGUAGES
-from comity.skills.crisis.entries import TALLY_BITS, Entry
-from comity.skills.crisis.folding import Folded
-from comity.skills.crisis.lexicon import Language, Lexicon, Rule
+from comity_skills.crisis.context import IDIOM
+from comity_skills.crisis.data import LANGUAGES
+from comity_skills.crisis.entries import TALLY_BITS, Entry
+from comity_skills.crisis.folding import Folded
+from comity_skills.crisis.lexicon import Language, Lexicon, Rule
 
 _KANA = re.compile("[\u3041-\u3096]")
 _CHINESE, _JAPANESE = LANGUAGES.index("zh"), LANGUAGES.index("ja")

@@ -13,7 +13,7 @@ from string import ascii_letters
 import msgspec
 from msgspec import Struct
 
-from comity.skills.crisis.folding import Folded
+from comity_skills.crisis.folding import Folded
 
 _LEAST = 20  # letters
 _WORDS = 4  # different small words

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from comity.skills.crisis.lexicon import Rule
-from comity.skills.crisis.report import GRAVE, MOST_SIGNALS, QUIET, RANK, CrisisReport, Severity, Signal
+from comity_skills.crisis.lexicon import Rule
+from comity_skills.crisis.report import GRAVE, MOST_SIGNALS, QUIET, RANK, CrisisReport, Severity, Signal
 
 ENOUGH = 3  # points of weak signs that say together what none says alone
 _WEAK = 2  # points of any other weak signal

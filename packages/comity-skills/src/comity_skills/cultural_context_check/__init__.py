@@ -5,10 +5,10 @@ from typing import Any, Final
 
 from msgspec import json
 
-from comity.skills.crisis import DATA as CRISIS_DATA
-from comity.skills.cultural_context_check.contract import CONTRACTS, DEFAULT_REGION, NAME
-from comity.skills.editing import TONE_DATA
-from comity.skills.skill import Mode, Skill, SkillHandler, SkillOutcome
+from comity_skills.crisis import DATA as CRISIS_DATA
+from comity_skills.cultural_context_check.contract import CONTRACTS, DEFAULT_REGION, NAME
+from comity_skills.editing import TONE_DATA
+from comity_skills.skill import Mode, Skill, SkillHandler, SkillOutcome
 
 _REGIONS: Final = "cultural_context_check/regions.json"
 _NAMES: Final = "cultural_context_check/names.json"
@@ -16,13 +16,13 @@ _MESSAGE: Final = "cultural_context_check/message.json"
 
 
 def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
-    from comity.skills.crisis import crisis_detector
-    from comity.skills.cultural_context_check import recorded
-    from comity.skills.cultural_context_check.check import Reader
-    from comity.skills.cultural_context_check.knowledge import Knowledge
-    from comity.skills.cultural_context_check.places import Names, Regions
-    from comity.skills.editing.tone import tone_reader
-    from comity.skills.words.fields import text_field, trimmed
+    from comity_skills.crisis import crisis_detector
+    from comity_skills.cultural_context_check import recorded
+    from comity_skills.cultural_context_check.check import Reader
+    from comity_skills.cultural_context_check.knowledge import Knowledge
+    from comity_skills.cultural_context_check.places import Names, Regions
+    from comity_skills.editing.tone import tone_reader
+    from comity_skills.words.fields import text_field, trimmed
 
     reader = Reader(
         json.decode(data[_REGIONS], type=Regions),

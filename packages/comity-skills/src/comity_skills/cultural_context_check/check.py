@@ -11,21 +11,21 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from comity.skills.crisis.detector import CrisisDetector
-from comity.skills.cultural_context_check.adapt import Edit, adapt
-from comity.skills.cultural_context_check.contract import DEFAULT_REGION
-from comity.skills.cultural_context_check.days import is_fast
-from comity.skills.cultural_context_check.knowledge import Finding, Knowledge, Setting
-from comity.skills.cultural_context_check.message import Examiner
-from comity.skills.cultural_context_check.notes import Notes
-from comity.skills.cultural_context_check.places import Gazetteer, Names, Place, Regions
-from comity.skills.editing.tone import Tone
-from comity.skills.reading.language import Language, language_of
-from comity.skills.skill import SkillOutcome, Uncertainty
-from comity.skills.words.fields import trimmed
-from comity.skills.words.phrases import Phrases
-from comity.skills.words.spans import MOST_EVIDENCE, span
-from comity.skills.words.tokens import tokens, word_set
+from comity_skills.crisis.detector import CrisisDetector
+from comity_skills.cultural_context_check.adapt import Edit, adapt
+from comity_skills.cultural_context_check.contract import DEFAULT_REGION
+from comity_skills.cultural_context_check.days import is_fast
+from comity_skills.cultural_context_check.knowledge import Finding, Knowledge, Setting
+from comity_skills.cultural_context_check.message import Examiner
+from comity_skills.cultural_context_check.notes import Notes
+from comity_skills.cultural_context_check.places import Gazetteer, Names, Place, Regions
+from comity_skills.editing.tone import Tone
+from comity_skills.reading.language import Language, language_of
+from comity_skills.skill import SkillOutcome, Uncertainty
+from comity_skills.words.fields import trimmed
+from comity_skills.words.phrases import Phrases
+from comity_skills.words.spans import MOST_EVIDENCE, span
+from comity_skills.words.tokens import tokens, word_set
 
 _MOST_QUOTED: Final = 8
 _LONGEST_QUOTE: Final = 60

@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from comity.skills.skill import Mode, SkillContract
-from comity.skills.words.spans import span_schema
+from comity_skills.skill import Mode, SkillContract
+from comity_skills.words.spans import span_schema
 
 NAME: Final = "cultural_context_check"
 DEFAULT_REGION: Final = "global"

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from comity.skills.cultural_context_check.knowledge import Finding, Knowledge, NationalDay, Setting
-from comity.skills.cultural_context_check.served import is_offered
-from comity.skills.words.phrases import Found, Phrases
-from comity.skills.words.tokens import Token
+from comity_skills.cultural_context_check.knowledge import Finding, Knowledge, NationalDay, Setting
+from comity_skills.cultural_context_check.served import is_offered
+from comity_skills.words.phrases import Found, Phrases
+from comity_skills.words.tokens import Token
 
 _DAY: Final = re.compile(r"\b(?P<day>thursday|friday|saturday|sunday)s?\b|\bweekends?\b", re.IGNORECASE)
 _OTHER_DAY: Final = re.compile(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b", re.IGNORECASE)

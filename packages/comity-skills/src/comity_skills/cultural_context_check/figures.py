@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from comity.skills.cultural_context_check.knowledge import Finding, Knowledge, Setting
-from comity.skills.words.tokens import Token, word_set
+from comity_skills.cultural_context_check.knowledge import Finding, Knowledge, Setting
+from comity_skills.words.tokens import Token, word_set
 
 _DATE: Final = re.compile(r"(?<![\w./-])(\d{1,2})([/.-])(\d{1,2})(?:\2(\d{4}|\d{2}))?(?![\w/]|[.-]\d)")
 _DATE_CUE: Final = word_set(

@@ -4,7 +4,7 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from comity.skills.cultural_context_check.places import Country
+from comity_skills.cultural_context_check.places import Country
 
 
 class Colour(Struct, frozen=True):

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from comity.skills.cultural_context_check.knowledge import Finding, Knowledge, Manner, Setting
-from comity.skills.editing.passage import read
-from comity.skills.editing.tone import Tone
+from comity_skills.cultural_context_check.knowledge import Finding, Knowledge, Manner, Setting
+from comity_skills.editing.passage import read
+from comity_skills.editing.tone import Tone
 
 _SENTENCE: Final = 120  # characters that are looked at on each side
 # Reasons to flag a sentence that hold everywhere, and those that hold where people expect softness.

@@ -13,15 +13,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from comity.skills.cultural_context_check.days import days, fasting, feast, months_named, national_day, season
-from comity.skills.cultural_context_check.figures import GIFT, figures
-from comity.skills.cultural_context_check.knowledge import Colour, Custom, Finding, Knowledge, Setting, Taboo
-from comity.skills.cultural_context_check.manner import Manners
-from comity.skills.cultural_context_check.reach import out_of_reach
-from comity.skills.cultural_context_check.served import is_offered, is_permitted
-from comity.skills.editing.tone import Tone
-from comity.skills.words.phrases import Found, Phrases, spellings
-from comity.skills.words.tokens import Token, tokens
+from comity_skills.cultural_context_check.days import days, fasting, feast, months_named, national_day, season
+from comity_skills.cultural_context_check.figures import GIFT, figures
+from comity_skills.cultural_context_check.knowledge import Colour, Custom, Finding, Knowledge, Setting, Taboo
+from comity_skills.cultural_context_check.manner import Manners
+from comity_skills.cultural_context_check.reach import out_of_reach
+from comity_skills.cultural_context_check.served import is_offered, is_permitted
+from comity_skills.editing.tone import Tone
+from comity_skills.words.phrases import Found, Phrases, spellings
+from comity_skills.words.tokens import Token, tokens
 
 _DIRECTION: Final = re.compile(
     r"[←→⇐⇒]|\b(?:on|to|at)[ ]the[ ](?:left|right)(?:[ ]hand)?\b|\bleft[ ]to[ ]right\b", re.IGNORECASE

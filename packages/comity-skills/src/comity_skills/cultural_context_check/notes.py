@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from re import compile as pattern
 from typing import Final
 
-from comity.skills.cultural_context_check.knowledge import Finding, Setting
-from comity.skills.cultural_context_check.places import Note, Place, Regions
-from comity.skills.words.phrases import Phrases
-from comity.skills.words.tokens import tokens
+from comity_skills.cultural_context_check.knowledge import Finding, Setting
+from comity_skills.cultural_context_check.places import Note, Place, Regions
+from comity_skills.words.phrases import Phrases
+from comity_skills.words.tokens import tokens
 
 _MOST_GENERAL: Final = 2
 _MOST_COUNTRIES: Final = 3

@@ -21,8 +21,8 @@ from unicodedata import combining, normalize
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.skills.words.phrases import Found, Phrases
-from comity.skills.words.tokens import tokens
+from comity_skills.words.phrases import Found, Phrases
+from comity_skills.words.tokens import tokens
 
 Kind = Literal["country", "area"]
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from comity.skills.cultural_context_check.knowledge import Finding, Knowledge, Setting
+from comity_skills.cultural_context_check.knowledge import Finding, Knowledge, Setting
 
 _TIME: Final = re.compile(
     r"(?<![\w:.])\d{1,2}(?::\d{2})?[ ]?(?:am|pm|a\.m\.|p\.m\.|o'clock)(?!\w)"

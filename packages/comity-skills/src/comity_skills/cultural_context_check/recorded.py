@@ -9,8 +9,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from comity.skills.cultural_context_check.adapt import adapt
-from comity.skills.skill import SkillOutcome
+from comity_skills.cultural_context_check.adapt import adapt
+from comity_skills.skill import SkillOutcome
 
 
 class _Branch(Struct, frozen=True):

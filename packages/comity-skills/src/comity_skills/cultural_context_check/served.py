@@ -8,8 +8,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from comity.skills.words.negation import NOT, is_absent
-from comity.skills.words.tokens import Token, word_set
+from comity_skills.words.negation import NOT, is_absent
+from comity_skills.words.tokens import Token, word_set
 
 _LACKS: Final = NOT | word_set(
     "no without avoid avoids ban bans banned prohibit prohibits forbid forbids skip"

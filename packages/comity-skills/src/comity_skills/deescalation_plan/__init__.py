@@ -5,25 +5,25 @@ from typing import Any, Final
 
 from msgspec import json
 
-from comity.skills.crisis import DATA as CRISIS_DATA
-from comity.skills.deescalation_plan.contract import (
+from comity_skills.crisis import DATA as CRISIS_DATA
+from comity_skills.deescalation_plan.contract import (
     CONTRACTS,
     DEFAULT_INTENSITY,
     INTENSITIES,
     NAME,
 )
-from comity.skills.skill import Mode, Skill, SkillHandler, SkillOutcome
+from comity_skills.skill import Mode, Skill, SkillHandler, SkillOutcome
 
 _SIGNALS: Final = "deescalation_plan/signals.json"
 _PLANS: Final = "deescalation_plan/plans.json"
 
 
 def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
-    from comity.skills.crisis import crisis_detector
-    from comity.skills.deescalation_plan.planning import PlanFile, plan
-    from comity.skills.editing.rules import compiled, ruleset
-    from comity.skills.editing.schema import chosen
-    from comity.skills.words.fields import text_field, trimmed
+    from comity_skills.crisis import crisis_detector
+    from comity_skills.deescalation_plan.planning import PlanFile, plan
+    from comity_skills.editing.rules import compiled, ruleset
+    from comity_skills.editing.schema import chosen
+    from comity_skills.words.fields import text_field, trimmed
 
     rules = compiled(ruleset(data[_SIGNALS]))
     plans = json.decode(data[_PLANS], type=PlanFile).plans

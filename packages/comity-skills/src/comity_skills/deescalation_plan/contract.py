@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from comity.skills.editing.schema import CRISIS, PLACE, SEVERITY, TEXT, TEXTS, YES_NO, closed
-from comity.skills.skill import Mode, SkillContract
+from comity_skills.editing.schema import CRISIS, PLACE, SEVERITY, TEXT, TEXTS, YES_NO, closed
+from comity_skills.skill import Mode, SkillContract
 
 NAME: Final = "deescalation_plan"
 INTENSITIES: Final = ("low", "medium", "high")

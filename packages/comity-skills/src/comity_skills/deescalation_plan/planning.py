@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from comity.skills.crisis import CrisisDetector
-from comity.skills.deescalation_plan.contract import DEFAULT_INTENSITY, INTENSITIES
-from comity.skills.deescalation_plan.situation import (
+from comity_skills.crisis import CrisisDetector
+from comity_skills.deescalation_plan.contract import DEFAULT_INTENSITY, INTENSITIES
+from comity_skills.deescalation_plan.situation import (
     AMONG_CHILDREN,
     CARED_FOR,
     SAFETY,
@@ -27,13 +27,13 @@ from comity.skills.deescalation_plan.situation import (
     trigger_rows,
     understood,
 )
-from comity.skills.editing.concern import EMERGENCY, NUMBERS
-from comity.skills.editing.evidence import crisis_row, uncertainty_of
-from comity.skills.editing.passage import read
-from comity.skills.editing.rules import CompiledRule
-from comity.skills.reading.language import language_of
-from comity.skills.skill import Mode, SkillOutcome, Uncertainty
-from comity.skills.words.tokens import tokens
+from comity_skills.editing.concern import EMERGENCY, NUMBERS
+from comity_skills.editing.evidence import crisis_row, uncertainty_of
+from comity_skills.editing.passage import read
+from comity_skills.editing.rules import CompiledRule
+from comity_skills.reading.language import language_of
+from comity_skills.skill import Mode, SkillOutcome, Uncertainty
+from comity_skills.words.tokens import tokens
 
 _FIRST: Final = (
     "Pause before you answer; speak lower and slower than the other person.",

@@ -28,11 +28,11 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from comity.skills.crisis import CrisisReport
-from comity.skills.deescalation_plan.contract import KINDS
-from comity.skills.editing.passage import Passage
-from comity.skills.editing.rules import CompiledRule, Finding, find
-from comity.skills.reading.language import Language
+from comity_skills.crisis import CrisisReport
+from comity_skills.deescalation_plan.contract import KINDS
+from comity_skills.editing.passage import Passage
+from comity_skills.editing.rules import CompiledRule, Finding, find
+from comity_skills.reading.language import Language
 
 EFFECTS: Final = {
     "weapon": "emergency handoff, intensity high",

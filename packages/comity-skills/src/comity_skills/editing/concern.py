@@ -11,8 +11,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from comity.skills.crisis import CrisisReport
-from comity.skills.skill import Mode
+from comity_skills.crisis import CrisisReport
+from comity_skills.skill import Mode
 
 EMERGENCY: Final = "If somebody may be in immediate danger, call the local emergency number now."
 NUMBERS: Final = (

@@ -13,8 +13,8 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from comity.skills.editing.invariants import violations
-from comity.skills.editing.passage import Passage
+from comity_skills.editing.invariants import violations
+from comity_skills.editing.passage import Passage
 
 Severity = Literal["low", "medium", "high", "critical"]
 

@@ -8,12 +8,12 @@ on something they cannot see: a quotation, a figure of speech, an edit that was 
 from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
-from comity.skills.crisis import CrisisReport
-from comity.skills.editing.edits import Edit, Rewrite
-from comity.skills.editing.rules import Finding
-from comity.skills.reading.language import Language, language_of
-from comity.skills.skill import Uncertainty
-from comity.skills.words.tokens import tokens
+from comity_skills.crisis import CrisisReport
+from comity_skills.editing.edits import Edit, Rewrite
+from comity_skills.editing.rules import Finding
+from comity_skills.reading.language import Language, language_of
+from comity_skills.skill import Uncertainty
+from comity_skills.words.tokens import tokens
 
 _TOLD = 4000  # characters from which the language is told
 

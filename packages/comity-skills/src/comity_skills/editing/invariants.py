@@ -13,8 +13,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from comity.skills.editing.passage import LINK, fold
-from comity.skills.words.tokens import word_set
+from comity_skills.editing.passage import LINK, fold
+from comity_skills.words.tokens import word_set
 
 NOT = "not"
 SHORTFALL = "shortfall"

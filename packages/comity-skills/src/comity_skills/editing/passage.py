@@ -16,7 +16,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from comity.skills.words.tokens import word_set
+from comity_skills.words.tokens import word_set
 
 Span = tuple[int, int]
 

@@ -19,8 +19,8 @@ from typing import Literal
 
 from msgspec import Struct, json
 
-from comity.skills.editing.edits import Edit, Severity, match_case
-from comity.skills.editing.passage import Passage
+from comity_skills.editing.edits import Edit, Severity, match_case
+from comity_skills.editing.passage import Passage
 
 FINDINGS_PER_RULE = 50
 

@@ -14,10 +14,10 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from comity.skills.editing.edits import Severity, match_case
-from comity.skills.editing.passage import Passage
-from comity.skills.editing.rules import FINDINGS_PER_RULE, Finding
-from comity.skills.words.tokens import word_set
+from comity_skills.editing.edits import Severity, match_case
+from comity_skills.editing.passage import Passage
+from comity_skills.editing.rules import FINDINGS_PER_RULE, Finding
+from comity_skills.words.tokens import word_set
 
 CATEGORY = "shame_blame"
 _BY_HAND = "This is what happened: …"

@@ -23,9 +23,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from comity.skills.editing import TONE, TONE_WORDS
-from comity.skills.editing.passage import Passage, Span, fold
-from comity.skills.editing.rules import Finding
+from comity_skills.editing import TONE, TONE_WORDS
+from comity_skills.editing.passage import Passage, Span, fold
+from comity_skills.editing.rules import Finding
 
 LEARNED: Final = "tone"
 

@@ -3,21 +3,21 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from comity.skills.crisis import DATA as CRISIS_DATA
-from comity.skills.editing import TONE_DATA
-from comity.skills.empathetic_reframe.contract import CONTRACTS, DEFAULT_TONE, NAME, TONES
-from comity.skills.skill import Mode, Skill, SkillHandler, SkillOutcome
+from comity_skills.crisis import DATA as CRISIS_DATA
+from comity_skills.editing import TONE_DATA
+from comity_skills.empathetic_reframe.contract import CONTRACTS, DEFAULT_TONE, NAME, TONES
+from comity_skills.skill import Mode, Skill, SkillHandler, SkillOutcome
 
 _PHRASES: Final = "empathetic_reframe/phrases.json"
 
 
 def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
-    from comity.skills.crisis import crisis_detector
-    from comity.skills.editing.rules import compiled, ruleset
-    from comity.skills.editing.schema import chosen
-    from comity.skills.editing.tone import tone_reader
-    from comity.skills.empathetic_reframe.reframing import reframe
-    from comity.skills.words.fields import text_field, trimmed
+    from comity_skills.crisis import crisis_detector
+    from comity_skills.editing.rules import compiled, ruleset
+    from comity_skills.editing.schema import chosen
+    from comity_skills.editing.tone import tone_reader
+    from comity_skills.empathetic_reframe.reframing import reframe
+    from comity_skills.words.fields import text_field, trimmed
 
     rules = compiled(ruleset(data[_PHRASES]))
     detector, learned = crisis_detector(data), tone_reader(data)

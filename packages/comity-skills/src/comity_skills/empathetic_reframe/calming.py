@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from comity.skills.editing.passage import Passage
-from comity.skills.editing.rules import FINDINGS_PER_RULE, Finding
+from comity_skills.editing.passage import Passage
+from comity_skills.editing.rules import FINDINGS_PER_RULE, Finding
 
 CATEGORY: Final = "shouting"
 REASON: Final = "Capitals read as shouting."

@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from comity.skills.editing.schema import CRISIS, EDITS, FLAGS, TEXT, TEXTS, closed
-from comity.skills.skill import Mode, SkillContract
+from comity_skills.editing.schema import CRISIS, EDITS, FLAGS, TEXT, TEXTS, closed
+from comity_skills.skill import Mode, SkillContract
 
 NAME: Final = "empathetic_reframe"
 TONES: Final = ("neutral", "warm", "formal")

@@ -21,10 +21,10 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from comity.skills.crisis import CrisisDetector, CrisisReport
-from comity.skills.editing.concern import EMERGENCY, NUMBERS, is_concerning, told_at_the_end
-from comity.skills.editing.edits import Rewrite, guarded
-from comity.skills.editing.evidence import (
+from comity_skills.crisis import CrisisDetector, CrisisReport
+from comity_skills.editing.concern import EMERGENCY, NUMBERS, is_concerning, told_at_the_end
+from comity_skills.editing.edits import Rewrite, guarded
+from comity_skills.editing.evidence import (
     crisis_row,
     edit_rows,
     flag_rows,
@@ -32,13 +32,13 @@ from comity.skills.editing.evidence import (
     is_foreign,
     uncertainty_of,
 )
-from comity.skills.editing.passage import Passage, read
-from comity.skills.editing.rules import CompiledRule, Finding, find, in_order, proposed
-from comity.skills.editing.shortfall import shortfalls
-from comity.skills.editing.tone import Tone
-from comity.skills.empathetic_reframe.calming import calmed
-from comity.skills.empathetic_reframe.softening import condoled, softened
-from comity.skills.skill import Mode, SkillOutcome, Uncertainty
+from comity_skills.editing.passage import Passage, read
+from comity_skills.editing.rules import CompiledRule, Finding, find, in_order, proposed
+from comity_skills.editing.shortfall import shortfalls
+from comity_skills.editing.tone import Tone
+from comity_skills.empathetic_reframe.calming import calmed
+from comity_skills.empathetic_reframe.softening import condoled, softened
+from comity_skills.skill import Mode, SkillOutcome, Uncertainty
 
 REWORDED: Final = {
     "neutral": frozenset[str](),

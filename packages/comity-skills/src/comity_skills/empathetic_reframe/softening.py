@@ -18,8 +18,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from comity.skills.editing.passage import Passage
-from comity.skills.editing.rules import Finding
+from comity_skills.editing.passage import Passage
+from comity_skills.editing.rules import Finding
 
 CATEGORY: Final = "refusal"
 REASON: Final = (

@@ -5,17 +5,17 @@ from typing import Any, Final
 
 from msgspec import convert, json
 
-from comity.skills.neurodiversity_design_check.contract import AREAS, CONTRACTS, NAME
-from comity.skills.skill import Mode, Skill, SkillHandler, SkillOutcome
+from comity_skills.neurodiversity_design_check.contract import AREAS, CONTRACTS, NAME
+from comity_skills.skill import Mode, Skill, SkillHandler, SkillOutcome
 
 _GUIDANCE: Final = "neurodiversity_design_check/guidance.json"
 _INTERFACE: Final = "words/interface.json"
 
 
 def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
-    from comity.skills.neurodiversity_design_check.check import Guidance, Reader, recorded
-    from comity.skills.words.fields import text_field, texts_field, trimmed
-    from comity.skills.words.interface import Interface
+    from comity_skills.neurodiversity_design_check.check import Guidance, Reader, recorded
+    from comity_skills.words.fields import text_field, texts_field, trimmed
+    from comity_skills.words.interface import Interface
 
     told = json.decode(data[_GUIDANCE])
     known = convert(told, Guidance)

@@ -12,11 +12,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from comity.skills.skill import SkillOutcome
-from comity.skills.words.interface import Description, Interface
-from comity.skills.words.phrases import Phrases
-from comity.skills.words.rules import Rule, Trigger, advice, evidence, not_counted
-from comity.skills.words.tokens import tokens
+from comity_skills.skill import SkillOutcome
+from comity_skills.words.interface import Description, Interface
+from comity_skills.words.phrases import Phrases
+from comity_skills.words.rules import Rule, Trigger, advice, evidence, not_counted
+from comity_skills.words.tokens import tokens
 
 _MOST_SHOWN: Final = 60
 

@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from comity.skills.words.tokens import Token, word_set
+from comity_skills.words.tokens import Token, word_set
 
 Foreign = Literal["german", "french", "spanish", "italian", "portuguese"]
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from comity.skills.reading.foreign import SMALL_WORDS
-from comity.skills.words.tokens import Token, word_set
+from comity_skills.reading.foreign import SMALL_WORDS
+from comity_skills.words.tokens import Token, word_set
 
 Language = Literal["english", "other", "unknown"]
 

@@ -14,18 +14,18 @@ from typing import Final
 
 from msgspec import Struct
 
-from comity.skills.reading.foreign import ForeignScore, foreign_of, foreign_score
-from comity.skills.reading.formulas import (
+from comity_skills.reading.foreign import ForeignScore, foreign_of, foreign_score
+from comity_skills.reading.formulas import (
     automated_readability_index,
     coleman_liau_index,
     flesch_kincaid_grade,
     flesch_reading_ease,
     smog_grade,
 )
-from comity.skills.reading.language import Language, is_spaced, language_of
-from comity.skills.reading.sentences import ANY, Abbreviations, Sentence, read_abbreviations, sentences
-from comity.skills.reading.syllables import syllables
-from comity.skills.words.tokens import Token, fold, tokens
+from comity_skills.reading.language import Language, is_spaced, language_of
+from comity_skills.reading.sentences import ANY, Abbreviations, Sentence, read_abbreviations, sentences
+from comity_skills.reading.syllables import syllables
+from comity_skills.words.tokens import Token, fold, tokens
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’\-‐‑.][^\W_]+)*")  # noqa: RUF001 as people type them
 _MARKER: Final = re.compile(

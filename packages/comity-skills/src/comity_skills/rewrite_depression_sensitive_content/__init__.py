@@ -3,27 +3,27 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from comity.skills.crisis import DATA as CRISIS_DATA
-from comity.skills.editing import TONE_DATA
-from comity.skills.rewrite_depression_sensitive_content.contract import (
+from comity_skills.crisis import DATA as CRISIS_DATA
+from comity_skills.editing import TONE_DATA
+from comity_skills.rewrite_depression_sensitive_content.contract import (
     CONTRACTS,
     DEFAULT_DOMAIN,
     DEFAULT_MODE,
     MODES,
     NAME,
 )
-from comity.skills.skill import Mode, Skill, SkillHandler, SkillOutcome
+from comity_skills.skill import Mode, Skill, SkillHandler, SkillOutcome
 
 _PHRASES: Final = "rewrite_depression_sensitive_content/phrases.json"
 
 
 def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
-    from comity.skills.crisis import crisis_detector
-    from comity.skills.editing.rules import compiled, ruleset
-    from comity.skills.editing.schema import chosen
-    from comity.skills.editing.tone import tone_reader
-    from comity.skills.rewrite_depression_sensitive_content.rewriting import rewrite
-    from comity.skills.words.fields import text_field, trimmed
+    from comity_skills.crisis import crisis_detector
+    from comity_skills.editing.rules import compiled, ruleset
+    from comity_skills.editing.schema import chosen
+    from comity_skills.editing.tone import tone_reader
+    from comity_skills.rewrite_depression_sensitive_content.rewriting import rewrite
+    from comity_skills.words.fields import text_field, trimmed
 
     rules = compiled(ruleset(data[_PHRASES]))
     detector, learned = crisis_detector(data), tone_reader(data)

@@ -5,8 +5,8 @@ The output schema of 0.1.1 leaves out two fields that its server sends; here the
 
 from typing import Any, Final
 
-from comity.skills.editing.schema import CRISIS, EDITS, FLAGS, TEXT, TEXTS, YES_NO, closed
-from comity.skills.skill import Mode, SkillContract
+from comity_skills.editing.schema import CRISIS, EDITS, FLAGS, TEXT, TEXTS, YES_NO, closed
+from comity_skills.skill import Mode, SkillContract
 
 NAME: Final = "rewrite_depression_sensitive_content"
 MODES: Final = ("audit", "rewrite")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from comity.skills.skill import Mode
+from comity_skills.skill import Mode
 
 Patterns = tuple[str, ...]
 

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from comity.skills.crisis import CrisisDetector, CrisisReport
-from comity.skills.editing.concern import RESOURCES, is_concerning, told_at_the_end
-from comity.skills.editing.edits import Rewrite, guarded
-from comity.skills.editing.evidence import (
+from comity_skills.crisis import CrisisDetector, CrisisReport
+from comity_skills.editing.concern import RESOURCES, is_concerning, told_at_the_end
+from comity_skills.editing.edits import Rewrite, guarded
+from comity_skills.editing.evidence import (
     crisis_row,
     edit_rows,
     flag_rows,
@@ -25,12 +25,12 @@ from comity.skills.editing.evidence import (
     is_foreign,
     uncertainty_of,
 )
-from comity.skills.editing.passage import Passage, read
-from comity.skills.editing.rules import CompiledRule, Finding, find, in_order, is_clinical, proposed
-from comity.skills.editing.shortfall import shortfalls
-from comity.skills.editing.tone import LEARNED, Tone
-from comity.skills.rewrite_depression_sensitive_content.recorded import recorded_flags
-from comity.skills.skill import Mode, SkillOutcome, Uncertainty
+from comity_skills.editing.passage import Passage, read
+from comity_skills.editing.rules import CompiledRule, Finding, find, in_order, is_clinical, proposed
+from comity_skills.editing.shortfall import shortfalls
+from comity_skills.editing.tone import LEARNED, Tone
+from comity_skills.rewrite_depression_sensitive_content.recorded import recorded_flags
+from comity_skills.skill import Mode, SkillOutcome, Uncertainty
 
 LABELS: Final = {
     "shame_blame": "Shame/blame language detected",

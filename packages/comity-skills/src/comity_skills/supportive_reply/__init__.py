@@ -6,11 +6,11 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from comity.skills.crisis import DATA as CRISIS_DATA
-from comity.skills.crisis.data import LANGUAGES, OPINION
-from comity.skills.crisis.lines import LINES
-from comity.skills.skill import Mode, Skill, SkillHandler, SkillOutcome
-from comity.skills.supportive_reply.contract import (
+from comity_skills.crisis import DATA as CRISIS_DATA
+from comity_skills.crisis.data import LANGUAGES, OPINION
+from comity_skills.crisis.lines import LINES
+from comity_skills.skill import Mode, Skill, SkillHandler, SkillOutcome
+from comity_skills.supportive_reply.contract import (
     CONTRACTS,
     DEFAULT_LOCALE,
     DEFAULT_MODE,
@@ -23,8 +23,8 @@ from comity.skills.supportive_reply.contract import (
 )
 
 if TYPE_CHECKING:
-    from comity.skills.supportive_reply.message import MessageReader
-    from comity.skills.supportive_reply.reply import Responder
+    from comity_skills.supportive_reply.message import MessageReader
+    from comity_skills.supportive_reply.reply import Responder
 
 SPOKEN: Final = {code: f"supportive_reply/languages/{code}.json" for code in LANGUAGES}
 FIELDS: Final = {code: f"supportive_reply/fields/{code}.json" for code in LANGUAGES}
@@ -46,15 +46,15 @@ _DATA: Final = (
 
 
 def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
-    from comity.skills.crisis import crisis_detector
-    from comity.skills.crisis.lines import place_of
-    from comity.skills.crisis.report import QUIET
-    from comity.skills.crisis.unread import Unread
-    from comity.skills.editing.concern import is_concerning
-    from comity.skills.editing.schema import chosen
-    from comity.skills.supportive_reply import recorded
-    from comity.skills.supportive_reply.reply import Asked
-    from comity.skills.words.fields import text_field, trimmed
+    from comity_skills.crisis import crisis_detector
+    from comity_skills.crisis.lines import place_of
+    from comity_skills.crisis.report import QUIET
+    from comity_skills.crisis.unread import Unread
+    from comity_skills.editing.concern import is_concerning
+    from comity_skills.editing.schema import chosen
+    from comity_skills.supportive_reply import recorded
+    from comity_skills.supportive_reply.reply import Asked
+    from comity_skills.words.fields import text_field, trimmed
 
     detector, unread = crisis_detector(data), Unread(data[UNREAD])
     responder = _responder(data)
@@ -84,17 +84,17 @@ def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
 
 
 def _responder(data: Mapping[str, bytes]) -> "Responder":
-    from comity.skills.crisis.lines import read_lines
-    from comity.skills.supportive_reply.reply import Responder
+    from comity_skills.crisis.lines import read_lines
+    from comity_skills.supportive_reply.reply import Responder
 
     return Responder(read_lines(data[LINES]), message_reader(data))
 
 
 def message_reader(data: Mapping[str, bytes]) -> "MessageReader":
-    from comity.skills.reading.latin import Latin
-    from comity.skills.supportive_reply.matter import Matters
-    from comity.skills.supportive_reply.message import MessageReader
-    from comity.skills.supportive_reply.wordings import Wordings
+    from comity_skills.reading.latin import Latin
+    from comity_skills.supportive_reply.matter import Matters
+    from comity_skills.supportive_reply.message import MessageReader
+    from comity_skills.supportive_reply.wordings import Wordings
 
     wordings = Wordings({code: data[name] for code, name in SPOKEN.items()})
     matters = Matters(data[MATTERS], data[ALARM], {code: data[name] for code, name in FIELDS.items()})
@@ -102,11 +102,11 @@ def message_reader(data: Mapping[str, bytes]) -> "MessageReader":
 
 
 def _prepare_grief(data: Mapping[str, bytes]) -> SkillHandler:
-    from comity.skills.crisis import crisis_detector
-    from comity.skills.editing.schema import chosen
-    from comity.skills.supportive_reply import recorded
-    from comity.skills.supportive_reply.reply import Asked
-    from comity.skills.words.fields import text_field
+    from comity_skills.crisis import crisis_detector
+    from comity_skills.editing.schema import chosen
+    from comity_skills.supportive_reply import recorded
+    from comity_skills.supportive_reply.reply import Asked
+    from comity_skills.words.fields import text_field
 
     detector = crisis_detector(data)
     responder = _responder(data)

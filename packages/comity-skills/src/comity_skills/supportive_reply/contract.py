@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from comity.skills.editing.schema import CRISIS, TEXT, TEXTS, closed
-from comity.skills.skill import Mode, SkillContract
+from comity_skills.editing.schema import CRISIS, TEXT, TEXTS, closed
+from comity_skills.skill import Mode, SkillContract
 
 NAME: Final = "supportive_reply"
 GRIEF_NAME: Final = "grief_support_response"

@@ -25,11 +25,11 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from comity.skills.crisis import CrisisReport
-from comity.skills.crisis.folding import fold_phrase, has_unspaced
-from comity.skills.crisis.lookup import Find, finder
-from comity.skills.crisis.opinion import CATEGORY as PHRASING
-from comity.skills.supportive_reply.wordings import Said
+from comity_skills.crisis import CrisisReport
+from comity_skills.crisis.folding import fold_phrase, has_unspaced
+from comity_skills.crisis.lookup import Find, finder
+from comity_skills.crisis.opinion import CATEGORY as PHRASING
+from comity_skills.supportive_reply.wordings import Said
 
 _READ: Final = 2000  # characters of the folded message
 _EVERY: Final = 6  # features that every message counts as having more: a few words prove little

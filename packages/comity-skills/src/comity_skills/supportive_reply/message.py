@@ -21,12 +21,12 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from comity.skills.crisis.opinion import CATEGORY as PHRASING
-from comity.skills.crisis.report import CrisisReport, Danger, Kind, Signal
-from comity.skills.crisis.unread import Unread, UnreadFile
-from comity.skills.reading.latin import Latin
-from comity.skills.supportive_reply.matter import Matters, Ranking
-from comity.skills.supportive_reply.topics import (
+from comity_skills.crisis.opinion import CATEGORY as PHRASING
+from comity_skills.crisis.report import CrisisReport, Danger, Kind, Signal
+from comity_skills.crisis.unread import Unread, UnreadFile
+from comity_skills.reading.latin import Latin
+from comity_skills.supportive_reply.matter import Matters, Ranking
+from comity_skills.supportive_reply.topics import (
     DEATHS,
     GLAD,
     ILL,
@@ -40,7 +40,7 @@ from comity.skills.supportive_reply.topics import (
     topic_of,
     unquoted,
 )
-from comity.skills.supportive_reply.wordings import LATIN, Mark, Marks, Said, Wordings
+from comity_skills.supportive_reply.wordings import LATIN, Mark, Marks, Said, Wordings
 
 _SCRIPTS: Final = {
     "ja": re.compile("[\u3040-\u30ff]"),

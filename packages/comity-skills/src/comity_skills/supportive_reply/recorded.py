@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from comity.skills.crisis import CrisisReport, Verdict
-from comity.skills.crisis.lines import place_of
-from comity.skills.skill import SkillOutcome
-from comity.skills.supportive_reply.contract import BOUNDARY, GRIEF_BOUNDARY
-from comity.skills.supportive_reply.notes import CRISIS_FIRST, care_notes, style
+from comity_skills.crisis import CrisisReport, Verdict
+from comity_skills.crisis.lines import place_of
+from comity_skills.skill import SkillOutcome
+from comity_skills.supportive_reply.contract import BOUNDARY, GRIEF_BOUNDARY
+from comity_skills.supportive_reply.notes import CRISIS_FIRST, care_notes, style
 
 _REPLY: Final = (
     "I hear you, and I am glad you reached out. What you are carrying matters, and you do not have to carry it "

@@ -21,16 +21,16 @@ from typing import Any, Final
 from msgspec import Struct, json
 from msgspec.structs import replace
 
-from comity.skills.crisis import CrisisReport
-from comity.skills.crisis.lines import Country, Help, Lines, help_for, place_of
-from comity.skills.crisis.opinion import CATEGORY as PHRASING
-from comity.skills.crisis.report import RANK, Signal
-from comity.skills.editing.evidence import crisis_row
-from comity.skills.skill import SkillOutcome, Uncertainty
-from comity.skills.supportive_reply.contract import BOUNDARY, GRIEF_BOUNDARY, RISKS
-from comity.skills.supportive_reply.message import About, MessageReader
-from comity.skills.supportive_reply.notes import care_notes, style
-from comity.skills.supportive_reply.topics import LIGHT
+from comity_skills.crisis import CrisisReport
+from comity_skills.crisis.lines import Country, Help, Lines, help_for, place_of
+from comity_skills.crisis.opinion import CATEGORY as PHRASING
+from comity_skills.crisis.report import RANK, Signal
+from comity_skills.editing.evidence import crisis_row
+from comity_skills.skill import SkillOutcome, Uncertainty
+from comity_skills.supportive_reply.contract import BOUNDARY, GRIEF_BOUNDARY, RISKS
+from comity_skills.supportive_reply.message import About, MessageReader
+from comity_skills.supportive_reply.notes import care_notes, style
+from comity_skills.supportive_reply.topics import LIGHT
 
 _CLOSE: Final = "The phrasing is close to that of people in danger; this is no finding."
 _SHORT: Final = frozenset(("story", "alarm"))  # replies with little guidance

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
 
-from comity.skills.supportive_reply.wordings import Mark, Marks, Said, last_before
+from comity_skills.supportive_reply.wordings import Mark, Marks, Said, last_before
 
 DEATHS: Final = ("child_loss", "grief", "pet_loss")
 GLAD: Final = ("relief", "joy", "pride", "thanks")

@@ -43,10 +43,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.skills.crisis.disguise import Vocabulary
-from comity.skills.crisis.folding import fold, fold_phrase, has_unspaced
-from comity.skills.crisis.lexicon import expand
-from comity.skills.crisis.lookup import Lookup
+from comity_skills.crisis.disguise import Vocabulary
+from comity_skills.crisis.folding import fold, fold_phrase, has_unspaced
+from comity_skills.crisis.lexicon import expand
+from comity_skills.crisis.lookup import Lookup
 
 _NO_WORDS: Final = Vocabulary(())
 LATIN: Final = "-Latn"

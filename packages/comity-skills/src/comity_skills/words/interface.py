@@ -22,12 +22,12 @@ from typing import Any, Final
 
 from msgspec import Struct, convert, structs
 
-from comity.skills.reading.language import Language, language_of
-from comity.skills.skill import Uncertainty
-from comity.skills.words.negation import is_absent
-from comity.skills.words.phrases import Phrases
-from comity.skills.words.rules import Measure, Rule, Rules, Trigger, counted
-from comity.skills.words.tokens import Token, tokens, word_set
+from comity_skills.reading.language import Language, language_of
+from comity_skills.skill import Uncertainty
+from comity_skills.words.negation import is_absent
+from comity_skills.words.phrases import Phrases
+from comity_skills.words.rules import Measure, Rule, Rules, Trigger, counted
+from comity_skills.words.tokens import Token, tokens, word_set
 
 _SIZE: Final = re.compile(
     r"(?<![\w.])(?:\d{1,3} ?(?:px|dp)? ?[x×] ?)?(\d{1,3}(?:\.\d{1,3})?) ?-?(px|pt|pixel|pixels|point|dp|rem)\b",  # noqa: RUF001 the sign people write

@@ -12,7 +12,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from comity.skills.words.tokens import Token, word_set
+from comity_skills.words.tokens import Token, word_set
 
 NOT: Final = word_set(
     "not cannot can't cant don't dont doesn't doesnt didn't didnt isn't isnt aren't arent won't wont wasn't "

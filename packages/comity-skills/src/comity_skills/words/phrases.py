@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 
 from msgspec import Struct
 
-from comity.skills.words.tokens import Token
+from comity_skills.words.tokens import Token
 
 T = TypeVar("T")
 

@@ -15,11 +15,11 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from comity.skills.words.negation import is_absent
-from comity.skills.words.phrases import NUMBER_WORDS, Found, Phrases, is_number
-from comity.skills.words.spans import MOST_EVIDENCE, span
-from comity.skills.words.standing import Standing, standing
-from comity.skills.words.tokens import Token
+from comity_skills.words.negation import is_absent
+from comity_skills.words.phrases import NUMBER_WORDS, Found, Phrases, is_number
+from comity_skills.words.spans import MOST_EVIDENCE, span
+from comity_skills.words.standing import Standing, standing
+from comity_skills.words.tokens import Token
 
 _LONGEST_QUOTE: Final = 60
 

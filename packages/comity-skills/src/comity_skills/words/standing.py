@@ -9,8 +9,8 @@ pause it or put it off.
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from comity.skills.words.negation import NOT, is_absent
-from comity.skills.words.tokens import Token, word_set
+from comity_skills.words.negation import NOT, is_absent
+from comity_skills.words.tokens import Token, word_set
 
 Standing = Literal["present", "absent", "controlled", "met"]
 

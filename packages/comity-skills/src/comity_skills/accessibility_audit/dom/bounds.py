@@ -8,7 +8,7 @@ tags count, estimates both; the text is cut where the nesting or the work passes
 import re
 from collections import Counter
 
-from comity.skills.words.tokens import word_set
+from comity_skills.words.tokens import word_set
 
 CHARACTERS = 3_000_000
 NESTING = 600

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from comity.skills.accessibility_audit.dom.bounds import NESTING, cut
+from comity_skills.accessibility_audit.dom.bounds import NESTING, cut
 
 ELEMENTS = 20_000
 TEXT = 1_000_000

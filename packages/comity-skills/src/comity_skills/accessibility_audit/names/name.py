@@ -5,11 +5,11 @@ language provides (alt, label, legend, caption, title of a drawing), its content
 last the tooltip. Content is followed to a depth that no real name reaches.
 """
 
-from comity.skills.accessibility_audit.dom.tree import Document, Element
-from comity.skills.accessibility_audit.names.roles import NOTHING, Roles
-from comity.skills.accessibility_audit.style.cascade import Styles
-from comity.skills.accessibility_audit.style.shown import Shown, first_child
-from comity.skills.words.tokens import word_set
+from comity_skills.accessibility_audit.dom.tree import Document, Element
+from comity_skills.accessibility_audit.names.roles import NOTHING, Roles
+from comity_skills.accessibility_audit.style.cascade import Styles
+from comity_skills.accessibility_audit.style.shown import Shown, first_child
+from comity_skills.words.tokens import word_set
 
 DEPTH = 60
 LENGTH = 4_000

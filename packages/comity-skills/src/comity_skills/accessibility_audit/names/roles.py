@@ -6,9 +6,9 @@
 - An element without a role of its own has the empty string.
 """
 
-from comity.skills.accessibility_audit.dom.tree import Document, Element
-from comity.skills.accessibility_audit.names.aria import Aria, Role
-from comity.skills.accessibility_audit.style.shown import Shown
+from comity_skills.accessibility_audit.dom.tree import Document, Element
+from comity_skills.accessibility_audit.names.aria import Aria, Role
+from comity_skills.accessibility_audit.style.shown import Shown
 
 NOTHING = frozenset({"none", "presentation"})
 

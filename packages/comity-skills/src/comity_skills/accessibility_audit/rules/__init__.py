@@ -3,7 +3,7 @@
 `RULES` is the table of all of them. Ids that are not six characters long are our own.
 """
 
-from comity.skills.accessibility_audit.rules import (
+from comity_skills.accessibility_audit.rules import (
     aria,
     blocks,
     contrast,
@@ -21,7 +21,7 @@ from comity.skills.accessibility_audit.rules import (
     structure,
     tables,
 )
-from comity.skills.accessibility_audit.rules.rule import Rule
+from comity_skills.accessibility_audit.rules.rule import Rule
 
 RULES: tuple[Rule, ...] = (
     *named.RULES,

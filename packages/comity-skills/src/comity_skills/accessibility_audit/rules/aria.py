@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 
-from comity.skills.accessibility_audit.dom.tree import Element
-from comity.skills.accessibility_audit.names.aria import Attribute
-from comity.skills.accessibility_audit.names.roles import NOTHING
-from comity.skills.accessibility_audit.rules.rule import (
+from comity_skills.accessibility_audit.dom.tree import Element
+from comity_skills.accessibility_audit.names.aria import Attribute
+from comity_skills.accessibility_audit.names.roles import NOTHING
+from comity_skills.accessibility_audit.rules.rule import (
     Finding,
     Rule,
     Subject,

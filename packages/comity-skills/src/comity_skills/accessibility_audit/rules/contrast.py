@@ -8,8 +8,8 @@ elements and style sheets that are not at hand leave the question open.
 import re
 from collections.abc import Callable, Iterator
 
-from comity.skills.accessibility_audit.dom.tree import Element
-from comity.skills.accessibility_audit.rules.rule import (
+from comity_skills.accessibility_audit.dom.tree import Element
+from comity_skills.accessibility_audit.rules.rule import (
     Finding,
     Rule,
     Subject,
@@ -17,9 +17,9 @@ from comity.skills.accessibility_audit.rules.rule import (
     failed,
     passed,
 )
-from comity.skills.accessibility_audit.style.backdrop import Backdrop, backdrops
-from comity.skills.accessibility_audit.style.colour import contrast
-from comity.skills.accessibility_audit.style.shown import is_disabled
+from comity_skills.accessibility_audit.style.backdrop import Backdrop, backdrops
+from comity_skills.accessibility_audit.style.colour import contrast
+from comity_skills.accessibility_audit.style.shown import is_disabled
 
 _LARGE = 24.0
 _LARGE_BOLD = 18.66

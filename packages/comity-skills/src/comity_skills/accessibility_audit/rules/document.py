@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 
-from comity.skills.accessibility_audit.dom.tree import Element
-from comity.skills.accessibility_audit.names.name import tidy
-from comity.skills.accessibility_audit.rules.rule import (
+from comity_skills.accessibility_audit.dom.tree import Element
+from comity_skills.accessibility_audit.names.name import tidy
+from comity_skills.accessibility_audit.rules.rule import (
     Finding,
     Rule,
     Subject,

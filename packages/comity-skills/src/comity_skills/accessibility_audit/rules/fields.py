@@ -4,9 +4,9 @@ import re
 from bisect import bisect
 from collections.abc import Iterator
 
-from comity.skills.accessibility_audit.dom.tree import Element
-from comity.skills.accessibility_audit.names.name import tidy
-from comity.skills.accessibility_audit.rules.rule import (
+from comity_skills.accessibility_audit.dom.tree import Element
+from comity_skills.accessibility_audit.names.name import tidy
+from comity_skills.accessibility_audit.rules.rule import (
     Finding,
     Rule,
     Subject,
@@ -15,8 +15,8 @@ from comity.skills.accessibility_audit.rules.rule import (
     judge,
     passed,
 )
-from comity.skills.accessibility_audit.style.shown import first_child, is_disabled
-from comity.skills.words.tokens import word_set
+from comity_skills.accessibility_audit.style.shown import first_child, is_disabled
+from comity_skills.words.tokens import word_set
 
 _PURPOSES = word_set(
     "name honorific-prefix given-name additional-name family-name honorific-suffix nickname username new-password "

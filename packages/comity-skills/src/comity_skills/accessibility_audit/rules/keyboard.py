@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from comity.skills.accessibility_audit.dom.tree import Element, parse
-from comity.skills.accessibility_audit.rules.rule import (
+from comity_skills.accessibility_audit.dom.tree import Element, parse
+from comity_skills.accessibility_audit.rules.rule import (
     Finding,
     Rule,
     Subject,
@@ -13,8 +13,8 @@ from comity.skills.accessibility_audit.rules.rule import (
     judge,
     passed,
 )
-from comity.skills.accessibility_audit.style.sheet import Declarations
-from comity.skills.accessibility_audit.style.shown import tab_index
+from comity_skills.accessibility_audit.style.sheet import Declarations
+from comity_skills.accessibility_audit.style.shown import tab_index
 
 _TAKES_BACK = re.compile(r"(?:\bthis|[tT]arget)\.focus\(")
 _SCROLLS = frozenset({"auto", "scroll"})

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from comity.skills.accessibility_audit.dom.tree import Element
-from comity.skills.accessibility_audit.names.language import primary, related
-from comity.skills.accessibility_audit.rules.rule import (
+from comity_skills.accessibility_audit.dom.tree import Element
+from comity_skills.accessibility_audit.names.language import primary, related
+from comity_skills.accessibility_audit.rules.rule import (
     Finding,
     Rule,
     Subject,

@@ -5,9 +5,9 @@ from bisect import bisect
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from comity.skills.accessibility_audit.dom.tree import Element
-from comity.skills.accessibility_audit.names.name import tidy
-from comity.skills.accessibility_audit.rules.rule import (
+from comity_skills.accessibility_audit.dom.tree import Element
+from comity_skills.accessibility_audit.names.name import tidy
+from comity_skills.accessibility_audit.rules.rule import (
     Finding,
     Rule,
     Subject,

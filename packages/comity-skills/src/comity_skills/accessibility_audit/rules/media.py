@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable, Iterator
 
-from comity.skills.accessibility_audit.dom.tree import Element
-from comity.skills.accessibility_audit.rules.rule import (
+from comity_skills.accessibility_audit.dom.tree import Element
+from comity_skills.accessibility_audit.rules.rule import (
     Finding,
     Rule,
     Subject,

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from comity.skills.accessibility_audit.dom.tree import Element
-from comity.skills.accessibility_audit.rules.rule import (
+from comity_skills.accessibility_audit.dom.tree import Element
+from comity_skills.accessibility_audit.rules.rule import (
     Finding,
     Rule,
     Subject,
@@ -12,7 +12,7 @@ from comity.skills.accessibility_audit.rules.rule import (
     judge,
     passed,
 )
-from comity.skills.words.tokens import word_set
+from comity_skills.words.tokens import word_set
 
 _FIELDS = word_set(
     "checkbox combobox listbox menuitemcheckbox menuitemradio radio searchbox slider spinbutton switch textbox"

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from comity.skills.accessibility_audit.dom.tree import Element
-from comity.skills.accessibility_audit.rules.rule import (
+from comity_skills.accessibility_audit.dom.tree import Element
+from comity_skills.accessibility_audit.rules.rule import (
     Finding,
     Rule,
     Subject,
@@ -12,7 +12,7 @@ from comity.skills.accessibility_audit.rules.rule import (
     failed,
     passed,
 )
-from comity.skills.words.tokens import word_set
+from comity_skills.words.tokens import word_set
 
 _FILE = re.compile(
     r"[^\n]+\.(?:png|jpe?g|gif|svg|webp|avif|bmp|ico|tiff?|heic)|(?:img|dsc[nf]?|image|pict?|photo|screenshot|scan)[-_ ]?\d[\d_ .-]*",

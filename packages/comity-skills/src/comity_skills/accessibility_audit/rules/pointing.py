@@ -3,8 +3,8 @@
 from bisect import bisect
 from collections.abc import Iterator, Sequence
 
-from comity.skills.accessibility_audit.dom.tree import Element
-from comity.skills.accessibility_audit.rules.rule import (
+from comity_skills.accessibility_audit.dom.tree import Element
+from comity_skills.accessibility_audit.rules.rule import (
     Finding,
     Rule,
     Subject,
@@ -12,7 +12,7 @@ from comity.skills.accessibility_audit.rules.rule import (
     failed,
     passed,
 )
-from comity.skills.words.tokens import word_set
+from comity_skills.words.tokens import word_set
 
 _CONTROLS = word_set("button link checkbox switch textbox searchbox slider spinbutton combobox")
 _NEAR = 20

@@ -13,13 +13,13 @@ from typing import Literal
 
 from msgspec import Struct
 
-from comity.skills.accessibility_audit.dom.tree import Document, Element
-from comity.skills.accessibility_audit.names.aria import Aria
-from comity.skills.accessibility_audit.names.language import Languages
-from comity.skills.accessibility_audit.names.name import Names
-from comity.skills.accessibility_audit.names.roles import Roles
-from comity.skills.accessibility_audit.style.cascade import Styles
-from comity.skills.accessibility_audit.style.shown import Shown
+from comity_skills.accessibility_audit.dom.tree import Document, Element
+from comity_skills.accessibility_audit.names.aria import Aria
+from comity_skills.accessibility_audit.names.language import Languages
+from comity_skills.accessibility_audit.names.name import Names
+from comity_skills.accessibility_audit.names.roles import Roles
+from comity_skills.accessibility_audit.style.cascade import Styles
+from comity_skills.accessibility_audit.style.shown import Shown
 
 Verdict = Literal["passed", "failed", "cannot_tell"]
 

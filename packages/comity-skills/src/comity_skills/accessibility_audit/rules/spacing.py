@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator
 
-from comity.skills.accessibility_audit.dom.tree import Element
-from comity.skills.accessibility_audit.rules.rule import Finding, Rule, Subject, judge
-from comity.skills.accessibility_audit.style import length
-from comity.skills.accessibility_audit.style.sheet import read_declarations
+from comity_skills.accessibility_audit.dom.tree import Element
+from comity_skills.accessibility_audit.rules.rule import Finding, Rule, Subject, judge
+from comity_skills.accessibility_audit.style import length
+from comity_skills.accessibility_audit.style.sheet import read_declarations
 
 _ONE_LINE = 25
 _LOOKED_AT = 2000

@@ -6,10 +6,10 @@ They are what HTML calls presentational hints: declarations of the author that a
 import re
 from collections.abc import Iterator
 
-from comity.skills.accessibility_audit.dom.tree import Element
-from comity.skills.accessibility_audit.style.colour import is_colour
-from comity.skills.accessibility_audit.style.sheet import Declarations
-from comity.skills.words.tokens import word_set
+from comity_skills.accessibility_audit.dom.tree import Element
+from comity_skills.accessibility_audit.style.colour import is_colour
+from comity_skills.accessibility_audit.style.sheet import Declarations
+from comity_skills.words.tokens import word_set
 
 _PAINTED = word_set("body table thead tbody tfoot tr td th")
 _BARE = re.compile(r"[0-9a-fA-F]{3}|[0-9a-fA-F]{6}")

@@ -9,9 +9,9 @@ gradient makes one for each of its colours. What cannot be known is kept as a re
 import re
 from typing import NamedTuple
 
-from comity.skills.accessibility_audit.dom.tree import Document, Element
-from comity.skills.accessibility_audit.style.cascade import Styles
-from comity.skills.accessibility_audit.style.colour import Colour, over, read_colour
+from comity_skills.accessibility_audit.dom.tree import Document, Element
+from comity_skills.accessibility_audit.style.cascade import Styles
+from comity_skills.accessibility_audit.style.colour import Colour, over, read_colour
 
 STOPS = 12
 

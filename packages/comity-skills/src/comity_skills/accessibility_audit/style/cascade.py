@@ -10,19 +10,19 @@
 
 from typing import NamedTuple
 
-from comity.skills.accessibility_audit.dom.tree import Document, Element
-from comity.skills.accessibility_audit.style import length
-from comity.skills.accessibility_audit.style.attributes import attributes_as_style
-from comity.skills.accessibility_audit.style.colour import BLACK, CLEAR, Colour, read_colour
-from comity.skills.accessibility_audit.style.selectors import Selector, match
-from comity.skills.accessibility_audit.style.sheet import (
+from comity_skills.accessibility_audit.dom.tree import Document, Element
+from comity_skills.accessibility_audit.style import length
+from comity_skills.accessibility_audit.style.attributes import attributes_as_style
+from comity_skills.accessibility_audit.style.colour import BLACK, CLEAR, Colour, read_colour
+from comity_skills.accessibility_audit.style.selectors import Selector, match
+from comity_skills.accessibility_audit.style.sheet import (
     VALUE,
     Declarations,
     Rule,
     Sheet,
     read_declarations,
 )
-from comity.skills.words.tokens import word_set
+from comity_skills.words.tokens import word_set
 
 WORK = 1_500_000
 

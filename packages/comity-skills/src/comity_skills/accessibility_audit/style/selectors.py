@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import tinycss2  # type: ignore[import-untyped] # it brings no types
 from tinycss2.nth import parse_nth  # type: ignore[import-untyped] # it brings no types
 
-from comity.skills.accessibility_audit.dom.tree import Document, Element
+from comity_skills.accessibility_audit.dom.tree import Document, Element
 
 Test = Callable[[Element], bool]
 Specificity = tuple[int, int, int]

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import tinycss2  # type: ignore[import-untyped] # it brings no types
 
-from comity.skills.accessibility_audit.dom.tree import Document, Element
-from comity.skills.accessibility_audit.style.colour import is_colour
-from comity.skills.accessibility_audit.style.selectors import Selector, selectors
-from comity.skills.words.tokens import word_set
+from comity_skills.accessibility_audit.dom.tree import Document, Element
+from comity_skills.accessibility_audit.style.colour import is_colour
+from comity_skills.accessibility_audit.style.selectors import Selector, selectors
+from comity_skills.words.tokens import word_set
 
 CHARACTERS = 400_000
 RULES = 4_000

@@ -7,8 +7,8 @@ the screen, clipped away, without size or fully transparent. Told asks that no `
 import re
 from itertools import islice
 
-from comity.skills.accessibility_audit.dom.tree import Document, Element
-from comity.skills.accessibility_audit.style.cascade import Styles
+from comity_skills.accessibility_audit.dom.tree import Document, Element
+from comity_skills.accessibility_audit.style.cascade import Styles
 
 _FIELDS = frozenset({"button", "input", "select", "textarea"})
 _NEAR = 200
