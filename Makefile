@@ -76,7 +76,7 @@ lock: ## refresh the lock files (needs uv)
 	$(COMPILE) --group build --group bench -c requirements.lock pyproject.toml -o requirements-bench.lock
 
 clean: ## remove everything that was built
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .import_linter_cache $(foreach place,. $(SKILLS),$(place)/.pytest_cache $(place)/.hypothesis)
 
 $(VENV)/ready-run: requirements-run.lock pyproject.toml $(SKILLS)/pyproject.toml
 	@$(PYTHON) .ci/setup.py $(VENV) requirements-run.lock
