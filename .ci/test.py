@@ -16,6 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SUITES = ("packages/comity-skills/tests", "tests")
 
+_INTERRUPTED = 130
 _NOTHING_SELECTED = 5
 _STOPS_AT_A_FAILURE = frozenset({"-x", "--exitfirst"})
 _TAKES_A_VALUE = frozenset({"-k", "-m", "--deselect", "--ignore"})
@@ -29,12 +30,12 @@ def main(arguments: Sequence[str]) -> int:
     for suite, chosen in paths.items():
         command = [sys.executable, "-m", "pytest", "-n", "auto", *options, *chosen]
         ended[suite] = subprocess.run(command, cwd=ROOT, check=False).returncode
-        if interrupted or (ended[suite] and _STOPS_AT_A_FAILURE & {*options}):
+        code, failed = verdict(ended)
+        if interrupted or (failed and _STOPS_AT_A_FAILURE & {*options}):
             break
-    code, failed = verdict(ended)
     for suite in failed:
         print(f"failed: {suite} (pytest exited with {ended[suite]})", file=sys.stderr)
-    return code
+    return code or (_INTERRUPTED if interrupted else 0)
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:

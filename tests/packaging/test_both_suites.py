@@ -61,7 +61,7 @@ def test_no_failure_of_either_is_lost(script, skills, node, code, failed):
 
 def suite(folder, wanted):
     """A suite whose helper has the name that the helper of the other one has."""
-    folder.joinpath("tests").mkdir(parents=True)
+    folder.joinpath("tests").mkdir(parents=True, exist_ok=True)
     folder.joinpath("pyproject.toml").write_text(
         '[tool.pytest.ini_options]\naddopts = "--import-mode=importlib"\npythonpath = ["."]\n'
         'asyncio_default_fixture_loop_scope = "function"\n'
@@ -72,16 +72,32 @@ def suite(folder, wanted):
     )
 
 
+def run(root, *arguments, broken=""):
+    """What `make test` does where both suites have one test each; that of `broken` fails."""
+    root.joinpath(".ci").mkdir()
+    root.joinpath(".ci", "test.py").write_bytes(SCRIPT.read_bytes())
+    for name in (NODE, SKILLS):
+        folder = root / Path(name).parent
+        suite(folder, "broken" if name == broken else folder)
+    command = [sys.executable, ".ci/test.py", "-n", "0", *arguments]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.parametrize("broken", ["", SKILLS, NODE])
 def test_each_suite_has_its_own_helpers_and_either_may_fail(tmp_path, broken):
-    tmp_path.joinpath(".ci").mkdir()
-    tmp_path.joinpath(".ci", "test.py").write_bytes(SCRIPT.read_bytes())
-    for name in (NODE, SKILLS):
-        folder = tmp_path / Path(name).parent
-        suite(folder, "broken" if name == broken else folder)
-    done = subprocess.run(
-        [sys.executable, ".ci/test.py", "-n", "0"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = run(tmp_path, broken=broken)
     assert done.stdout.count(" passed in ") == (1 if broken else 2), done.stdout
     assert done.returncode == (1 if broken else 0)
     assert done.stderr == (f"failed: {broken} (pytest exited with 1)\n" if broken else "")
+
+
+def test_after_a_failure_the_rest_is_left_out_where_that_is_wanted(tmp_path):
+    done = run(tmp_path, "-x", broken=SKILLS)
+    assert (done.returncode, done.stdout.count("collected 1 item")) == (1, 1)
+
+
+def test_a_suite_in_which_nothing_is_selected_stops_nothing(tmp_path):
+    tmp_path.joinpath("tests").mkdir()
+    tmp_path.joinpath("tests", "test_two.py").write_text("def test_two():\n    pass\n")
+    done = run(tmp_path, "-x", "-k", "test_two")
+    assert (done.returncode, done.stdout.count(" passed, 1 deselected")) == (0, 1), done.stdout
