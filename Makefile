@@ -4,6 +4,7 @@
 PYTHON  ?= python3
 VENV    := .venv
 BIN     := $(VENV)/bin
+SKILLS  := packages/comity-skills
 SEEDS   ?= 10000
 ROUNDS  ?= 200
 SECONDS ?= 60
@@ -19,7 +20,7 @@ run: $(VENV)/ready-run ## set up and start a node (ARGS="--port 8100")
 	@$(BIN)/comity up $(ARGS)
 
 test: $(VENV)/ready-dev ## set up and run all tests
-	@$(BIN)/python -m pytest -n auto $(ARGS)
+	@$(BIN)/python .ci/test.py $(ARGS)
 
 lowest: ## every door with the lowest versions that are allowed
 	@$(PYTHON) .ci/lowest.py
@@ -47,10 +48,10 @@ torture: $(VENV)/ready-dev ## kill -9 a writing store, and nodes under load (ROU
 	@COMITY_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -m torture $(ARGS)
 
 evals: $(VENV)/ready-dev ## measure how well the skills do what they claim
-	@$(BIN)/python -m evals $(ARGS)
+	@cd $(SKILLS) && $(CURDIR)/$(BIN)/python -m evals $(ARGS)
 
 train: $(VENV)/ready-dev ## fit the second opinion of the crisis detector to its texts
-	@$(BIN)/python -m evals.training $(ARGS)
+	@cd $(SKILLS) && $(CURDIR)/$(BIN)/python -m evals.training $(ARGS)
 
 conformance: $(VENV)/ready-dev ## run the official MCP conformance suite on the toolkit and the product (needs npm)
 	@$(BIN)/python -m compliance $(ARGS)
@@ -62,19 +63,22 @@ mcpb: $(VENV)/ready-dev ## pack the bundle that desktop clients install
 	@$(BIN)/python packaging/mcpb/build.py
 
 docs: $(VENV)/ready-dev ## build the documentation into build/docs
-	@$(BIN)/python -c "from evals.tables.examples import write_page; write_page()"
+	@cd $(SKILLS) && $(CURDIR)/$(BIN)/python -c "from evals.tables.examples import write_page; write_page()"
 	@$(BIN)/mkdocs build --strict --quiet
 	@echo "documentation: build/docs/index.html"
 
+# The skills are installed from their folder; only what they need is pinned.
+COMPILE := uv pip compile -q --universal --generate-hashes --no-header --no-annotate --no-emit-package comity-skills
+
 lock: ## refresh the lock files (needs uv)
-	uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate --all-extras --group dev pyproject.toml -o requirements.lock
-	uv pip compile -q --universal --generate-hashes --no-header --no-annotate --group build -c requirements.lock pyproject.toml -o requirements-run.lock
-	uv pip compile -q --universal --generate-hashes --no-header --no-annotate --group build --group bench -c requirements.lock pyproject.toml -o requirements-bench.lock
+	$(COMPILE) --upgrade --all-extras --group dev pyproject.toml -o requirements.lock
+	$(COMPILE) --group build -c requirements.lock pyproject.toml -o requirements-run.lock
+	$(COMPILE) --group build --group bench -c requirements.lock pyproject.toml -o requirements-bench.lock
 
 clean: ## remove everything that was built
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .import_linter_cache $(foreach place,. $(SKILLS),$(place)/.pytest_cache $(place)/.hypothesis)
 
-$(VENV)/ready-run: requirements-run.lock pyproject.toml
+$(VENV)/ready-run: requirements-run.lock pyproject.toml $(SKILLS)/pyproject.toml
 	@$(PYTHON) .ci/setup.py $(VENV) requirements-run.lock
 	@touch $@
 
@@ -82,6 +86,6 @@ $(VENV)/ready-bench: requirements-bench.lock $(VENV)/ready-dev
 	@$(PYTHON) .ci/setup.py $(VENV) requirements-bench.lock
 	@touch $@ $(VENV)/ready-run $(VENV)/ready-dev
 
-$(VENV)/ready-dev: requirements.lock pyproject.toml
+$(VENV)/ready-dev: requirements.lock pyproject.toml $(SKILLS)/pyproject.toml
 	@$(PYTHON) .ci/setup.py $(VENV) requirements.lock
 	@touch $@ $(VENV)/ready-run

@@ -34,7 +34,7 @@ def main(folder: str, lock: str) -> None:
     print(f"installing {lock} with {'uv' if uv else 'pip'}", flush=True)
     for step in (
         ["--require-hashes", "-r", lock],
-        ["--no-deps", "--no-build-isolation", "--editable", "."],
+        ["--no-deps", "--no-build-isolation", "--editable", "packages/comity-skills", "--editable", "."],
     ):
         if subprocess.run([*install, *step], env=quiet, check=False).returncode:
             sys.exit(f"installing {lock} failed; the lines above say why. Run the same make command again.")

@@ -1,6 +1,6 @@
 """The bill of materials of a release: what `pip install comity` brings, with versions and hashes, as CycloneDX 1.6 JSON.
 
-- The versions and hashes are those of the lock file. What is in it only to build has the scope `excluded`.
+- The versions and hashes are those of the lock file; the skills are of the same release as the node, and have no hash yet. What is in it only to build has the scope `excluded`.
 - The same lock file gives the same bytes: there is no time in it, and the serial number is made of what it lists.
 """
 
@@ -16,6 +16,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 LOCK = ROOT / "requirements-run.lock"
+SKILLS = "comity-skills"
 
 _PIN = re.compile(r"^([a-z0-9][a-z0-9.-]*)(?:\[[^\]]*\])?==([^ ;\\]+)([^\\\n]*)")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
@@ -25,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 def bill(lock: str, version: str) -> dict[str, Any]:
     """`lock` is the text of the lock file."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    pinned = {name: (release, hashes) for name, release, hashes in _pins(lock)}
+    pinned = {name: (release, hashes) for name, release, hashes in _pins(lock)} | {SKILLS: (version, [])}
     needs = {name: _needs(name) & pinned.keys() for name in pinned}
     direct = {_normal(line) for line in project["dependencies"]}
     used, waiting = set(), direct & pinned.keys()

@@ -5,13 +5,13 @@ with. The input stands in a style element, in a style attribute, and for a singl
 import math
 from html import escape
 
-from comity.skills.accessibility_audit.dom.tree import parse
-from comity.skills.accessibility_audit.style.backdrop import backdrops
-from comity.skills.accessibility_audit.style.cascade import Styles
-from comity.skills.accessibility_audit.style.colour import contrast, read_colour
-from comity.skills.accessibility_audit.style.length import pixels
-from comity.skills.accessibility_audit.style.sheet import read_declarations, read_sheet
-from comity.skills.accessibility_audit.style.shown import Shown
+from comity_skills.accessibility_audit.dom.tree import parse
+from comity_skills.accessibility_audit.style.backdrop import backdrops
+from comity_skills.accessibility_audit.style.cascade import Styles
+from comity_skills.accessibility_audit.style.colour import contrast, read_colour
+from comity_skills.accessibility_audit.style.length import pixels
+from comity_skills.accessibility_audit.style.sheet import read_declarations, read_sheet
+from comity_skills.accessibility_audit.style.shown import Shown
 
 LONGEST = 512
 

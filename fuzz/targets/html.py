@@ -3,11 +3,11 @@
 import json
 from importlib.resources import files
 
-from comity.skills.accessibility_audit.audit import examine
-from comity.skills.accessibility_audit.dom.tree import looks_like_html, parse, path
-from comity.skills.accessibility_audit.names.aria import read_aria
-from comity.skills.accessibility_audit.names.language import read_languages
-from comity.skills.accessibility_audit.recorded_scores import recorded_scores
+from comity_skills.accessibility_audit.audit import examine
+from comity_skills.accessibility_audit.dom.tree import looks_like_html, parse, path
+from comity_skills.accessibility_audit.names.aria import read_aria
+from comity_skills.accessibility_audit.names.language import read_languages
+from comity_skills.accessibility_audit.recorded_scores import recorded_scores
 
 LONGEST = 1024
 
@@ -23,7 +23,7 @@ EXAMPLES = [
     b"<p>&#0;&notanentity;&#x110000;</p></br><//><a b=c b=d ='><textarea><title></textarea>",
 ]
 
-_PLACE = files("comity.skills.accessibility_audit")
+_PLACE = files("comity_skills.accessibility_audit")
 _ARIA = read_aria(_PLACE.joinpath("aria.json").read_bytes())
 _LANGUAGES = read_languages(
     _PLACE.joinpath("languages.json").read_bytes(), _PLACE.joinpath("words.json").read_bytes()

@@ -2,7 +2,7 @@
 
     python packaging/mcpb/build.py [FOLDER]      (build/ when none is given)
 
-The bundle holds the manifest, `pyproject.toml` and the sources; `uv` fetches the dependencies where it is
+The bundle holds the manifest, and of the node and its skills `pyproject.toml` and the sources; `uv` fetches the dependencies where it is
 installed. The version comes from the package. The same sources give the same bytes, whenever they are packed.
 """  # noqa: INP001 - a script: the name `packaging` belongs to a library
 
@@ -20,6 +20,8 @@ MANIFEST = Path(__file__).with_name("manifest.json")
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # the first date that a zip archive can hold
 _PLAIN_FILES = ("LICENSE", "README.md", "pyproject.toml")
+_PACKED = (("", "src/comity"), ("packages/comity-skills", "packages/comity-skills/src/comity_skills"))
+"""The folder of each distribution, and its sources."""
 
 
 def version() -> str:
@@ -40,11 +42,11 @@ def manifest() -> dict[str, Any]:
 def contents() -> Iterator[tuple[str, bytes]]:
     """Names and bytes, in the order in which they are packed."""
     yield "manifest.json", (json.dumps(manifest(), indent=2, ensure_ascii=False) + "\n").encode()
-    for name in _PLAIN_FILES:
-        yield name, (ROOT / name).read_bytes()
-    for path in sorted((ROOT / "src" / "comity").rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            yield path.relative_to(ROOT).as_posix(), path.read_bytes()
+    for folder, sources in _PACKED:
+        plain = [ROOT / folder / name for name in _PLAIN_FILES]
+        for path in (*plain, *sorted((ROOT / sources).rglob("*"))):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield path.relative_to(ROOT).as_posix(), path.read_bytes()
 
 
 def build(folder: Path) -> Path:

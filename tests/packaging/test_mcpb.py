@@ -112,6 +112,9 @@ def test_it_holds_the_sources_and_what_builds_them(bundle, manifest):
     assert len(set(names)) == len(names)
     assert {"pyproject.toml", "README.md", "LICENSE", manifest["server"]["entry_point"]} <= set(names)
     assert "src/comity/cli/install/clients.toml" in names
+    skills = {"pyproject.toml", "README.md", "LICENSE", "src/comity_skills/crisis/lines.json"}
+    assert {f"packages/comity-skills/{name}" for name in skills} <= set(names)
+    assert not [name for name in names if "/tests/" in name or "/evals/" in name]
     assert not [
         name for name in names if "__pycache__" in name or name.startswith(("/", "..")) or "\\" in name
     ]

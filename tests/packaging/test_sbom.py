@@ -39,7 +39,7 @@ def test_it_lists_what_the_lock_file_pins_with_every_hash(sbom, made):
     lock = sbom.LOCK.read_text("utf-8")
     pinned = dict(re.findall(r"^([a-z0-9.-]+)(?:\[.*\])?==([^ \\;]+)", lock, re.MULTILINE))
     listed = by_name(made)
-    assert {name: one["version"] for name, one in listed.items()} == pinned
+    assert {name: one["version"] for name, one in listed.items()} == {**pinned, "comity-skills": "1.2.3"}
     hashes = [one["value"] for component in listed.values() for one in component["properties"]]
     assert sorted(hashes) == sorted(re.findall(r"sha256:([0-9a-f]{64})", lock))
 
@@ -47,13 +47,15 @@ def test_it_lists_what_the_lock_file_pins_with_every_hash(sbom, made):
 def test_what_is_only_for_building_is_told_apart(made):
     listed = by_name(made)
     assert listed["hatchling"]["scope"] == "excluded"
-    for name in ("apsw", "cryptography", "starlette", "anyio"):
+    for name in ("apsw", "cryptography", "starlette", "anyio", "comity-skills", "selectolax"):
         assert listed[name]["scope"] == "required", name
 
 
 def test_it_says_what_needs_what(made):
     needs = {one["ref"].partition("@")[0]: one["dependsOn"] for one in made["dependencies"]}
     assert any(ref.startswith("pkg:pypi/apsw@") for ref in needs["pkg:pypi/comity"])
+    assert "pkg:pypi/comity-skills@1.2.3" in needs["pkg:pypi/comity"]
+    assert any(ref.startswith("pkg:pypi/selectolax@") for ref in needs["pkg:pypi/comity-skills"])
     assert any(ref.startswith("pkg:pypi/anyio@") for ref in needs["pkg:pypi/starlette"])
 
 

@@ -1,13 +1,17 @@
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from comity.core.actions.action import FetchedPage
 from comity.core.actions.registry import NAMES
-from comity.core.errors import ConfigError
+from comity.core.errors import ActionError, ConfigError
 from comity.pipeline.actions.library import Library, built_in, crisis_lines
 from comity.pipeline.actions.plugins import Plugin
-from tests.core.actions.driving import action
+from comity_skills.errors import SkillInputError
+from comity_skills.skill import PagesWanted, Skill
+from tests.core.actions.driving import Served, action
 
 
 def test_an_action_is_prepared_once_however_many_ask_at_once(tmp_path):
@@ -77,3 +81,66 @@ def test_the_lines_of_an_operator_are_named_in_replies(tmp_path):
 def test_a_file_of_lines_that_cannot_be_read_is_told_at_once(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
         Library("enhanced", lines=tmp_path / "nothing.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[]", "the file of crisis lines cannot be used: Expected `object`, got `array`; write "),
+        (
+            '{"countries": {"pt": {"name": "Portugal", "emergency": "112", "lines": []}}}',
+            "the file of crisis lines has the country 'pt'; use two capital letters (ISO 3166)",
+        ),
+    ],
+)
+def test_a_file_of_lines_that_cannot_be_used_is_a_setting_that_cannot(tmp_path, text, said):
+    file = tmp_path / "crisis-lines.json"
+    file.write_text(text)
+    for use in (lambda: Library("enhanced", lines=file), lambda: crisis_lines(file)):
+        with pytest.raises(ConfigError) as refused:
+            use()
+        assert refused.value.message.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("name", "given_input", "said"),
+    [
+        (
+            "accessibility_audit",
+            {"pages": []},
+            "Crawl mode requires at least 1 page. Provide 'url', 'urls', or 'pages' (with 'url' and 'html' fields).",
+        ),
+        (
+            "wcagaaa_check",
+            {"target": 7},
+            "Input validation failed for action 'wcagaaa_check': 'target' must be a string",
+        ),
+    ],
+)
+def test_what_a_skill_cannot_work_with_is_refused_by_the_action_in_the_same_words(name, given_input, said):
+    handle = Library("strict").handler(built_in(name))
+    with pytest.raises(ActionError) as refused:
+        handle(given_input, "strict")
+    assert (refused.value.message, refused.value.code) == (said, "action_refused")
+
+
+def test_a_skill_may_refuse_after_it_has_seen_the_pages(monkeypatch):
+    def resume(pages):
+        raise SkillInputError(f"{pages[0].url} is no page.")
+
+    wanted = PagesWanted(("https://a.example/",), resume)
+    fetching = Skill(name="fetching", contracts={}, prepare=lambda data: lambda given, mode: wanted)
+    monkeypatch.setattr("comity_skills.accessibility_audit.SKILL", fetching)
+    fetch = Library("enhanced").handler(built_in("accessibility_audit"))({}, "enhanced")
+    with pytest.raises(ActionError, match=r"https://a\.example/ is no page\."):
+        fetch.resume([FetchedPage(url="https://a.example/", html="")])
+
+
+def test_malformed_pages_get_an_error_line():
+    served = Served("compat")
+    for pages in (["x"], [{"url": "u"}], [{"html": "<p>"}], [None], [{"url": 1, "html": "<p>"}], "x", {}):
+        request = {"type": "invoke", "payload": {"action": "accessibility_audit", "input": {"pages": pages}}}
+        (line,) = served.send(json.dumps(request).encode() + b"\n").splitlines()
+        reply = json.loads(line)
+        assert reply["ok"] is False, pages
+        assert "'pages" in reply["error"]

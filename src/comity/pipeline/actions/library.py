@@ -4,7 +4,7 @@ The files of our own are read from the package, those of a plugin from beside it
 may ask at once; one of them prepares, and the others wait for it.
 
 Our own actions are skills, each joined to what the wire machine knows as an action. A skill is imported when its action
-is first called or described.
+is first called or described. No other module knows the package of the skills: its errors are turned into ours here.
 """
 
 import importlib
@@ -20,11 +20,12 @@ from msgspec import json, structs
 from comity.core.actions.action import Action, Contract, Fetch, FetchedPage, Handler, Mode, Outcome
 from comity.core.actions.calls import ActionCalls
 from comity.core.actions.registry import Registry
-from comity.core.errors import ConfigError
+from comity.core.errors import ActionError, ConfigError
 from comity.pipeline.actions.plugins import Plugin
-from comity.skills.skill import PagesWanted, Skill, SkillHandler, SkillOutcome, WebPage
+from comity_skills.errors import SkillDataError, SkillInputError
+from comity_skills.skill import PagesWanted, Skill, SkillHandler, SkillOutcome, WebPage
 
-PACKAGE: Final = "comity.skills"
+PACKAGE: Final = "comity_skills"
 
 
 _ELSEWHERE: Final[Mapping[str, tuple[str, str]]] = {
@@ -66,12 +67,20 @@ def _handler(handle: SkillHandler) -> Handler:
         return made
 
     def resumed(wanted: PagesWanted) -> Callable[[Sequence[FetchedPage]], Outcome]:
-        return lambda pages: outcome(
-            wanted.resume([WebPage(url=page.url, html=page.html, failure=page.failure) for page in pages])
-        )
+        def resume(fetched: Sequence[FetchedPage]) -> Outcome:
+            pages = [WebPage(url=page.url, html=page.html, failure=page.failure) for page in fetched]
+            try:
+                return outcome(wanted.resume(pages))
+            except SkillInputError as refused:
+                raise ActionError(refused.message) from None
+
+        return resume
 
     def call(given: Mapping[str, Any], mode: Mode) -> Outcome | Fetch:
-        said = handle(given, mode)
+        try:
+            said = handle(given, mode)
+        except SkillInputError as refused:
+            raise ActionError(refused.message) from None
         if known := shared.get(id(said)):
             return known[1]
         return Fetch(said.urls, resumed(said)) if isinstance(said, PagesWanted) else outcome(said)
@@ -119,7 +128,7 @@ def own_lines_of(data: Path) -> Path | None:
 
 def crisis_lines(own: Path | None = None) -> dict[str, Any]:
     """The lines that replies name, those of the operator in their place."""
-    from comity.skills.crisis.lines import LINES
+    from comity_skills.crisis.lines import LINES
 
     data = files(PACKAGE).joinpath(LINES).read_bytes() if own is None else _own_lines(own)[LINES]
     lines: dict[str, Any] = json.decode(data)
@@ -127,13 +136,16 @@ def crisis_lines(own: Path | None = None) -> dict[str, Any]:
 
 
 def _own_lines(path: Path) -> dict[str, bytes]:
-    from comity.skills.crisis.lines import LINES, overridden
+    from comity_skills.crisis.lines import LINES, overridden
 
     try:
         own = path.read_bytes()
     except OSError as fault:
         raise ConfigError(f"the file of crisis lines {path} cannot be read: {fault.strerror}") from None
-    return {LINES: overridden(files(PACKAGE).joinpath(LINES).read_bytes(), own)}
+    try:
+        return {LINES: overridden(files(PACKAGE).joinpath(LINES).read_bytes(), own)}
+    except SkillDataError as refused:
+        raise ConfigError(refused.message) from None
 
 
 def _report(name: str, failure: BaseException) -> None:
