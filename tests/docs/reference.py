@@ -103,9 +103,9 @@ def _default(key: str, value: Any) -> str:
 
 
 def errors() -> Table:
-    _load_everything()
+    load_everything()
     rows: Table = {}
-    for kind in sorted(_kinds(ComityError), key=lambda kind: (kind.code, kind.__module__)):
+    for kind in sorted(kinds_of(ComityError), key=lambda kind: (kind.code, kind.__module__)):
         refusal = kind.__new__(kind)
         refusal.args = ("words",)
         own = "yes" if sentence_for_strangers(refusal) == "words" else "no"
@@ -120,13 +120,13 @@ def errors() -> Table:
     return rows
 
 
-def _kinds(root: type[ComityError]) -> set[type[ComityError]]:
+def kinds_of(root: type[ComityError]) -> set[type[ComityError]]:
     return {root}.union(
-        *(_kinds(kind) for kind in root.__subclasses__() if kind.__module__.startswith("comity."))
+        *(kinds_of(kind) for kind in root.__subclasses__() if kind.__module__.startswith("comity."))
     )
 
 
-def _load_everything() -> None:
+def load_everything() -> None:
     for module in pkgutil.walk_packages(comity.__path__, "comity."):
         if not module.name.endswith("__main__"):
             with contextlib.suppress(ModuleNotFoundError):  # an extra that is not installed
