@@ -109,8 +109,7 @@ def errors() -> Table:
         refusal = kind.__new__(kind)
         refusal.args = ("words",)
         own = "yes" if sentence_for_strangers(refusal) == "words" else "no"
-        name = f"{kind.__module__.removeprefix('comity.')}.{kind.__name__}"
-        rows[f"`{name}`"] = (
+        rows[f"`{_name_of(kind)}`"] = (
             f"`{kind.code}`",
             str(http_status(refusal)),
             str(rpc_code(refusal)),
@@ -118,6 +117,13 @@ def errors() -> Table:
             _docstring(kind),
         )
     return rows
+
+
+def _name_of(kind: type[ComityError]) -> str:
+    """Without its module. Where two have one name, the further one is named with its base."""
+    alike = [other for other in kinds_of(ComityError) if other.__name__ == kind.__name__]
+    is_first = all(issubclass(other, kind) for other in alike)
+    return kind.__name__ if is_first else f"{kind.__name__}({kind.__bases__[0].__name__})"
 
 
 def kinds_of(root: type[ComityError]) -> set[type[ComityError]]:

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import comity
+from tests.places import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("src", "tests", "docs", "README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml")
 SECONDS = 180
 

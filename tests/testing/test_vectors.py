@@ -2,22 +2,20 @@
 
 import importlib
 import json
-from pathlib import Path
 
 import pytest
 
 from comity.core.errors import ConfigError, InvalidError, NotFoundError
 from comity.testing import vectors
-
-TESTS = Path(__file__).resolve().parents[1]
+from tests.places import ROOT
 
 
 @pytest.fixture(scope="module")
 def every_runner():
     """All modules that plug one in are loaded, also those that are not run here."""
-    for path in TESTS.rglob("test_*.py"):
+    for path in (ROOT / "tests").rglob("test_*.py"):
         if "@format_runner(" in path.read_text("utf-8"):
-            importlib.import_module(".".join(path.relative_to(TESTS.parent).with_suffix("").parts))
+            importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
 
 
 @pytest.mark.vector
