@@ -10,6 +10,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
@@ -162,11 +163,11 @@ def loggers() -> str:
     return _lines(found)
 
 
-def _trees() -> Iterator[tuple[Path, ast.Module]]:
+@cache
+def _trees() -> tuple[tuple[Path, ast.Module], ...]:
     """The skills have no part in it."""
-    for path in sorted(_SOURCE.rglob("*.py")):
-        if path.relative_to(_SOURCE).parts[0] != "skills":
-            yield path, ast.parse(path.read_text("utf-8"))
+    paths = [path for path in sorted(_SOURCE.rglob("*.py")) if path.relative_to(_SOURCE).parts[0] != "skills"]
+    return tuple((path, ast.parse(path.read_text("utf-8"))) for path in paths)
 
 
 def public_names() -> str:
