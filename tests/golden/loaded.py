@@ -66,7 +66,7 @@ def _modules(program: str, arguments: list[str], said: bytes) -> dict[str, str |
             input=said,
             capture_output=True,
             check=True,
-            timeout=60,
+            timeout=300,
         )
     return dict(json.loads(outcome.stderr.decode().rpartition("\n[")[2].join(("[", ""))))
 
