@@ -5,7 +5,13 @@ import signal
 
 import pytest
 
-pytest_plugins = ["comity.testing.fixtures", "pytester"]
+pytest_plugins = [
+    "comity.testing.fixtures",
+    "tests.fixtures.command_line",
+    "tests.fixtures.http_server",
+    "tests.fixtures.pure",
+    "pytester",
+]
 
 
 def pytest_configure(config):

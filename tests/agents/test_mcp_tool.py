@@ -7,7 +7,6 @@ import shlex
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -16,10 +15,11 @@ from comity.agents.mcp_tool import load_mcp_tool
 from comity.agents.substrate import SubstrateError, SubstrateUnavailableError
 from comity.core.errors import ConfigError
 from tests.agents.envelopes import request, said
+from tests.places import file_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-COMMAND = f"{shlex.quote(sys.executable)} {shlex.quote(str(Path(__file__).parent / 'mcp_server.py'))}"
+COMMAND = f"{shlex.quote(sys.executable)} {shlex.quote(str(file_of('tests.agents.mcp_server')))}"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

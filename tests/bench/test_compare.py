@@ -3,14 +3,12 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from bench.__main__ import main
 from bench.compare import LEAST, MOST_PAIRS, PAIRS, compared, interval_of
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.places import ROOT
 
 
 class Side:

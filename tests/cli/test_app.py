@@ -14,6 +14,15 @@ from comity.cli.app import COMMANDS, load_command
 from comity.cli.help import HelpfulCommand
 
 HEAVY = ("rich", "msgspec", "nacl", "apsw", "starlette", "uvicorn", "orjson", "asyncio", "pydantic")
+LOADED_BY_HELP = {
+    "comity.cli.app",
+    "comity.cli.colour",
+    "comity.cli.failures",
+    "comity.cli.help",
+    "comity.cli.options",
+    "comity.core.errors",
+    "comity.release",
+}
 LOOK_AT_MODULES = """
 import sys
 from comity.cli.app import run
@@ -33,17 +42,8 @@ def test_help_loads_no_room_and_no_heavy_library(program):
     loaded = modules_after(program, "--help")
     assert not loaded & set(HEAVY)
     ours = {name for name in loaded if name.startswith("comity.")}
-    assert ours == {
-        "comity.cli",
-        "comity.cli.app",
-        "comity.cli.colour",
-        "comity.cli.failures",
-        "comity.cli.options",
-        "comity.cli.help",
-        "comity.core",
-        "comity.core.errors",
-        "comity.release",
-    }
+    packages = {name for name in ours if any(other.startswith(f"{name}.") for other in ours)}
+    assert ours - packages == LOADED_BY_HELP
 
 
 def test_a_command_loads_its_own_module_and_no_other_command(program):

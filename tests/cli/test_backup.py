@@ -428,7 +428,7 @@ def test_a_node_under_load_is_backed_up_without_a_gap(start, data, tmp_path):
 KILLED = """
 import os, signal, sys, threading
 from pathlib import Path
-from comity.cli import backup
+from comity.cli.backup import make_backup, restore_backup
 from comity.config import Settings
 from comity.keys.sealing import SealingCost
 
@@ -446,9 +446,9 @@ def watch(frame, event, _arg):
 settings = Settings(data=Path(where))
 sys.setprofile(watch)
 if what == "backup":
-    backup.make_backup(settings, Path(other), "open sesame", SealingCost(passes=1, memory=8192))
+    make_backup(settings, Path(other), "open sesame", SealingCost(passes=1, memory=8192))
 else:
-    backup.restore_backup(settings, Path(other), "open sesame", None, check=False)
+    restore_backup(settings, Path(other), "open sesame", None, check=False)
 sys.setprofile(None)
 print(count)
 """

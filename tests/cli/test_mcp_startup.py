@@ -28,6 +28,7 @@ HEAVY = {
     "uvicorn",
     "yaml",
 }
+NOT_YET = {"comity.parts.house", "comity.parts.http", "comity.core.actions.action"}
 MOST_RESIDENT = 40 << 20
 
 
@@ -46,8 +47,8 @@ async def greeted(data, *more):
 async def test_a_greeting_loads_no_room(data):
     modules, _ = await greeted(data)
     assert "comity.doors.mcp.stdio" in modules
+    assert NOT_YET & modules == set()
     assert {name.partition(".")[0] for name in modules} & HEAVY == set()
-    assert {"comity.parts.house", "comity.parts.http", "comity.core.actions"} & modules == set()
 
 
 async def test_lists_load_neither_a_database_nor_a_web_server(data):

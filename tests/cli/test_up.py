@@ -403,7 +403,7 @@ def test_a_node_lets_its_threads_change_places_soon_and_the_library_does_not(com
     assert comity("up", "--port", "0", "--data", str(tmp_path / "d")).code == 0
     assert given == [SWITCH_SECONDS]
     told = subprocess.run(
-        [sys.executable, "-c", "import sys, comity.node; print(sys.getswitchinterval())"],
+        [sys.executable, "-c", "import sys; from comity.node import Node; print(sys.getswitchinterval())"],
         capture_output=True,
         text=True,
         check=True,

@@ -5,16 +5,16 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import httpx
 import pytest
 
 from comity.core.extensions.consensus.log import read_entry
 from comity.keys.identity import create_identity
+from tests.places import file_of
 from tests.ports import unused_port
 
-STRANGER = Path(__file__).parents[1] / "core/extensions/consensus/record_stranger.py"
+STRANGER = file_of("tests.core.extensions.consensus.record_stranger")
 COMITY = [sys.executable, "-m", "comity"]
 DEADLINE = 30
 BURST = 6

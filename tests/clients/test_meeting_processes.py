@@ -8,13 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
+from tests.places import ROOT
 from tests.ports import unused_port
 
-ROOT = Path(__file__).resolve().parents[2]
 DEADLINE = 90
 MIB = 1024 * 1024
 

@@ -103,14 +103,13 @@ def _default(key: str, value: Any) -> str:
 
 
 def errors() -> Table:
-    _load_everything()
+    load_everything()
     rows: Table = {}
-    for kind in sorted(_kinds(ComityError), key=lambda kind: (kind.code, kind.__module__)):
+    for kind in sorted(kinds_of(ComityError), key=lambda kind: (kind.code, kind.__module__)):
         refusal = kind.__new__(kind)
         refusal.args = ("words",)
         own = "yes" if sentence_for_strangers(refusal) == "words" else "no"
-        name = f"{kind.__module__.removeprefix('comity.')}.{kind.__name__}"
-        rows[f"`{name}`"] = (
+        rows[f"`{_name_of(kind)}`"] = (
             f"`{kind.code}`",
             str(http_status(refusal)),
             str(rpc_code(refusal)),
@@ -120,13 +119,20 @@ def errors() -> Table:
     return rows
 
 
-def _kinds(root: type[ComityError]) -> set[type[ComityError]]:
+def _name_of(kind: type[ComityError]) -> str:
+    """Without its module. Where two have one name, the further one is named with its base."""
+    alike = [other for other in kinds_of(ComityError) if other.__name__ == kind.__name__]
+    is_first = all(issubclass(other, kind) for other in alike)
+    return kind.__name__ if is_first else f"{kind.__name__}({kind.__bases__[0].__name__})"
+
+
+def kinds_of(root: type[ComityError]) -> set[type[ComityError]]:
     return {root}.union(
-        *(_kinds(kind) for kind in root.__subclasses__() if kind.__module__.startswith("comity."))
+        *(kinds_of(kind) for kind in root.__subclasses__() if kind.__module__.startswith("comity."))
     )
 
 
-def _load_everything() -> None:
+def load_everything() -> None:
     for module in pkgutil.walk_packages(comity.__path__, "comity."):
         if not module.name.endswith("__main__"):
             with contextlib.suppress(ModuleNotFoundError):  # an extra that is not installed

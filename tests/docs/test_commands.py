@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.markdown import ROOT, blocks, named, pages
+from tests.docs.markdown import blocks, named, pages
 from tests.docs.terminal import Terminal, fits, missing_tools, steps
+from tests.places import ROOT
 
 # A block may be left out for a thing that no test machine has, or that runs these tests itself.
 REASONS = {

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from tests.docs.markdown import DOCS, ROOT, anchors, links, named, pages
+from tests.docs.markdown import DOCS, anchors, links, named, pages
+from tests.places import ROOT
 
 FORBIDDEN = re.compile(
     r"pypi\.org|pythonhosted|npmjs|registry\.|ghcr\.io|docker\.io"  # registry hosts

@@ -4,13 +4,13 @@ import asyncio
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import httpx
 import pytest
 
 from comity.testing import running_node
 from comity.testing.vectors import vector_file
+from tests.places import file_of
 
 
 def holds(recorded, told):
@@ -69,7 +69,7 @@ async def test_a_recorded_publication_that_is_sent_again_gets_its_first_answer_a
 
 
 async def test_a_client_that_was_written_from_the_contract_alone_publishes_searches_hides_and_recounts():
-    program = Path(__file__).with_name("directory_stranger.py")
+    program = file_of("tests.doors.directory_stranger")
     async with running_node() as node:
         running = await asyncio.create_subprocess_exec(
             sys.executable, str(program), node.url, stdout=subprocess.PIPE, stderr=subprocess.PIPE

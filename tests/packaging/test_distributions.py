@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 import comity
+from tests.places import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 SKILLS = "packages/comity-skills"
 SOURCES = ("src", "tests", "docs", "packages", "README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml")
 SECONDS = 180

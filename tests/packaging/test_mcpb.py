@@ -5,14 +5,12 @@ import json
 import re
 import tomllib
 import zipfile
-from pathlib import Path
 
 import jsonschema
 import pytest
 
 import comity
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.places import ROOT
 
 SETTING = {
     "type": "object",

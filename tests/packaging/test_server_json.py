@@ -3,14 +3,12 @@
 import json
 import re
 import tomllib
-from pathlib import Path
 
 import jsonschema
 import pytest
 
 import comity
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.places import ROOT
 
 ARGUMENT = {
     "type": "object",

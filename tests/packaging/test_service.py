@@ -10,11 +10,11 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.places import ROOT
+
 UNIT = ROOT / "packaging" / "comity.service"
 ANALYZE = shutil.which("systemd-analyze")
 COMITY = [sys.executable, "-m", "comity"]

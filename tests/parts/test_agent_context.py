@@ -4,7 +4,6 @@ import json
 import shlex
 import sys
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 
@@ -16,6 +15,7 @@ from comity.keys.identity import load_identity
 from comity.testing import running_node
 from tests.clients.local_server import reply, serving
 from tests.doors.vcp.extension_scene import PAIN, PERSONAL
+from tests.places import file_of
 
 MODULE = """
 def handle(text, context):
@@ -61,7 +61,7 @@ async def test_the_agent_hears_of_its_caller_while_the_caller_has_a_session(agen
 
 
 CARE = {"personal": PAIN, "generation_preferences": {"depth": 2}}
-TOOLS = Path(__file__).parents[1] / "agents" / "mcp_server.py"
+TOOLS = file_of("tests.agents.mcp_server")
 
 
 @asynccontextmanager

@@ -13,7 +13,6 @@ from comity.node import PARTS, load_settings, wanted_parts
 from comity.parts.part import CheckResult, Part
 from comity.store.audit_log import tail
 from comity.testing import VirtualClock, bearer, running_node
-from tests.cli.conftest import comity, environ  # noqa: F401 - fixtures
 from tests.doors.mcp.conversing import call, initialize, request
 from tests.doors.mcp.http_talk import Http
 from tests.doors.mcp.processes import started
@@ -66,7 +65,7 @@ def test_its_settings_come_from_the_file_the_environment_and_are_refused_by_name
         load_plain({"data": data}, {})
 
 
-def test_its_settings_and_checks_are_shown_by_the_command_line(comity, toy, monkeypatch):  # noqa: F811
+def test_its_settings_and_checks_are_shown_by_the_command_line(comity, toy, monkeypatch):
     monkeypatch.setenv("COMITY_TOY_GREETING", "HEY")
     shown = json.loads(comity("config", "show", "--json").out)["settings"]
     assert shown["toy.greeting"] == {"value": "HEY", "source": "COMITY_TOY_GREETING"}
@@ -79,7 +78,7 @@ def test_its_settings_and_checks_are_shown_by_the_command_line(comity, toy, monk
     } in checks
 
 
-def test_a_check_that_breaks_is_a_finding_and_the_others_go_on(comity, toy, monkeypatch):  # noqa: F811
+def test_a_check_that_breaks_is_a_finding_and_the_others_go_on(comity, toy, monkeypatch):
     monkeypatch.setattr(Toy, "checks", classmethod(lambda cls, settings: 1 / 0))
     outcome = comity("doctor", "--json")
     assert outcome.code == 1

@@ -183,7 +183,7 @@ def run(code, **options):
 
 def test_while_it_is_off_nothing_of_opentelemetry_is_loaded():
     code = (
-        "import sys; import comity.node; from comity.pipeline.tracing import open_tracing; "
+        "import sys; from comity.node import Node; from comity.pipeline.tracing import open_tracing; "
         "open_tracing({}, print); print([name for name in sys.modules if name.startswith('opentelemetry')])"
     )
     told = subprocess.run(

@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -17,6 +16,7 @@ from comity.core.errors import ComityError
 from comity.store.group_commit import PendingTransaction
 from comity.store.memory import MemoryDisk, MemoryStore
 from comity.store.operations import Acquire, Advance, Fence, KeepReply, Lease, Put, Tip
+from tests.places import ROOT
 from tests.simulation.world import CrashingStore, simulate
 
 BATCH = 20
@@ -48,7 +48,7 @@ def test_the_story_is_the_same_in_another_process():
     )
     told = subprocess.run(
         [sys.executable, "-c", program],
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         env={**os.environ, "PYTHONHASHSEED": "12345"},
         check=True,
         capture_output=True,

@@ -12,10 +12,10 @@ import pytest
 from comity.store.audit_log import verify_chain
 from comity.store.operations import ChainKey, Tip
 from comity.store.sqlite import SqliteStore
+from tests.places import ROOT
 from tests.store.samples import KEY, WallClock, trail_at
 from tests.store.torture_writer import KEPT
 
-ROOT = Path(__file__).parents[2]
 ROUNDS = int(os.environ.get("COMITY_TORTURE_ROUNDS", "25"))
 CALLERS = 16
 

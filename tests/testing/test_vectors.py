@@ -1,19 +1,19 @@
 """The vector runner, run on small folders of its own; and what the rooms have not plugged in yet."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from comity.core.errors import ConfigError, InvalidError, NotFoundError
 from comity.testing import vectors
+from tests.places import ROOT
 from tests.testing.runners import left_by_the_skills, load_runners
 
 
 @pytest.fixture(scope="module")
 def left():
     """By area, what no runner of either suite takes."""
-    load_runners(Path(__file__).resolve().parents[2])
+    load_runners(ROOT)
     elsewhere = {area: set(names) for area, names in left_by_the_skills().items()}
     return {
         area: [name for name in vectors.unplugged(area) if elsewhere[area] & {name, name.partition("[")[0]}]

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-import comity
 from comity.cli import completion
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.help import HelpfulApp
@@ -21,6 +20,7 @@ from comity.cli.options import HomeOptions, Json, settings_of
 from comity.cli.screen import note, one_line, print_fields, print_foreign, print_json, print_line, print_table
 from comity.core.errors import ConfigError, ConflictError, MalformedError
 from comity.core.wire import strict_json
+from comity.release import __version__
 
 if TYPE_CHECKING:
     from comity.core.actions.action import Mode
@@ -108,7 +108,7 @@ def actions(
     from comity.doors.actions.stdio import serve_stdio
 
     runner = _runner(_library(mode, plugin, lines), allow_private=allow_private_pages)
-    serve_stdio(runner, comity.__version__, jsonrpc=jsonrpc)
+    serve_stdio(runner, __version__, jsonrpc=jsonrpc)
 
 
 @app.add("""

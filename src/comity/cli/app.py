@@ -12,11 +12,11 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperCommand
 
-import comity
 from comity.cli.failures import finish, report
 from comity.cli.help import HelpfulGroup, examples, paragraphs, records, section, usage
 from comity.cli.options import Given
 from comity.core.errors import ConfigError
+from comity.release import __version__
 
 PROGRAM = "comity"
 
@@ -129,7 +129,7 @@ class LazyGroup(HelpfulGroup):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         _, options = records(self, ctx)
         column = max(len(name) for name, _ in options) + 4
-        parts = [paragraphs(f"Comity {comity.__version__}. {_ABOUT}"), usage(self, ctx)]
+        parts = [paragraphs(f"Comity {__version__}. {_ABOUT}"), usage(self, ctx)]
         for chapter, entries in CHAPTERS.items():
             parts.append(section(chapter, [(entry.name, entry.help) for entry in entries], column))
         parts += [section("Options", options, column), examples(_EXAMPLES), paragraphs(_NEXT)]
@@ -172,7 +172,7 @@ def _root() -> Any:
 
 def _show_version(asked: bool) -> None:
     if asked:
-        sys.stdout.write(f"{PROGRAM} {comity.__version__}\n")
+        sys.stdout.write(f"{PROGRAM} {__version__}\n")
         raise typer.Exit
 
 

@@ -8,7 +8,6 @@ import os
 import sys
 from typing import Annotated, Any
 
-import comity
 from comity.cli.help import HelpfulApp
 from comity.cli.options import HomeOptions, Rooms, option, read_rooms, settings_of, whole_number
 from comity.core.errors import ConfigError, PeerError
@@ -16,6 +15,7 @@ from comity.core.peering.demands import Demands
 from comity.core.peering.javascript import read_boolean
 from comity.core.peering.profiles import read_profile
 from comity.doors.mcp.opening import LARGEST_LIMIT, MESSAGE_LIMIT, Opening
+from comity.release import __version__
 
 app = HelpfulApp()
 
@@ -159,7 +159,7 @@ def _explain_on_terminal() -> None:
     if os.environ.get("VDON_MCP_NO_STARTUP_BANNER") or not all(map(os.isatty, (0, 1, 2))):
         return
     sys.stderr.write(
-        f"Comity {comity.__version__} serves MCP on standard input and output.\n"
+        f"Comity {__version__} serves MCP on standard input and output.\n"
         "It waits for messages of a client, one per line; Ctrl-D or Ctrl-C ends it.\n"
         "`comity install` lets Claude Code, Codex, Cursor and others start it by themselves.\n"
     )

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-import comity
 from comity.agents.behaviour import load_behaviour
 from comity.cli.colour import paint
 from comity.cli.help import HelpfulApp, section
@@ -47,6 +46,7 @@ from comity.parts.mcp import Mcp
 from comity.parts.publishing import Publishing
 from comity.parts.vcp import Vcp
 from comity.parts.watching import Watching
+from comity.release import __version__
 
 if TYPE_CHECKING:
     from comity.cli.act_sinks import ActSinks
@@ -232,7 +232,7 @@ def _ready_line(node: Node, report: "PublicationReport | None") -> dict[str, obj
 
 
 def _greet(node: Node, report: "PublicationReport | None") -> None:
-    print_line(paint(f"Comity {comity.__version__} is running.", "bold green"))
+    print_line(paint(f"Comity {__version__} is running.", "bold green"))
     notices = [*node.notices]
     if report is not None and _is_only_here(report.directory, node):
         notices.append(

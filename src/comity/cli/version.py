@@ -4,10 +4,10 @@ import platform
 
 import apsw
 
-import comity
 from comity.cli.help import HelpfulApp
 from comity.cli.options import Json
 from comity.cli.screen import print_fields, print_json
+from comity.release import __version__
 
 app = HelpfulApp()
 
@@ -19,7 +19,7 @@ app = HelpfulApp()
 def version(as_json: Json = False) -> None:
     """Show the version of Comity and what it runs on."""
     facts = {
-        "comity": comity.__version__,
+        "comity": __version__,
         "python": platform.python_version(),
         "sqlite": apsw.sqlite_lib_version(),
         "platform": platform.platform(),

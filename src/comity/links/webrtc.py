@@ -43,6 +43,10 @@ GRACE_SECONDS: Final = 12.0
 
 Library = Literal["wrtc", "aiortc"]
 LIBRARIES: Final[tuple[Library, ...]] = ("wrtc", "aiortc")
+_IMPLEMENTATIONS: Final[dict[Library, str]] = {
+    "wrtc": "comity.links.webrtc_wrtc",
+    "aiortc": "comity.links.webrtc_aiortc",
+}
 _MODULES: Final = {"wrtc": "webrtc", "aiortc": "aiortc"}
 
 _FINGERPRINT: Final = re.compile(r"^a=fingerprint:(\S+ [0-9A-Fa-f:]+)\s*$", re.MULTILINE)
@@ -162,7 +166,7 @@ async def new_connection(ice: IceSettings, library: Library | None = None) -> Co
             f"WebRTC needs {chosen or 'the library wrtc or aiortc'}, which is not installed; "
             f"run: {install_command()}"
         )
-    module = await asyncio.to_thread(importlib.import_module, f"comity.links.webrtc_{chosen}")
+    module = await asyncio.to_thread(importlib.import_module, _IMPLEMENTATIONS[chosen])
     connection: Connection = module.new_connection(ice)
     return connection
 

@@ -1,7 +1,6 @@
 """Known answers of the handshake: recorded negotiations, the schema, the literal messages of both documents."""
 
 import json
-from pathlib import Path
 
 import jsonschema
 import pytest
@@ -37,6 +36,7 @@ from tests.core.negotiation.samples import (
     policy,
     registry,
 )
+from tests.places import ROOT
 
 COMPARED = ("type", "version", "supported", "unsupported", "capabilities", "core_features", "server_id")
 COMPARED += ("session_id", "code", "supported_versions", "retry_after", "negotiated", "capability_contains")
@@ -139,7 +139,7 @@ def test_the_schema_that_is_shipped_refuses_a_hello_that_is_wrong(broken):
 
 
 def test_the_schema_in_the_docs_is_the_one_that_is_shipped():
-    page = Path(__file__).parents[3] / "docs" / "reference" / "vcp-handshake.schema.json"
+    page = ROOT / "docs" / "reference" / "vcp-handshake.schema.json"
     assert json.loads(page.read_text("utf-8")) == HANDSHAKE_SCHEMA
 
 

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from tests.doors.mcp.conversing import line
+from tests.places import ROOT
 
-ROOT = Path(__file__).parents[3]
 SECONDS = 20.0
 WORKSHOP = (sys.executable, "-m", "tests.doors.mcp.workshop")
 COMITY = (sys.executable, "-m", "comity", "mcp")

@@ -3,7 +3,6 @@
 import asyncio
 import sys
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 
@@ -15,8 +14,8 @@ from mcp.client.streamable_http import streamable_http_client  # noqa: E402
 from mcp.shared.exceptions import MCPError  # noqa: E402
 
 from tests.doors.mcp.workshop import over_http  # noqa: E402
+from tests.places import ROOT  # noqa: E402
 
-ROOT = Path(__file__).parents[3]
 MODES = ["legacy", "2026-07-28", "auto"]
 
 

@@ -15,7 +15,8 @@ import pytest
 from comity.doors.mcp.stdio import Outflow
 from tests.doors.mcp import garbage
 from tests.doors.mcp.conversing import call, decoded, frame, initialize, line, notify, request, said_by
-from tests.doors.mcp.processes import ROOT, SECONDS, WORKSHOP, started
+from tests.doors.mcp.processes import SECONDS, WORKSHOP, started
+from tests.places import ROOT
 
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="what a process does is read from /proc")
 

