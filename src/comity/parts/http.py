@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("comity.node")
 
+BURST_PACE = 10
+"""How much faster an address may use its budget than it gets it."""
+MAX_TURN_SECONDS = 0.001
+
 
 class Http:
     def __init__(self, house: "House", *, may_move_port: bool) -> None:
@@ -114,7 +118,9 @@ class Http:
         def takes_turns(address: str) -> bool:
             return budget.limits(address) and not proxies.trusts(address)
 
-        return FaultPolicy(charge, budget.is_in_debt, takes_turns)
+        rate = self._house.settings.rate
+        turn = min(MAX_TURN_SECONDS, rate.per_seconds / rate.requests / BURST_PACE)
+        return FaultPolicy(charge, budget.is_in_debt, takes_turns, turn)
 
     def _page(self) -> "PageDoor | None":
         house = self._house

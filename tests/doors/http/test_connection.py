@@ -516,6 +516,21 @@ async def test_an_address_with_many_connections_lets_another_one_in_after_one_re
 
 
 @simulated
+async def test_the_requests_of_one_address_are_begun_no_faster_than_its_turns():
+    house = House()
+    house.state.faults = FaultPolicy(takes_turns=lambda _address: True, turn_seconds=1.0)
+    for number in range(3):
+        connection, _ = house.connect("192.0.2.7")
+        connection.data_received(GET.replace(b"/hello", b"/crowd%d" % number))
+    begun = []
+    for _ in range(4):
+        await settle()
+        begun.append(len(house.heard))
+        await asyncio.sleep(1.0)  # of the simulated loop
+    assert begun == [1, 2, 3, 3]
+
+
+@simulated
 async def test_a_connection_that_ends_while_it_waits_to_start_holds_up_nobody():
     house = House()
     house.state.faults = FaultPolicy(takes_turns=lambda _address: True)

@@ -1,7 +1,8 @@
 """One HTTP connection, and what a peer may do with it before anybody knows who it is.
 
-- One request is answered at a time. Of an address that `takes_turns`, one is begun in each turn of the loop. What comes meanwhile waits, unparsed, and once there is some of it nothing more
-  is read: a peer that sends requests and reads no answers costs us `AHEAD_BYTES`.
+- One request is answered at a time, and one address begins its requests one by one (`FaultPolicy`). What comes meanwhile
+  waits, unparsed, and once there is some of it nothing more is read: a peer that sends requests and reads no answers costs
+  us `AHEAD_BYTES`.
 - A head is refused as soon as it is too large or has too many headers.
 - A head must be complete within `patience` of its first byte, the first one of the connection itself.
 - A body must keep coming: at least `BODY_BYTES` in each `patience`, unless we hold the peer back. Of a body that waits

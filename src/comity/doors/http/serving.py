@@ -46,13 +46,14 @@ class ServerLimits(Struct, frozen=True, kw_only=True):
 
 class FaultPolicy(NamedTuple):
     """What is done about peers that may mean no good: `charge` what is no request to their address, close connections of an
-    address that `is_in_debt` as soon as they are opened, and begin one request in each turn of the loop for an address
-    that `takes_turns`, however many connections it has.
+    address that `is_in_debt` as soon as they are opened, and begin at most one request in `turn_seconds` for an address
+    that `takes_turns`, however many connections it has; with 0 one in each turn of the loop.
     """
 
     charge: Callable[[str], None] = lambda _address: None
     is_in_debt: Callable[[str], bool] = lambda _address: False
     takes_turns: Callable[[str], bool] = lambda _address: False
+    turn_seconds: float = 0.0
 
 
 NO_FAULT_POLICY: Final = FaultPolicy()
@@ -92,7 +93,7 @@ class Serving:
         self.connections: dict[Connection, str] = {}
         self._by_address: dict[str, dict[Connection, None]] = {}
         self._waiting_to_start: dict[str, deque[HttpConnection]] = {}
-        """By address, for those that had their turn in this turn of the loop."""
+        """By address, for those that had their turn a moment ago."""
         self.unfinished: dict[WebSocketConnection, int] = {}
         """Bytes of messages that are not complete."""
         self.unfinished_bytes = 0
@@ -119,8 +120,8 @@ class Serving:
                 del self._by_address[address]
 
     def may_start(self, connection: "HttpConnection", address: str) -> bool:
-        """Whether a connection of that address may begin a request now. If not, its `start` is called in a later turn of the
-        loop. So a request of another address waits for one of these, and not for one of each connection.
+        """Whether a connection of that address may begin a request now. If not, its `start` is called later. So a request of
+        another address waits for one of these, and not for one of each connection.
         """
         if not self.faults.takes_turns(address):
             return True
@@ -129,7 +130,7 @@ class Serving:
             waiting.append(connection)
             return False
         if not self._waiting_to_start:
-            asyncio.get_running_loop().call_soon(self._next_turn)
+            self._schedule_turn()
         self._waiting_to_start[address] = deque()
         return True
 
@@ -140,7 +141,10 @@ class Serving:
             else:
                 del self._waiting_to_start[address]
         if self._waiting_to_start:
-            asyncio.get_running_loop().call_soon(self._next_turn)
+            self._schedule_turn()
+
+    def _schedule_turn(self) -> None:
+        asyncio.get_running_loop().call_later(self.faults.turn_seconds, self._next_turn)
 
     def _make_place(self, held: int) -> bool:
         """For an address that holds so many."""
