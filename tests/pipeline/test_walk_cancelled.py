@@ -152,7 +152,7 @@ class Till:
         return getattr(self.shop, name)
 
     def identify(self, arrival):
-        return Identified(Caller(kind="local", id=self.customer))
+        return Identified(Caller(kind="terminal", id=self.customer))
 
     async def _live(self, chances=0.2):
         if self.chance.random() < chances:

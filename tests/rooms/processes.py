@@ -45,6 +45,7 @@ class NodeProcess:
         self.url = json.loads(line)["url"]
         transport = httpx.HTTPTransport(uds=str(socket_path(self.data)))
         self.http = httpx.Client(base_url="http://localhost", transport=transport, timeout=60)
+        self.bearer = f"Bearer {(self.data / 'token').read_text().strip()}"
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)

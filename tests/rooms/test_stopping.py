@@ -25,7 +25,7 @@ class Stream:
         self = cls()
         host, _, port = node.url.removeprefix("http://").partition(":")
         self.reader, self.writer = await asyncio.open_connection(host, int(port))
-        token = node.http.headers["authorization"]
+        token = node.bearer
         self.writer.write(
             f"GET /v1/events HTTP/1.1\r\nhost: {host}\r\nauthorization: {token}\r\n\r\n".encode()
         )
@@ -55,7 +55,7 @@ async def silent_agent():
 
 async def ask(node, method, **params):
     message = modern(1, method, params, {"extensions": {TASKS: {}}})
-    async with Http(f"{node.url}/mcp", authorization=node.http.headers["authorization"]) as client:
+    async with Http(f"{node.url}/mcp", authorization=node.bearer) as client:
         return (await client.post(message, **repeated(message))).json()["result"]
 
 

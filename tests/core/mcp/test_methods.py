@@ -149,7 +149,7 @@ def test_a_tool_of_an_inactive_extension_answers_with_the_remedy(server, asker):
 
 @ERAS
 def test_a_namespace_has_its_own_answer(server, asker):
-    result = ask(server, asker, "tools/call", {"name": "vdo_nothing"})
+    result = ask(server, replace(asker, caller=OWN_PROCESS), "tools/call", {"name": "vdo_nothing"})
     assert (result["isError"], result["content"][0]["text"]) == (True, "vdo_nothing full")
 
 
@@ -216,11 +216,11 @@ def test_an_error_has_structured_content_only_where_that_fits_the_output_schema(
 
 
 @ERAS
-def test_a_tool_with_a_scope_is_for_the_owner_and_for_visitors_who_have_it(asker):
+def test_a_tool_with_a_right_is_for_the_owner_and_for_visitors_who_have_it(asker):
     catalog = Catalog()
-    catalog.add_tools([tool("echo"), tool("order", scope="orders")])
+    catalog.add_tools([tool("echo"), tool("order", right="agents")])
     catalog.add_prompts(
-        Prompt(name="ask", room="shop", scope="orders", handler=lambda _c, given: PromptResult([given]))
+        Prompt(name="ask", room="shop", right="agents", handler=lambda _c, given: PromptResult([given]))
     )
     server = a_server(catalog)
 
@@ -232,12 +232,12 @@ def test_a_tool_with_a_scope_is_for_the_owner_and_for_visitors_who_have_it(asker
 
     everything = (["echo", "order"], ["ask"])
     assert seen_by(OWN_PROCESS) == everything
-    assert seen_by(replace(visitor("ann"), scopes=("mcp", "orders"))) == everything
-    for stranger in (visitor("ann"), replace(visitor("ann"), scopes=("order",)), UNKNOWN):
+    assert seen_by(replace(visitor("ann"), scopes=("mcp", "agents"))) == everything
+    for stranger in (visitor("ann"), replace(visitor("ann"), scopes=("agent",)), UNKNOWN):
         assert seen_by(stranger) == (["echo"], [])
         refused_ = ask(server, replace(asker, caller=stranger), "tools/call", {"name": "order"})
         assert refused_["isError"] is True
-        assert "the scope orders" in refused_["content"][0]["text"]
+        assert "the scope agents" in refused_["content"][0]["text"]
     assert isinstance(
         ask(server, replace(asker, caller=OWN_PROCESS), "tools/call", {"name": "order"}), RunningRequest
     )

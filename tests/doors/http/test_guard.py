@@ -416,7 +416,9 @@ class TestRefusalsAreCharged:
         async def refuse(scope, receive, send):
             await answer_json(send, {}, 400)
 
-        house = House(Figures(requests=1000, per_seconds=1e9), visitors=Known())
+        house = House(
+            Figures(requests=1000, per_seconds=1e9), visitors=Known(), right_for=lambda _path: "mcp"
+        )
         house.guard._app = refuse
         assert (await house.ask(("authorization", "Bearer ann"), **STRANGER)).status == 400
         assert self.left_of(house) == 1000 - 1
