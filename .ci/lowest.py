@@ -15,7 +15,7 @@ from pathlib import Path
 
 FOLDER = Path("build", "lowest")
 OURS = {"comity": Path(), "comity-skills": Path("packages", "comity-skills")}
-TESTS = ("tests/smoke", "tests/doors/http/attacks")
+TESTS = ("tests/smoke", "tests/http/attacks")
 TOOLS = ("pytest", "pytest-asyncio", "hypothesis")
 """What the tests need; of these the newest will do."""
 

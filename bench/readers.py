@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import uvloop
 
 from bench.harness.http_load import request_bytes
-from comity.doors.events import EVENTS_PATH
+from comity.node.event_stream import EVENTS_PATH
 
 
 class Page(asyncio.Protocol):

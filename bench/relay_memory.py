@@ -22,7 +22,7 @@ import uvloop
 from bench.harness.http_load import request_bytes
 from bench.harness.processes import Memory, allow_files, memory_of
 from bench.harness.servers import serving_with
-from comity.parts.peers import SIGNAL_PATH
+from comity.rooms.part import SIGNAL_PATH
 
 BUILD = Path(__file__).resolve().parents[1] / "build"
 PEERS, ROOM = 2_000, 80

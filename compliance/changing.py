@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from comity.core.mcp.catalog import Catalog, Prompt, Tool
-from comity.core.mcp.context import Context
-from comity.core.mcp.results import Json, ToolResult, said
+from comity.mcp.protocol.catalog import Catalog, Prompt, Tool
+from comity.mcp.protocol.context import Context
+from comity.mcp.protocol.results import Json, ToolResult, said
 from compliance.content import ROOM, simple_text
 from compliance.prompts import simple
 

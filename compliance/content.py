@@ -3,10 +3,10 @@
 import asyncio
 from typing import Any, Final
 
-from comity.core.errors import InvalidError
-from comity.core.mcp.catalog import Tool
-from comity.core.mcp.context import Context
-from comity.core.mcp.results import Json, ToolResult, said, text
+from comity.mcp.protocol.catalog import Tool
+from comity.mcp.protocol.context import Context
+from comity.mcp.protocol.results import Json, ToolResult, said, text
+from comity.wire.errors import InvalidError
 
 ROOM: Final = "fixtures"
 PIXEL: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP4z8AAAAMBAQD3A0FDAAAAAElFTkSuQmCC"

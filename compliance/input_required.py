@@ -5,9 +5,17 @@ They use the plain form, without `ask`: what came is looked at, and what is miss
 
 from typing import Any, Final
 
-from comity.core.mcp.catalog import Prompt, Tool
-from comity.core.mcp.context import Context
-from comity.core.mcp.results import InputRequest, InputRequired, Json, PromptResult, ToolResult, said, text
+from comity.mcp.protocol.catalog import Prompt, Tool
+from comity.mcp.protocol.context import Context
+from comity.mcp.protocol.results import (
+    InputRequest,
+    InputRequired,
+    Json,
+    PromptResult,
+    ToolResult,
+    said,
+    text,
+)
 from compliance.content import ROOM
 from compliance.questions import form, sample, sampled
 

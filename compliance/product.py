@@ -18,14 +18,15 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import Any, Final
 
-from comity.core.mcp import http_rules, sse
-from comity.core.mcp.refusals import status_of
-from comity.core.mcp.revisions import META_SUBSCRIPTION
-from comity.doors.http.asgi import Receive, Scope, Send, answer, header, read_body
-from comity.doors.http.server import HttpServer
-from comity.doors.mcp.http import MCP_PATH
-from comity.keys.tokens import TOKEN_FILE, read_token
+from comity.http.asgi import Receive, Scope, Send, answer, header, read_body
+from comity.http.server import HttpServer
+from comity.identity.tokens import TOKEN_FILE, read_token
+from comity.mcp.http import MCP_PATH
+from comity.mcp.protocol import http_rules
+from comity.mcp.protocol.refusals import status_of
+from comity.mcp.protocol.revisions import META_SUBSCRIPTION
 from comity.store.claim import running_node
+from comity.wire import sse
 
 BODY_LIMIT: Final = 1_048_576
 _HEAD_LIMIT: Final = 65_536

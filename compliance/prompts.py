@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from comity.core.mcp.catalog import Prompt
-from comity.core.mcp.context import Context
-from comity.core.mcp.results import Json, PromptResult, text
+from comity.mcp.protocol.catalog import Prompt
+from comity.mcp.protocol.context import Context
+from comity.mcp.protocol.results import Json, PromptResult, text
 from compliance.content import IMAGE, ROOM, embedded
 
 _WORDS: Final = ("paris", "park", "party", "testValue1", "testValue2")

@@ -2,10 +2,10 @@
 
 from typing import Any, Final
 
-from comity.core.mcp.catalog import Tool
-from comity.core.mcp.context import Context
-from comity.core.mcp.results import InputRequest, Json, ToolResult, said
-from comity.core.wire import strict_json
+from comity.mcp.protocol.catalog import Tool
+from comity.mcp.protocol.context import Context
+from comity.mcp.protocol.results import InputRequest, Json, ToolResult, said
+from comity.wire import strict_json
 from compliance.content import ROOM
 
 _CHOICES: Final = ("active", "inactive", "pending")

@@ -3,11 +3,11 @@
 import re
 from typing import Final
 
-from comity.core.errors import NotFoundError
-from comity.core.mcp.catalog import ReadHandler, Resources, resource
-from comity.core.mcp.context import Context
-from comity.core.mcp.results import Contents, Json
-from comity.core.wire import strict_json
+from comity.mcp.protocol.catalog import ReadHandler, Resources, resource
+from comity.mcp.protocol.context import Context
+from comity.mcp.protocol.results import Contents, Json
+from comity.wire import strict_json
+from comity.wire.errors import NotFoundError
 from compliance.content import PIXEL, ROOM
 
 _TEMPLATE: Final = re.compile(r"test://template/([^/]+)/data")

@@ -12,29 +12,29 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
-from comity.core.errors import NotFoundError
-from comity.core.identity.keys import SigningKey
-from comity.core.mcp.catalog import Catalog
-from comity.core.mcp.context import Asker
-from comity.core.mcp.methods import Server
-from comity.core.mcp.request_state import KEY_BYTES, Sealer
-from comity.core.mcp.vcp_places import Negotiated
-from comity.doors.http.asgi import App, Receive, Scope, Send, answer_error
-from comity.doors.http.entry import HttpAccess
-from comity.doors.http.guard import Guard
-from comity.doors.http.server import HttpServer
-from comity.doors.mcp.http import MCP_PATH, McpEndpoint
-from comity.pipeline.budget import Budget
-from comity.pipeline.mcp.calls import McpCalls
-from comity.pipeline.mcp.changes import Changes
-from comity.pipeline.mcp.sessions import Sessions
-from comity.pipeline.mcp.tasks import StoredTasks
-from comity.pipeline.record import Recorder
+from comity.http.asgi import App, Receive, Scope, Send, answer_error
+from comity.http.entry import HttpAccess
+from comity.http.guard import Guard
+from comity.http.server import HttpServer
+from comity.identity.protocol.keys import SigningKey
+from comity.mcp.calls import McpCalls
+from comity.mcp.changes import Changes
+from comity.mcp.http import MCP_PATH, McpEndpoint
+from comity.mcp.protocol.catalog import Catalog
+from comity.mcp.protocol.context import Asker
+from comity.mcp.protocol.methods import Server
+from comity.mcp.protocol.request_state import KEY_BYTES, Sealer
+from comity.mcp.sessions import Sessions
+from comity.mcp.tasks import StoredTasks
+from comity.requests.budget import Budget
+from comity.requests.record import Recorder
+from comity.runtime.system_clock import SystemClock
 from comity.store.audit_trail import AuditTrail
+from comity.store.interface import Store
 from comity.store.memory import MemoryStore
-from comity.store.protocol import Store
 from comity.store.vault import Vault
-from comity.system_clock import SystemClock
+from comity.vcp.protocol.mcp_places import Negotiated
+from comity.wire.errors import NotFoundError
 from compliance.changing import changing_tools
 from compliance.content import content_tools
 from compliance.input_required import input_required_prompts, input_required_tools

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, Literal
 
-from comity.core.errors import InvalidError
-from comity.core.mcp.catalog import Tool
-from comity.core.mcp.context import Context
-from comity.core.mcp.refusals import McpError
-from comity.core.mcp.results import InputRequired, Json, ToolResult, said
-from comity.core.wire.jsonrpc import INTERNAL_ERROR
+from comity.mcp.protocol.catalog import Tool
+from comity.mcp.protocol.context import Context
+from comity.mcp.protocol.refusals import McpError
+from comity.mcp.protocol.results import InputRequired, Json, ToolResult, said
+from comity.wire.errors import InvalidError
+from comity.wire.jsonrpc import INTERNAL_ERROR
 from compliance.content import ROOM
 from compliance.input_required import WHO, accepted
 from compliance.questions import form

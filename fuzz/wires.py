@@ -8,9 +8,9 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
-from comity.doors.http.asgi import App
-from comity.doors.http.connection import HttpConnection
-from comity.doors.http.serving import ServerLimits, Serving
+from comity.http.asgi import App
+from comity.http.connection import HttpConnection
+from comity.http.serving import ServerLimits, Serving
 from comity.testing import run_simulated
 
 PATIENCE = 20.0

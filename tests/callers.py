@@ -1,6 +1,6 @@
 """Callers as tests need them."""
 
-from comity.core.caller import Caller, own_user, stranger
+from comity.requests.caller import Caller, own_user, stranger
 
 OWNER = own_user("admin", "127.0.0.1", "token")
 STRANGER = stranger("192.0.2.7")

@@ -23,14 +23,14 @@ SCHEMA: dict[str, Any] = {
 
 
 async def ours(carrier: str, *, audited: bool) -> None:
-    from comity.config import Settings
-    from comity.core.mcp.catalog import Selection, Tool
-    from comity.core.mcp.results import said
-    from comity.doors.mcp.opening import MESSAGE_LIMIT
-    from comity.doors.mcp.stdio import serve_stdio
-    from comity.keys.tokens import TOKEN_FILE, read_token
-    from comity.node import Node
-    from comity.parts.mcp import Mcp
+    from comity.identity.tokens import TOKEN_FILE, read_token
+    from comity.mcp.opening import MESSAGE_LIMIT
+    from comity.mcp.protocol.catalog import Selection, Tool
+    from comity.mcp.protocol.results import said
+    from comity.mcp.stdio import serve_stdio
+    from comity.node.mcp_server import Mcp
+    from comity.node.node import Node
+    from comity.runtime.settings import Settings
 
     echo = Tool(
         name="echo",

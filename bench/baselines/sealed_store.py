@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.baselines.serve import serve
-from comity.core.wire import strict_json
-from comity.keys.vault_key import new_vault_key
+from comity.identity.secrets import new_vault_key
+from comity.runtime.system_clock import SystemClock
 from comity.store.operations import Put
 from comity.store.sqlite import SqliteStore
 from comity.store.vault import Vault
-from comity.system_clock import SystemClock
+from comity.wire import strict_json
 
 Message = MutableMapping[str, Any]
 

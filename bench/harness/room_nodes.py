@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness.loops import new_loop
-from comity.cli.up import SWITCH_SECONDS
-from comity.config import Settings
-from comity.core.caller import OWN_PROCESS
-from comity.core.peering.demands import Demands
-from comity.node import Node
-from comity.parts.peers import Peers, PeersSettings
-from comity.pipeline.rooms.tools import RoomTools, ToolCaller
+from comity.node.commands.up import SWITCH_SECONDS
+from comity.node.node import Node
+from comity.requests.caller import OWN_PROCESS
+from comity.rooms.part import Peers, PeersSettings
+from comity.rooms.protocol.demands import Demands
+from comity.rooms.tool_handlers import RoomTools, ToolCaller
+from comity.runtime.settings import Settings
 
 PATIENCE = 60.0
 WAIT_MS = 10_000

@@ -8,8 +8,8 @@ import asyncio
 from collections import deque
 from time import monotonic
 
-from comity.links.loopback import LanedLoopback, LoopbackLane, laned_loopback_pair
-from comity.links.protocol import LinkClosed, LinkEnd, LinkStats, Message
+from comity.rooms.links.loopback import LanedLoopback, LoopbackLane, laned_loopback_pair
+from comity.wire.link import LinkClosed, LinkEnd, LinkStats, Message
 
 
 class SlowLane:

@@ -16,16 +16,16 @@ from bench.harness.callers import Ask, answers_per_second
 from bench.harness.measure import repeating
 from bench.harness.row import Contender, Row, Setting, Unit
 from bench.rows.chain import CALLERS, SINGLE, refuse_memory
-from comity.core.guard.audit import AuditDraft, timestamp
-from comity.core.identity.keys import SigningKey
+from comity.identity.protocol.keys import SigningKey
+from comity.runtime.system_clock import SystemClock
+from comity.store.audit_chain import AuditDraft, timestamp
 from comity.store.audit_log import verify_chain
 from comity.store.audit_trail import HEADS, AuditTrail, HeadFile, log_of
+from comity.store.interface import Store
 from comity.store.operations import Put
-from comity.store.protocol import Store
 from comity.store.sqlite import SqliteStore, reads, writes
 from comity.store.sqlite.connection import open_reader, open_writer
 from comity.store.sqlite.schema import migrate
-from comity.system_clock import SystemClock
 
 CHAIN = "main"
 KEY = SigningKey.from_seed(bytes(range(32)))

@@ -18,15 +18,15 @@ from bench.harness.callers import Ask, answers_per_second
 from bench.harness.machine import is_in_memory
 from bench.harness.measure import repeating
 from bench.harness.row import Contender, Row, Setting, UnavailableError, Unit
-from comity.core.guard.audit import AuditDraft, timestamp
-from comity.core.identity.keys import SigningKey
+from comity.identity.protocol.keys import SigningKey
+from comity.runtime.system_clock import SystemClock
+from comity.store.audit_chain import AuditDraft, timestamp
 from comity.store.audit_trail import AuditTrail
+from comity.store.interface import Store
 from comity.store.operations import Advance, Answer, ChainKey, Tip
-from comity.store.protocol import Store
 from comity.store.sqlite import SqliteStore
 from comity.store.sqlite.connection import open_writer
 from comity.store.sqlite.schema import migrate
-from comity.system_clock import SystemClock
 
 CALLERS = 64
 SINGLE = "one transaction each"

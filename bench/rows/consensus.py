@@ -8,7 +8,7 @@ from bench.baselines.plain_schulze import plain_schulze
 from bench.harness.bars import AtLeast
 from bench.harness.measure import computing
 from bench.harness.row import Contender, Row, Setting, Unit
-from comity.core.extensions.consensus.schulze import Groups, count
+from comity.votes.protocol.schulze import Groups, count
 
 PLAIN = "plain pairwise loop and Floyd-Warshall"
 CANDIDATES = tuple(f"v{number}" for number in range(100))

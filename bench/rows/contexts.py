@@ -16,9 +16,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from bench.harness.bars import AtLeast
 from bench.harness.row import Contender, Row, Setting, Unit
 from bench.harness.servers import serving
-from comity.core.identity.signed_token import issue_a
-from comity.core.wire import strict_json
-from comity.keys.identity import create_identity
+from comity.identity.identity import create_identity
+from comity.identity.protocol.signed_token import issue_a
+from comity.wire import strict_json
 
 BARE = "read, encrypt, store, answer"
 EXTENSIONS = ["VCP-X-Personal", "VCP-X-Relational", "VCP-X-Torch", "VCP-X-Intent"]

@@ -24,9 +24,9 @@ from bench.harness.row import Contender, Row, Setting, Unit
 from bench.harness.servers import serving
 from bench.harness.steady_load import percentile
 from bench.rows.envelopes import CALLERS, Caller
-from comity.doors.events import EVENTS_PATH, FRAMES
-from comity.keys.identity import stored_vacant_id
-from comity.keys.tokens import TOKEN_FILE
+from comity.identity.identity import stored_vacant_id
+from comity.identity.tokens import TOKEN_FILE
+from comity.node.event_stream import EVENTS_PATH, FRAMES
 
 PAGES = 50
 CALLS_PER_SECOND_OF_TURN = 250

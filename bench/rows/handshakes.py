@@ -19,12 +19,12 @@ from bench.harness.bars import AtLeast, AtMostTimes
 from bench.harness.measure import computing
 from bench.harness.row import Contender, Row, Setting, Unit
 from bench.harness.servers import serving
-from comity.core.guard.rate import RateLimiter
-from comity.core.machine import Received, Send, Started
-from comity.core.negotiation.policy import ServerPolicy
-from comity.core.negotiation.registry import ExtensionRegistry
-from comity.core.negotiation.server import ServerMachine
-from comity.core.wire import strict_json
+from comity.vcp.protocol.policy import ServerPolicy
+from comity.vcp.protocol.registry import ExtensionRegistry
+from comity.vcp.protocol.server import ServerMachine
+from comity.wire import strict_json
+from comity.wire.machine import Received, Send, Started
+from comity.wire.rate_limit import RateLimiter
 
 HELLO = strict_json.dumps(
     {

@@ -10,7 +10,7 @@ import orjson
 from bench.harness.measure import computing
 from bench.harness.row import Contender, Row, Setting, Unit
 from bench.rows.messages import CARRIER, SIGNED_FIELDS
-from comity.core.wire import canonical, strict_json
+from comity.wire import canonical, strict_json
 
 DATA = strict_json.dumps(CARRIER)
 

@@ -19,8 +19,8 @@ from bench.baselines.raw_links import HERE, THERE, Hear, RawLink, Tell
 from bench.harness.bars import AtLeast
 from bench.harness.loops import Loop, new_loop
 from bench.harness.row import Contender, Row, Setting, UnavailableError, Unit
-from comity.links.webrtc import IceSettings, Library, WebRtcLink, available_libraries, new_connection
-from comity.links.websocket import WebSocketListener, use_ticket
+from comity.rooms.links.webrtc import IceSettings, Library, WebRtcLink, available_libraries, new_connection
+from comity.rooms.links.websocket import WebSocketListener, use_ticket
 
 MIB = 1024 * 1024
 KINDS = ("websocket", "wrtc", "aiortc")
@@ -71,7 +71,7 @@ async def _webrtc(library: Library, *, is_offerer: bool) -> tuple[WebRtcLink, li
 
 
 async def _add(link: WebRtcLink, candidates: list[Any]) -> None:
-    from comity.core.peering.signalling import IceCandidate
+    from comity.rooms.protocol.signalling import IceCandidate
 
     await link.add_candidates([IceCandidate(*candidate) for candidate in candidates])
 

@@ -23,19 +23,19 @@ from bench.harness.room_nodes import Member, joined_member, node_of
 from bench.harness.row import Contender, Row, Setting, UnavailableError, Unit
 from bench.harness.slow_links import SlowLink, slow_pair
 from bench.rows.links import MIB, go_and_return, joined
-from comity.core.peering.demands import Demands
-from comity.core.peering.meeting_effects import SignallingUp
-from comity.core.peering.signalling import Listed
-from comity.links.protocol import LinkClosed, LinkOpened
-from comity.links.webrtc import available_libraries
-from comity.node import Node
-from comity.pipeline.rooms.keeping import RoomStore
-from comity.pipeline.rooms.paths import FilePaths
-from comity.pipeline.rooms.sessions import Rooms
-from comity.pipeline.rooms.tools import RoomTools
+from comity.node.node import Node
+from comity.rooms.links.webrtc import available_libraries
+from comity.rooms.paths import FilePaths
+from comity.rooms.protocol.demands import Demands
+from comity.rooms.protocol.meeting_effects import SignallingUp
+from comity.rooms.protocol.signalling import Listed
+from comity.rooms.sessions import Rooms
+from comity.rooms.storage import RoomStore
+from comity.rooms.tool_handlers import RoomTools
+from comity.runtime.system_clock import SystemClock
 from comity.store.operations import Put
 from comity.store.sqlite import SqliteStore
-from comity.system_clock import SystemClock
+from comity.wire.link import LinkClosed, LinkOpened
 
 ROUND_TRIP = 0.05
 FILE_MIB_PER_SECOND = 160  # of a turn: 64 MiB where a turn has 0.4 s

@@ -15,7 +15,7 @@ import orjson
 from bench.harness.measure import computing
 from bench.harness.row import Contender, Row, Setting, Unit
 from bench.rows.messages import tool_calls
-from comity.core.wire.jsonrpc import Request, RpcStream
+from comity.wire.jsonrpc import Request, RpcStream
 
 MESSAGES = 1000
 CHUNK_BYTES = 65_536

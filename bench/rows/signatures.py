@@ -14,7 +14,7 @@ from nacl.signing import SigningKey as NaclSigningKey
 from bench.harness.bars import AtLeast
 from bench.harness.measure import computing
 from bench.harness.row import Contender, Row, Setting, Unit
-from comity.core.identity.keys import SigningKey, verify
+from comity.identity.protocol.keys import SigningKey, verify
 
 RAW = "raw PyNaCl"
 

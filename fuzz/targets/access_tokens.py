@@ -9,9 +9,9 @@ import contextlib
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from comity.core.errors import MalformedError, UnauthenticatedError
-from comity.core.identity.access_token import MOST_KEYS, SigningKeys, read_access_token
-from comity.core.wire import strict_json
+from comity.identity.protocol.access_token import MOST_KEYS, SigningKeys, read_access_token
+from comity.wire import strict_json
+from comity.wire.errors import MalformedError, UnauthenticatedError
 
 LONGEST = 1024
 

@@ -8,10 +8,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from comity.core.actions.action import Action, Contract, Mode, Outcome
-from comity.core.actions.calls import ActionCalls, Work
-from comity.core.actions.machine import NdjsonMachine, Steps
-from comity.pipeline.actions.library import registry_of
+from comity.actions.library import registry_of
+from comity.actions.protocol.action import Action, Contract, Mode, Outcome
+from comity.actions.protocol.calls import ActionCalls, Work
+from comity.actions.protocol.machine import NdjsonMachine, Steps
 
 LONGEST = 512
 LIMIT = 256

@@ -3,9 +3,9 @@
 import json
 import re
 
-from comity.core.errors import MalformedError
-from comity.core.wire.canonical import ascii_form, envelope_form, jcs, js_stringify
-from comity.core.wire.strict_json import loads
+from comity.wire.canonical import ascii_form, envelope_form, jcs, js_stringify
+from comity.wire.errors import MalformedError
+from comity.wire.strict_json import loads
 
 LONGEST = 1024
 EXAMPLES = [

@@ -10,19 +10,19 @@ from typing import Any
 
 from starlette.applications import Starlette
 
-from comity.core.card.card import CapabilityCard, serialize
-from comity.core.card.lifecycle import Visibility
-from comity.core.card.register_event import register_event
-from comity.core.errors import ComityError
-from comity.core.identity.keys import SigningKey
-from comity.core.wire import strict_json
-from comity.doors.directory import CARD_PREFIX, PUBLISH_PATH, QUERY_PATH, directory_routes
-from comity.doors.http.asgi import Message
-from comity.pipeline.record import Recorder
-from comity.pipeline.walk import Walk
+from comity.directory.doors import CARD_PREFIX, PUBLISH_PATH, QUERY_PATH, directory_routes
+from comity.directory.protocol.register_event import register_event
+from comity.envelopes.protocol.card import CapabilityCard, serialize
+from comity.envelopes.protocol.lifecycle import Visibility
+from comity.http.asgi import Message
+from comity.identity.protocol.keys import SigningKey
+from comity.requests.pipeline import Walk
+from comity.requests.record import Recorder
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryStore
 from comity.testing import VirtualClock
+from comity.wire import strict_json
+from comity.wire.errors import ComityError
 
 LONGEST = 2048
 

@@ -4,17 +4,17 @@ form, which is read as the same again.
 
 from typing import Any
 
-from comity.core.card.card import CapabilityCard, SubstrateSpec, deserialize, serialize
-from comity.core.card.logbook import LogEntry
-from comity.core.envelope.carrier import from_a2a_jsonrpc, to_a2a_jsonrpc
-from comity.core.envelope.envelope import EMPTY_PREV_HASH, signed_envelope
-from comity.core.envelope.errors import EnvelopeFormatError, UnsupportedHaloVersionError
-from comity.core.envelope.members import read_time
-from comity.core.envelope.message import A2AMessage, A2APart, SelfEval
-from comity.core.envelope.statement import TipStatement
-from comity.core.errors import MalformedError
-from comity.core.identity.keys import SigningKey
-from comity.core.wire.strict_json import dumps, loads
+from comity.envelopes.protocol.card import CapabilityCard, SubstrateSpec, deserialize, serialize
+from comity.envelopes.protocol.carrier import from_a2a_jsonrpc, to_a2a_jsonrpc
+from comity.envelopes.protocol.envelope import EMPTY_PREV_HASH, signed_envelope
+from comity.envelopes.protocol.errors import EnvelopeFormatError, UnsupportedHaloVersionError
+from comity.envelopes.protocol.logbook import LogEntry
+from comity.envelopes.protocol.members import read_time
+from comity.envelopes.protocol.message import A2AMessage, A2APart, SelfEval
+from comity.envelopes.protocol.statement import TipStatement
+from comity.identity.protocol.keys import SigningKey
+from comity.wire.errors import MalformedError
+from comity.wire.strict_json import dumps, loads
 
 LONGEST = 1536
 

@@ -3,8 +3,8 @@
 The first two bytes of the input choose the limit, the mode and the chunks; the rest is the stream.
 """
 
-from comity.core.wire import frames
-from comity.core.wire.frames import Event, FrameDecoder, Message, encode
+from comity.wire import frames
+from comity.wire.frames import Event, FrameDecoder, Message, encode
 
 LONGEST = 256
 

@@ -5,7 +5,7 @@ The first byte decides where they are cut.
 
 from typing import Any
 
-from comity.doors.http.asgi import Message, Receive, Scope, Send
+from comity.http.asgi import Message, Receive, Scope, Send
 from fuzz.wires import in_pieces, talk
 
 LONGEST = 1024

@@ -2,9 +2,7 @@
 
 import contextlib
 
-from comity.core.errors import InvalidError, MalformedError
-from comity.core.identity.uvc import UvcToken, canonicalise, matches, parse_uri, parse_uvc
-from comity.core.identity.verification import (
+from comity.identity.protocol.tokens import (
     IdentityMode,
     Issuer,
     IssuerRegistry,
@@ -14,6 +12,8 @@ from comity.core.identity.verification import (
     parse_identity,
     verify_identity,
 )
+from comity.identity.protocol.uvc import UvcToken, canonicalise, matches, parse_uri, parse_uvc
+from comity.wire.errors import InvalidError, MalformedError
 
 LONGEST = 600
 

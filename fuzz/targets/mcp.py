@@ -6,15 +6,15 @@ A good request follows the input on a line of its own; it must be served, unless
 import json
 from typing import Any
 
-from comity.core.caller import OWN_PROCESS
-from comity.core.mcp.answers import INTERNAL, result_of
-from comity.core.mcp.catalog import Catalog, Prompt, Selection, Tool, resource
-from comity.core.mcp.conversation import Effect, Greet, McpConversation
-from comity.core.mcp.methods import Server
-from comity.core.mcp.results import Contents, PromptResult, said
-from comity.core.mcp.vcp_places import Negotiated
-from comity.core.mcp.work import RunningRequest
-from comity.core.wire.jsonrpc import Batch, Incoming, Invalid, Request, RpcStream
+from comity.mcp.protocol.answers import INTERNAL, result_of
+from comity.mcp.protocol.catalog import Catalog, Prompt, Selection, Tool, resource
+from comity.mcp.protocol.conversation import Effect, Greet, McpConversation
+from comity.mcp.protocol.methods import Server
+from comity.mcp.protocol.results import Contents, PromptResult, said
+from comity.mcp.protocol.work import RunningRequest
+from comity.requests.caller import OWN_PROCESS
+from comity.vcp.protocol.mcp_places import Negotiated
+from comity.wire.jsonrpc import Batch, Incoming, Invalid, Request, RpcStream
 
 LONGEST = 2048
 

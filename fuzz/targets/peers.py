@@ -6,11 +6,11 @@ The input is split at newlines; each piece is one text message, one file frame, 
 import contextlib
 from collections.abc import Sequence
 
-from comity.core.errors import ComityError
-from comity.core.machine import Effect
-from comity.core.peering import join_token
-from comity.core.peering.demands import Demands
-from comity.core.peering.file_work import (
+from comity.rooms.protocol import join_token
+from comity.rooms.protocol.channel import FILE_LANE, MESSAGE_LIMIT, RAW_LANE
+from comity.rooms.protocol.demands import Demands
+from comity.rooms.protocol.effects import BytesArrived, ChannelOpened, SendText, SessionOptions, TextArrived
+from comity.rooms.protocol.files import (
     ChunkStored,
     FileAnswer,
     FinishIncoming,
@@ -19,18 +19,12 @@ from comity.core.peering.file_work import (
     OpenIncoming,
     StoreChunk,
 )
-from comity.core.peering.invite import read_invite
-from comity.core.peering.session import RoomSession
-from comity.core.peering.session_key import SessionKeys
-from comity.core.peering.session_work import (
-    BytesArrived,
-    ChannelOpened,
-    SendText,
-    SessionOptions,
-    TextArrived,
-)
-from comity.core.peering.wire import FILE_LANE, MESSAGE_LIMIT, RAW_LANE
-from comity.core.wire import strict_json
+from comity.rooms.protocol.invite import read_invite
+from comity.rooms.protocol.session import RoomSession
+from comity.rooms.protocol.session_key import SessionKeys
+from comity.wire import strict_json
+from comity.wire.errors import ComityError
+from comity.wire.machine import Effect
 
 LONGEST = 4096
 

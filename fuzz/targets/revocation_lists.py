@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from comity.core.errors import InvalidError, MalformedError
-from comity.core.identity.keys import SigningKey
-from comity.core.revocation.crl import (
+from comity.identity.protocol.decision import Status, proof_status, sign_proof
+from comity.identity.protocol.keys import SigningKey
+from comity.identity.protocol.revocation import (
     AlternateOutcome,
     CRLEntry,
     CrlSource,
@@ -19,9 +19,9 @@ from comity.core.revocation.crl import (
     read_list,
     sign_crl,
 )
-from comity.core.revocation.decision import Status, proof_status, sign_proof
-from comity.core.revocation.signature import PublicKey, read_trust_key, sign_members
-from comity.core.wire import strict_json
+from comity.identity.protocol.signature import PublicKey, read_trust_key, sign_members
+from comity.wire import strict_json
+from comity.wire.errors import InvalidError, MalformedError
 
 LONGEST = 1024
 

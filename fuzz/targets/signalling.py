@@ -4,10 +4,10 @@ The input is split at newlines; each piece is one message. With a password, a pi
 encrypted.
 """
 
-from comity.core.peering.meeting import MOST_PENDING, Attending, Meeting
-from comity.core.peering.signalling_crypto import RoomCipher
-from comity.core.peering.signalling_relay import LetGo, Say, SignallingRelay
-from comity.core.wire import strict_json
+from comity.rooms.protocol.meeting import MOST_PENDING, Attending, Meeting
+from comity.rooms.protocol.relay import LetGo, Say, SignallingRelay
+from comity.rooms.protocol.signalling_crypto import RoomCipher
+from comity.wire import strict_json
 
 LONGEST = 2048
 

@@ -8,8 +8,8 @@ import json
 import math
 from typing import Any
 
-from comity.core.errors import MalformedError
-from comity.core.wire.strict_json import dumps, loads
+from comity.wire.errors import MalformedError
+from comity.wire.strict_json import dumps, loads
 
 DEPTH = 8
 LONGEST = 1024

@@ -6,7 +6,7 @@ where the bytes are cut.
 import struct
 from collections.abc import Iterator
 
-from comity.doors.http.asgi import Message, Receive, Scope, Send
+from comity.http.asgi import Message, Receive, Scope, Send
 from fuzz.wires import in_pieces, talk
 
 LONGEST = 2048

@@ -21,82 +21,82 @@ if TYPE_CHECKING:
     from comity.agents.substrate import SubstrateRequest as SubstrateRequest
     from comity.agents.substrate import SubstrateResponse as SubstrateResponse
     from comity.agents.substrate import SubstrateUnavailableError as SubstrateUnavailableError
-    from comity.client import Client as Client
-    from comity.client import Reply as Reply
-    from comity.clients.directory import DirectoryClient as DirectoryClient
-    from comity.clients.directory import directory_search as directory_search
-    from comity.clients.dispatch import DispatchResult as DispatchResult
-    from comity.clients.dispatch import DispatchTransport as DispatchTransport
-    from comity.clients.dispatch import build_envelope as build_envelope
-    from comity.clients.dispatch import call_capability as call_capability
-    from comity.clients.dispatch import call_local as call_local
-    from comity.clients.dispatch import make_httpx_transport as make_httpx_transport
-    from comity.clients.targets import ReputationOracle as ReputationOracle
-    from comity.clients.vcp import VcpClient as VcpClient
-    from comity.config import Settings as Settings
-    from comity.config import VcpSettings as VcpSettings
-    from comity.core.card.card import DEFAULT_HALO_VERSION as DEFAULT_HALO_VERSION
-    from comity.core.card.card import MAX_SUPPORTED_HALO_VERSION as MAX_SUPPORTED_HALO_VERSION
-    from comity.core.card.card import MIN_SUPPORTED_HALO_VERSION as MIN_SUPPORTED_HALO_VERSION
-    from comity.core.card.card import CapabilityCard as CapabilityCard
-    from comity.core.card.card import SubstrateSpec as SubstrateSpec
-    from comity.core.card.card import deserialize as deserialize
-    from comity.core.card.card import serialize as serialize
-    from comity.core.card.errors import InvalidEventError as InvalidEventError
-    from comity.core.card.lifecycle import RuntimeState as RuntimeState
-    from comity.core.card.lifecycle import VacantState as VacantState
-    from comity.core.card.lifecycle import Visibility as Visibility
-    from comity.core.card.lifecycle import can_be_called as can_be_called
-    from comity.core.card.logbook import Logbook as Logbook
-    from comity.core.card.logbook import LogEntry as LogEntry
-    from comity.core.card.resident import BehaviorBundle as BehaviorBundle
-    from comity.core.card.resident import ResidentForm as ResidentForm
-    from comity.core.context.response import CallerContext as CallerContext
-    from comity.core.envelope.carrier import A2A_VACANT_METADATA_KEY as A2A_VACANT_METADATA_KEY
-    from comity.core.envelope.carrier import from_a2a_jsonrpc as from_a2a_jsonrpc
-    from comity.core.envelope.carrier import to_a2a_jsonrpc as to_a2a_jsonrpc
-    from comity.core.envelope.chain import PairKey as PairKey
-    from comity.core.envelope.chain import ReplayState as ReplayState
-    from comity.core.envelope.chain import ReplayStore as ReplayStore
-    from comity.core.envelope.envelope import EMPTY_PREV_HASH as EMPTY_PREV_HASH
-    from comity.core.envelope.envelope import VacantEnvelope as VacantEnvelope
-    from comity.core.envelope.errors import ChainForkError as ChainForkError
-    from comity.core.envelope.errors import CoreError as CoreError
-    from comity.core.envelope.errors import CryptoError as CryptoError
-    from comity.core.envelope.errors import EnvelopeFormatError as EnvelopeFormatError
-    from comity.core.envelope.errors import EnvelopeSignatureError as EnvelopeSignatureError
-    from comity.core.envelope.errors import HashChainError as HashChainError
-    from comity.core.envelope.errors import ProtocolError as ProtocolError
-    from comity.core.envelope.errors import ReplayDetectedError as ReplayDetectedError
-    from comity.core.envelope.errors import SignatureVerificationError as SignatureVerificationError
-    from comity.core.envelope.errors import TargetNotFoundError as TargetNotFoundError
-    from comity.core.envelope.errors import TargetUnavailableError as TargetUnavailableError
-    from comity.core.envelope.errors import TypeIntegrityError as TypeIntegrityError
-    from comity.core.envelope.errors import UnsupportedHaloVersionError as UnsupportedHaloVersionError
-    from comity.core.envelope.message import A2AMessage as A2AMessage
-    from comity.core.envelope.message import A2APart as A2APart
-    from comity.core.envelope.message import SelfEval as SelfEval
-    from comity.core.errors import ComityError as ComityError
-    from comity.core.extensions.refusals import ExtensionError as ExtensionError
-    from comity.core.identity.keys import SigningKey as SigningKey
-    from comity.core.identity.keys import VacantId as VacantId
-    from comity.core.negotiation.schema import HANDSHAKE_SCHEMA as HANDSHAKE_SCHEMA
-    from comity.doors.a2a.app import BehaviorHandler as BehaviorHandler
-    from comity.doors.a2a.app import build_a2a_app as build_a2a_app
-    from comity.doors.a2a.app import build_a2a_router as build_a2a_router
-    from comity.doors.a2a.app import make_response_envelope as make_response_envelope
-    from comity.doors.mcp.toolkit import McpServer as McpServer
-    from comity.doors.mcp.vacant import VacantAsMCPServer as VacantAsMCPServer
-    from comity.node import Node as Node
-    from comity.node import load_settings as load_settings
-    from comity.pipeline.directory.reviews import StoredReputation as StoredReputation
-    from comity.pipeline.directory.search import HaloMatch as HaloMatch
-    from comity.pipeline.vcp.plugins import VcpExtension as VcpExtension
-    from comity.pipeline.vcp.service import VcpServer as VcpServer
-    from comity.store.replay_stores import InMemoryReplayStore as InMemoryReplayStore
-    from comity.store.replay_stores import SqliteReplayStore as SqliteReplayStore
-    from comity.store.replay_stores import check_envelope as check_envelope
-    from comity.vcp_app import VcpApp as VcpApp
+    from comity.client.client import Client as Client
+    from comity.client.client import Reply as Reply
+    from comity.client.toolkit import McpServer as McpServer
+    from comity.client.vacant import VacantAsMCPServer as VacantAsMCPServer
+    from comity.client.vcp_app import VcpApp as VcpApp
+    from comity.directory.client import DirectoryClient as DirectoryClient
+    from comity.directory.client import directory_search as directory_search
+    from comity.directory.reviews import StoredReputation as StoredReputation
+    from comity.directory.search import HaloMatch as HaloMatch
+    from comity.envelopes.app import BehaviorHandler as BehaviorHandler
+    from comity.envelopes.app import build_a2a_app as build_a2a_app
+    from comity.envelopes.app import build_a2a_router as build_a2a_router
+    from comity.envelopes.app import make_response_envelope as make_response_envelope
+    from comity.envelopes.client.calls import DispatchResult as DispatchResult
+    from comity.envelopes.client.calls import DispatchTransport as DispatchTransport
+    from comity.envelopes.client.calls import build_envelope as build_envelope
+    from comity.envelopes.client.calls import call_capability as call_capability
+    from comity.envelopes.client.calls import call_local as call_local
+    from comity.envelopes.client.calls import make_httpx_transport as make_httpx_transport
+    from comity.envelopes.client.targets import ReputationOracle as ReputationOracle
+    from comity.envelopes.protocol.card import DEFAULT_HALO_VERSION as DEFAULT_HALO_VERSION
+    from comity.envelopes.protocol.card import MAX_SUPPORTED_HALO_VERSION as MAX_SUPPORTED_HALO_VERSION
+    from comity.envelopes.protocol.card import MIN_SUPPORTED_HALO_VERSION as MIN_SUPPORTED_HALO_VERSION
+    from comity.envelopes.protocol.card import CapabilityCard as CapabilityCard
+    from comity.envelopes.protocol.card import SubstrateSpec as SubstrateSpec
+    from comity.envelopes.protocol.card import deserialize as deserialize
+    from comity.envelopes.protocol.card import serialize as serialize
+    from comity.envelopes.protocol.card_errors import InvalidEventError as InvalidEventError
+    from comity.envelopes.protocol.carrier import A2A_VACANT_METADATA_KEY as A2A_VACANT_METADATA_KEY
+    from comity.envelopes.protocol.carrier import from_a2a_jsonrpc as from_a2a_jsonrpc
+    from comity.envelopes.protocol.carrier import to_a2a_jsonrpc as to_a2a_jsonrpc
+    from comity.envelopes.protocol.chain import PairKey as PairKey
+    from comity.envelopes.protocol.chain import ReplayState as ReplayState
+    from comity.envelopes.protocol.chain import ReplayStore as ReplayStore
+    from comity.envelopes.protocol.envelope import EMPTY_PREV_HASH as EMPTY_PREV_HASH
+    from comity.envelopes.protocol.envelope import VacantEnvelope as VacantEnvelope
+    from comity.envelopes.protocol.errors import ChainForkError as ChainForkError
+    from comity.envelopes.protocol.errors import CoreError as CoreError
+    from comity.envelopes.protocol.errors import CryptoError as CryptoError
+    from comity.envelopes.protocol.errors import EnvelopeFormatError as EnvelopeFormatError
+    from comity.envelopes.protocol.errors import EnvelopeSignatureError as EnvelopeSignatureError
+    from comity.envelopes.protocol.errors import HashChainError as HashChainError
+    from comity.envelopes.protocol.errors import ProtocolError as ProtocolError
+    from comity.envelopes.protocol.errors import ReplayDetectedError as ReplayDetectedError
+    from comity.envelopes.protocol.errors import SignatureVerificationError as SignatureVerificationError
+    from comity.envelopes.protocol.errors import TargetNotFoundError as TargetNotFoundError
+    from comity.envelopes.protocol.errors import TargetUnavailableError as TargetUnavailableError
+    from comity.envelopes.protocol.errors import TypeIntegrityError as TypeIntegrityError
+    from comity.envelopes.protocol.errors import UnsupportedHaloVersionError as UnsupportedHaloVersionError
+    from comity.envelopes.protocol.lifecycle import RuntimeState as RuntimeState
+    from comity.envelopes.protocol.lifecycle import VacantState as VacantState
+    from comity.envelopes.protocol.lifecycle import Visibility as Visibility
+    from comity.envelopes.protocol.lifecycle import can_be_called as can_be_called
+    from comity.envelopes.protocol.logbook import Logbook as Logbook
+    from comity.envelopes.protocol.logbook import LogEntry as LogEntry
+    from comity.envelopes.protocol.message import A2AMessage as A2AMessage
+    from comity.envelopes.protocol.message import A2APart as A2APart
+    from comity.envelopes.protocol.message import SelfEval as SelfEval
+    from comity.envelopes.protocol.resident import BehaviorBundle as BehaviorBundle
+    from comity.envelopes.protocol.resident import ResidentForm as ResidentForm
+    from comity.envelopes.replay_stores import InMemoryReplayStore as InMemoryReplayStore
+    from comity.envelopes.replay_stores import SqliteReplayStore as SqliteReplayStore
+    from comity.envelopes.replay_stores import check_envelope as check_envelope
+    from comity.identity.protocol.keys import SigningKey as SigningKey
+    from comity.identity.protocol.keys import VacantId as VacantId
+    from comity.node.node import Node as Node
+    from comity.node.node import load_settings as load_settings
+    from comity.runtime.settings import Settings as Settings
+    from comity.runtime.settings import VcpSettings as VcpSettings
+    from comity.vcp.client import VcpClient as VcpClient
+    from comity.vcp.plugins import VcpExtension as VcpExtension
+    from comity.vcp.protocol.extension_calls import ExtensionError as ExtensionError
+    from comity.vcp.protocol.response import CallerContext as CallerContext
+    from comity.vcp.protocol.schema import HANDSHAKE_SCHEMA as HANDSHAKE_SCHEMA
+    from comity.vcp.service import VcpServer as VcpServer
+    from comity.wire.errors import ComityError as ComityError
 
 
 _NAMES = {
@@ -110,9 +110,20 @@ _NAMES = {
         "SubstrateResponse",
         "SubstrateUnavailableError",
     ),
-    "comity.client": ("Client", "Reply"),
-    "comity.clients.directory": ("DirectoryClient", "directory_search"),
-    "comity.clients.dispatch": (
+    "comity.client.client": ("Client", "Reply"),
+    "comity.client.toolkit": ("McpServer",),
+    "comity.client.vacant": ("VacantAsMCPServer",),
+    "comity.client.vcp_app": ("VcpApp",),
+    "comity.directory.client": ("DirectoryClient", "directory_search"),
+    "comity.directory.reviews": ("StoredReputation",),
+    "comity.directory.search": ("HaloMatch",),
+    "comity.envelopes.app": (
+        "BehaviorHandler",
+        "build_a2a_app",
+        "build_a2a_router",
+        "make_response_envelope",
+    ),
+    "comity.envelopes.client.calls": (
         "DispatchResult",
         "DispatchTransport",
         "build_envelope",
@@ -120,10 +131,8 @@ _NAMES = {
         "call_local",
         "make_httpx_transport",
     ),
-    "comity.clients.targets": ("ReputationOracle",),
-    "comity.clients.vcp": ("VcpClient",),
-    "comity.config": ("Settings", "VcpSettings"),
-    "comity.core.card.card": (
+    "comity.envelopes.client.targets": ("ReputationOracle",),
+    "comity.envelopes.protocol.card": (
         "CapabilityCard",
         "DEFAULT_HALO_VERSION",
         "MAX_SUPPORTED_HALO_VERSION",
@@ -132,15 +141,11 @@ _NAMES = {
         "deserialize",
         "serialize",
     ),
-    "comity.core.card.errors": ("InvalidEventError",),
-    "comity.core.card.lifecycle": ("RuntimeState", "VacantState", "Visibility", "can_be_called"),
-    "comity.core.card.logbook": ("LogEntry", "Logbook"),
-    "comity.core.card.resident": ("BehaviorBundle", "ResidentForm"),
-    "comity.core.context.response": ("CallerContext",),
-    "comity.core.envelope.carrier": ("A2A_VACANT_METADATA_KEY", "from_a2a_jsonrpc", "to_a2a_jsonrpc"),
-    "comity.core.envelope.chain": ("PairKey", "ReplayState", "ReplayStore"),
-    "comity.core.envelope.envelope": ("EMPTY_PREV_HASH", "VacantEnvelope"),
-    "comity.core.envelope.errors": (
+    "comity.envelopes.protocol.card_errors": ("InvalidEventError",),
+    "comity.envelopes.protocol.carrier": ("A2A_VACANT_METADATA_KEY", "from_a2a_jsonrpc", "to_a2a_jsonrpc"),
+    "comity.envelopes.protocol.chain": ("PairKey", "ReplayState", "ReplayStore"),
+    "comity.envelopes.protocol.envelope": ("EMPTY_PREV_HASH", "VacantEnvelope"),
+    "comity.envelopes.protocol.errors": (
         "ChainForkError",
         "CoreError",
         "CryptoError",
@@ -155,26 +160,21 @@ _NAMES = {
         "TypeIntegrityError",
         "UnsupportedHaloVersionError",
     ),
-    "comity.core.envelope.message": ("A2AMessage", "A2APart", "SelfEval"),
-    "comity.core.errors": ("ComityError",),
-    "comity.core.extensions.refusals": ("ExtensionError",),
-    "comity.core.identity.keys": ("SigningKey", "VacantId"),
-    "comity.core.negotiation.schema": ("HANDSHAKE_SCHEMA",),
-    "comity.doors.a2a.app": (
-        "BehaviorHandler",
-        "build_a2a_app",
-        "build_a2a_router",
-        "make_response_envelope",
-    ),
-    "comity.doors.mcp.toolkit": ("McpServer",),
-    "comity.doors.mcp.vacant": ("VacantAsMCPServer",),
-    "comity.node": ("Node", "load_settings"),
-    "comity.pipeline.directory.reviews": ("StoredReputation",),
-    "comity.pipeline.directory.search": ("HaloMatch",),
-    "comity.pipeline.vcp.plugins": ("VcpExtension",),
-    "comity.pipeline.vcp.service": ("VcpServer",),
-    "comity.store.replay_stores": ("InMemoryReplayStore", "SqliteReplayStore", "check_envelope"),
-    "comity.vcp_app": ("VcpApp",),
+    "comity.envelopes.protocol.lifecycle": ("RuntimeState", "VacantState", "Visibility", "can_be_called"),
+    "comity.envelopes.protocol.logbook": ("LogEntry", "Logbook"),
+    "comity.envelopes.protocol.message": ("A2AMessage", "A2APart", "SelfEval"),
+    "comity.envelopes.protocol.resident": ("BehaviorBundle", "ResidentForm"),
+    "comity.envelopes.replay_stores": ("InMemoryReplayStore", "SqliteReplayStore", "check_envelope"),
+    "comity.identity.protocol.keys": ("SigningKey", "VacantId"),
+    "comity.node.node": ("Node", "load_settings"),
+    "comity.runtime.settings": ("Settings", "VcpSettings"),
+    "comity.vcp.client": ("VcpClient",),
+    "comity.vcp.plugins": ("VcpExtension",),
+    "comity.vcp.protocol.extension_calls": ("ExtensionError",),
+    "comity.vcp.protocol.response": ("CallerContext",),
+    "comity.vcp.protocol.schema": ("HANDSHAKE_SCHEMA",),
+    "comity.vcp.service": ("VcpServer",),
+    "comity.wire.errors": ("ComityError",),
     "nacl.signing": ("VerifyKey",),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}

@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime
 
-from comity.core.envelope.envelope import VacantEnvelope, signed_envelope
-from comity.core.envelope.message import A2AMessage, A2APart
-from comity.core.identity.keys import SigningKey
+from comity.envelopes.protocol.envelope import VacantEnvelope, signed_envelope
+from comity.envelopes.protocol.message import A2AMessage, A2APart
+from comity.identity.protocol.keys import SigningKey
 
 ALICE = SigningKey.from_seed(b"\x01" * 32)
 BOB = SigningKey.from_seed(b"\x02" * 32)

@@ -4,17 +4,17 @@ import json
 
 import pytest
 
+from comity.actions.library import Library
+from comity.actions.plugins import load_plugins
+from comity.actions.runner import ActionLimits, Allowance, Runner
 from comity.agents.actions import ActionsAgent, load_actions
 from comity.agents.behaviour import load_behaviour
-from comity.pipeline.actions.library import Library
-from comity.pipeline.actions.plugins import load_plugins
-from comity.pipeline.actions.runner import ActionLimits, Allowance, Runner
 from tests.agents.envelopes import request, said
 
 
 @pytest.fixture
 async def agent():
-    plugins = load_plugins(["tests.pipeline.actions.sample_plugin"])
+    plugins = load_plugins(["tests.actions.sample_plugin"])
     agent = ActionsAgent(Runner(Library("enhanced", plugins)))
     yield agent
     await agent.aclose()

@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from comity.agents.function import FunctionAgent, load_function
-from comity.core.envelope.envelope import VacantEnvelope
-from comity.core.errors import ConfigError, InvalidError
+from comity.envelopes.protocol.envelope import VacantEnvelope
+from comity.wire.errors import ConfigError, InvalidError
 from tests.agents.envelopes import request, said
 
 MODULE = """

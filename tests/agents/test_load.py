@@ -9,9 +9,9 @@ from comity.agents.behaviour import close_behaviour, echo, load_behaviour
 from comity.agents.function import FunctionAgent
 from comity.agents.mcp_tool import McpTool
 from comity.agents.substrate import SubstrateAgent
-from comity.core.errors import ConfigError
+from comity.wire.errors import ConfigError
 from tests.agents.envelopes import request, said
-from tests.clients.local_server import reply, serving
+from tests.http.local_server import reply, serving
 
 COMPLETION = b'{"choices":[{"message":{"content":"fine"}}]}'
 

@@ -10,7 +10,7 @@ from comity.agents.substrate import (
     SubstrateResponse,
     SubstrateUnavailableError,
 )
-from comity.clients.refusals import CallRefusedError, UnreachableError
+from comity.envelopes.client.refusals import CallRefusedError, UnreachableError
 
 ASKED = SubstrateRequest(system_prompt="s", user_prompt="u", tools=["calculator"], metadata={"trace": "t"})
 

@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from comity.agents.mcp_tool import load_mcp_tool
 from comity.agents.substrate import SubstrateError, SubstrateUnavailableError
-from comity.core.errors import ConfigError
+from comity.wire.errors import ConfigError
 from tests.agents.envelopes import request, said
 from tests.places import file_of
 

@@ -11,8 +11,8 @@ from comity.agents.substrate import (
     SubstrateRequest,
     SubstrateUnavailableError,
 )
-from comity.core.errors import ConfigError
-from tests.clients.local_server import reply, serving
+from comity.wire.errors import ConfigError
+from tests.http.local_server import reply, serving
 
 pytestmark = pytest.mark.usefixtures("patience")
 

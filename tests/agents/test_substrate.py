@@ -12,11 +12,16 @@ from comity.agents.substrate import (
     SubstrateUnavailableError,
     substrate_failure,
 )
-from comity.clients.refusals import CallRefusedError, NoAnswerError, TargetRefusedError, UnreachableError
-from comity.core.context.opacity import model_safe
-from comity.core.context.request import GenerationPreferences
-from comity.core.context.response import CallerContext
-from comity.core.envelope.errors import CoreError
+from comity.envelopes.client.refusals import (
+    CallRefusedError,
+    NoAnswerError,
+    TargetRefusedError,
+    UnreachableError,
+)
+from comity.envelopes.protocol.errors import CoreError
+from comity.vcp.protocol.context import GenerationPreferences
+from comity.vcp.protocol.opacity import model_safe
+from comity.vcp.protocol.response import CallerContext
 from tests.agents.envelopes import request, said
 
 

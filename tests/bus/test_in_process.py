@@ -3,7 +3,7 @@
 import pytest
 
 from comity.bus.in_process import InProcessBus
-from comity.core.errors import InvalidError
+from comity.wire.errors import InvalidError
 
 
 async def test_a_slow_listener_loses_its_oldest_hints_and_nobody_elses():

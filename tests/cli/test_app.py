@@ -11,16 +11,16 @@ import pytest
 
 import comity as package
 from comity.cli.app import COMMANDS, load_command
-from comity.cli.help import HelpfulCommand
+from comity.terminal.help import HelpfulCommand
 
 HEAVY = ("rich", "msgspec", "nacl", "apsw", "starlette", "uvicorn", "orjson", "asyncio", "pydantic")
 LOADED_BY_HELP = {
     "comity.cli.app",
-    "comity.cli.colour",
-    "comity.cli.failures",
-    "comity.cli.help",
-    "comity.cli.options",
-    "comity.core.errors",
+    "comity.terminal.colour",
+    "comity.terminal.failures",
+    "comity.terminal.help",
+    "comity.terminal.options",
+    "comity.wire.errors",
     "comity.release",
 }
 LOOK_AT_MODULES = """
@@ -136,7 +136,7 @@ def test_help_is_whole_sentences_and_says_defaults_in_one_way(comity, words):
 @pytest.mark.parametrize("words", TREE, ids=" ".join)
 def test_every_example_of_the_help_is_a_call_that_the_command_takes(comity, words, monkeypatch):
     monkeypatch.setattr(HelpfulCommand, "invoke", lambda _command, _context: 0)
-    monkeypatch.setattr("comity.doors.actions.stdio.serve_stdio", lambda *_, **__: None)
+    monkeypatch.setattr("comity.actions.doors.serve_stdio", lambda *_, **__: None)
     shown = comity(*words, "--help").out.partition("\nExamples\n")[2].splitlines()
     calls = [line for line in shown if re.match(r"  \S", line)]
     assert calls
@@ -226,7 +226,7 @@ def test_what_nobody_foresaw_is_one_line_and_debug_shows_the_traceback(comity, m
     def broken(*_):
         raise TypeError("a bug\nin two lines")
 
-    monkeypatch.setattr("comity.node.load_settings", broken)
+    monkeypatch.setattr("comity.node.node.load_settings", broken)
     outcome = comity("id", "show")
     assert outcome.code == 1
     assert outcome.err.count("\n") == 1
@@ -240,7 +240,7 @@ def test_ctrl_c_ends_with_130_and_no_traceback(comity, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("comity.node.load_settings", interrupted)
+    monkeypatch.setattr("comity.node.node.load_settings", interrupted)
     assert comity("id", "show") == (130, "", "stopped\n")
 
 

@@ -6,8 +6,8 @@ import json
 import httpx
 import pytest
 
-from comity.core.mcp.revisions import META_CAPABILITIES, META_SUBSCRIPTION, META_VERSION, TASKS
-from comity.doors.mcp.http import MCP_PATH
+from comity.mcp.http import MCP_PATH
+from comity.mcp.protocol.revisions import META_CAPABILITIES, META_SUBSCRIPTION, META_VERSION, TASKS
 from compliance.server import serving
 
 MODERN = "2026-07-28"

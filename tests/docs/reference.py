@@ -22,15 +22,15 @@ from msgspec import structs
 
 import comity
 from comity.cli.app import COMMANDS, load_command, run
-from comity.cli.options import HomeOptions, settings_of
-from comity.config import AgentSettings, Settings
-from comity.config_reading import values_of
-from comity.core.errors import ComityError, ConfigError
-from comity.core.extensions.operations import OPERATIONS
-from comity.doors.dialects import http_status, rpc_code, sentence_for_strangers
-from comity.node import PARTS, load_settings
+from comity.extensions.protocol.operations import OPERATIONS
+from comity.http.statuses import http_status, rpc_code, sentence_for_strangers
+from comity.node.node import PARTS, load_settings
+from comity.runtime.settings import AgentSettings, Settings
+from comity.runtime.settings_file import values_of
 from comity.store import operations
+from comity.terminal.options import HomeOptions, settings_of
 from comity.testing import bearer, running_node
+from comity.wire.errors import ComityError, ConfigError
 from tests.docs.markdown import DOCS
 
 Table = dict[str, tuple[str, ...]]

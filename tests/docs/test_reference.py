@@ -7,11 +7,11 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-import comity.parts.http
-from comity.config import AgentSettings
-from comity.config_reading import load_settings
-from comity.core.errors import ConfigError
+import comity.node.http_server
+from comity.runtime.settings import AgentSettings
+from comity.runtime.settings_file import load_settings
 from comity.testing import bearer, running_node
+from comity.wire.errors import ConfigError
 from tests.docs import reference
 from tests.docs.markdown import DOCS
 
@@ -74,12 +74,12 @@ def _paths(app: Any, depth: int = 3) -> set[str]:
 async def test_the_http_page_names_the_routes_of_a_node_and_who_may_use_them(monkeypatch):
     doors = []
 
-    class Door(comity.parts.http.HttpDoor):
+    class Door(comity.node.http_server.HttpDoor):
         def __init__(self, **given) -> None:
             super().__init__(**given)
             doors.append(self)
 
-    monkeypatch.setattr(comity.parts.http, "HttpDoor", Door)
+    monkeypatch.setattr(comity.node.http_server, "HttpDoor", Door)
     async with running_node(agent=AgentSettings(behaviour="echo")) as node:
         assert _paths(doors[0].app) == {path for _, path in _routes_shown()}
         async with httpx.AsyncClient(base_url=node.url) as http:

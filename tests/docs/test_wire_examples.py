@@ -10,15 +10,15 @@ import pytest
 from websockets.asyncio.client import connect
 
 import comity
-from comity.core.envelope.carrier import from_a2a_jsonrpc, from_a2a_result, to_a2a_jsonrpc, to_a2a_result
-from comity.core.envelope.chain import ReplayState, check_chain
-from comity.core.envelope.envelope import reply_is_bound
-from comity.core.extensions.consensus.record import verify_record
-from comity.core.identity.keys import SigningKey
-from comity.core.peering.wire import read_text_message, write_envelope
-from comity.pipeline.events import NodeEvent, encode
+from comity.envelopes.protocol.carrier import from_a2a_jsonrpc, from_a2a_result, to_a2a_jsonrpc, to_a2a_result
+from comity.envelopes.protocol.chain import ReplayState, check_chain
+from comity.envelopes.protocol.envelope import reply_is_bound
+from comity.identity.protocol.keys import SigningKey
+from comity.requests.events import NodeEvent, encode
+from comity.rooms.protocol.channel import read_text_message, write_envelope
 from comity.testing import running_node
-from tests.core.actions.driving import Served
+from comity.votes.protocol.provenance import verify_record
+from tests.actions.protocol.driving import Served
 from tests.docs.markdown import DOCS
 
 _EXAMPLE = re.compile(r"<!-- example: ([a-z-]+) -->\n```[a-z]+\n(.*?)\n```", re.DOTALL)

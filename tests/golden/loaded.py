@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.doors.mcp.conversing import initialize, line, request
+from tests.mcp.conversing import initialize, line, request
 
 _TELLING = """
 import atexit, json, sys

@@ -10,19 +10,19 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from comity.config import AgentSettings
-from comity.core.caller import OWN_PROCESS, Caller
-from comity.core.mcp.catalog import Selection
-from comity.core.mcp.conversation import McpConversation
-from comity.core.mcp.revisions import LEGACY, MODERN
-from comity.core.peering.profiles import PROFILES
-from comity.doors.mcp.stream import McpStream
-from comity.node import PARTS, Node
-from comity.parts.mcp import Mcp
+from comity.mcp.protocol.catalog import Selection
+from comity.mcp.protocol.conversation import McpConversation
+from comity.mcp.protocol.revisions import LEGACY, MODERN
+from comity.mcp.stream import McpStream
+from comity.node.mcp_server import Mcp
+from comity.node.node import PARTS, Node
 from comity.release import __version__
+from comity.requests.caller import OWN_PROCESS, Caller
+from comity.rooms.protocol.profiles import PROFILES
+from comity.runtime.settings import AgentSettings
 from comity.testing import running_node
 from tests.callers import OWNER, STRANGER, visitor
-from tests.doors.mcp.conversing import Talk, initialize, modern, request
+from tests.mcp.conversing import Talk, initialize, modern, request
 
 GROUPS = sorted({part.room for part in PARTS if part.room})
 EXTENSIONS = ("personal", "relational", "consensus", "torch", "intent")

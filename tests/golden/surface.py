@@ -18,14 +18,14 @@ import apsw
 import httpx
 
 import comity
-from comity.config import AgentSettings, DirectorySettings
-from comity.core.errors import ComityError
-from comity.doors.dialects import http_status, rpc_code, sentence_for_strangers
-from comity.pipeline.events import ACT_WORDS
-from comity.pipeline.room import PlainRoom
+from comity.http.statuses import http_status, rpc_code, sentence_for_strangers
 from comity.release import __version__
+from comity.requests.events import ACT_WORDS
+from comity.requests.handler import PlainRoom
+from comity.runtime.settings import AgentSettings, DirectorySettings
 from comity.store.sqlite import SqliteStore
 from comity.testing import bearer, running_node
+from comity.wire.errors import ComityError
 from tests.docs import reference
 from tests.store.samples import HandClock, trail_at
 

@@ -7,36 +7,36 @@ from typing import Any
 from msgspec import to_builtins
 
 import comity
-from comity.core.card.card import serialize
-from comity.core.card.logbook import LogEntry
-from comity.core.envelope.carrier import to_a2a_jsonrpc, to_a2a_result
-from comity.core.envelope.message import SelfEval
-from comity.core.extensions.consensus.carrier import answer_entry, answer_refusal, write_act, write_question
-from comity.core.extensions.consensus.log import tip_of, write_entry
-from comity.core.extensions.consensus.record import write_record
-from comity.core.extensions.messages import write_call, write_refusal, write_result
-from comity.core.extensions.refusals import ExtensionError
-from comity.core.guard.audit import AuditHead, checkpoint_bytes, encode, head_bytes, link
-from comity.core.negotiation.messages import Hello, read_hello, to_value
-from comity.core.negotiation.negotiate import implicit_session
-from comity.core.peering.invite import invite_secret
-from comity.core.peering.join_token import mint
-from comity.core.peering.session_work import SendText
-from comity.core.peering.signalling_crypto import RoomCipher
-from comity.core.peering.wire import write_control, write_data, write_envelope
-from comity.doors.mcp.opening import Opened, Opening, line_of
-from comity.pipeline.events import NodeEvent
-from comity.pipeline.events import encode as encode_event
-from tests.core.actions.driving import Served
-from tests.core.card.samples import card
-from tests.core.card.test_register_event import registered
-from tests.core.envelope.samples import ALICE, BOB, NOON, after, said, sent
-from tests.core.extensions.consensus.parties import ID, ratified
-from tests.core.negotiation.samples import hello_object, negotiate, policy
-from tests.core.peering.session_scene import envelope, pair
-from tests.core.peering.test_invite import INVITE
+from comity.envelopes.protocol.card import serialize
+from comity.envelopes.protocol.carrier import to_a2a_jsonrpc, to_a2a_result
+from comity.envelopes.protocol.logbook import LogEntry
+from comity.envelopes.protocol.message import SelfEval
+from comity.mcp.opening import Opened, Opening, line_of
+from comity.requests.events import NodeEvent
+from comity.requests.events import encode as encode_event
+from comity.rooms.protocol.channel import write_control, write_data, write_envelope
+from comity.rooms.protocol.effects import SendText
+from comity.rooms.protocol.invite import invite_secret
+from comity.rooms.protocol.join_token import mint
+from comity.rooms.protocol.signalling_crypto import RoomCipher
+from comity.store.audit_chain import AuditHead, checkpoint_bytes, encode, head_bytes, link
+from comity.vcp.protocol.extension_calls import ExtensionError
+from comity.vcp.protocol.extensions_messages import write_call, write_refusal, write_result
+from comity.vcp.protocol.messages import Hello, read_hello, to_value
+from comity.vcp.protocol.negotiation import implicit_session
+from comity.votes.protocol.carrier import answer_entry, answer_refusal, write_act, write_question
+from comity.votes.protocol.log import tip_of, write_entry
+from comity.votes.protocol.provenance import write_record
+from tests.actions.protocol.driving import Served
+from tests.envelopes.protocol.envelope_samples import ALICE, BOB, NOON, after, said, sent
+from tests.envelopes.protocol.samples import card
+from tests.envelopes.protocol.test_register_event import registered
+from tests.rooms.protocol.session_scene import envelope, pair
+from tests.rooms.protocol.test_invite import INVITE
 from tests.simulation.rooms import SECURE
 from tests.store.samples import draft
+from tests.vcp.protocol.negotiation_samples import hello_object, negotiate, policy
+from tests.votes.protocol.parties import ID, ratified
 
 _MARGIN = 16_384
 """The longest text that is shown whole; of a longer one its hash."""

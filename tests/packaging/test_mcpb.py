@@ -109,7 +109,7 @@ def test_it_holds_the_sources_and_what_builds_them(bundle, manifest):
     assert names[0] == "manifest.json"
     assert len(set(names)) == len(names)
     assert {"pyproject.toml", "README.md", "LICENSE", manifest["server"]["entry_point"]} <= set(names)
-    assert "src/comity/cli/install/clients.toml" in names
+    assert "src/comity/hosts/clients.toml" in names
     skills = {"pyproject.toml", "README.md", "LICENSE", "src/comity_skills/crisis/lines.json"}
     assert {f"packages/comity-skills/{name}" for name in skills} <= set(names)
     assert not [name for name in names if "/tests/" in name or "/evals/" in name]

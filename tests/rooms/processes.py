@@ -10,7 +10,7 @@ import time
 
 import httpx
 
-from comity.doors.http.owner_socket import socket_path
+from comity.http.owner_socket import socket_path
 from tests.ports import unused_port
 
 DEADLINE = 90  # starting, linking again after a failed attempt (20 s) and 48 MiB, on a busy machine

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from comity.links.webrtc import available_libraries
+from comity.rooms.links.webrtc import available_libraries
 from tests.rooms.processes import meet, two_nodes, wait_for
 
 MIB = 1024 * 1024

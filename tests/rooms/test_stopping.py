@@ -6,8 +6,8 @@ import json
 import subprocess
 import sys
 
-from tests.doors.mcp.conversing import modern
-from tests.doors.mcp.http_talk import Http, repeated
+from tests.mcp.conversing import modern
+from tests.mcp.http_talk import Http, repeated
 from tests.rooms.processes import DEADLINE, meet, two_nodes, wait_for
 from tests.rooms.test_node_processes import MIB, made, sha256
 

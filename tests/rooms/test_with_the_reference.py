@@ -9,17 +9,17 @@ import contextlib
 
 import pytest
 
-from comity.clients.meeting import RoomMeeting
-from comity.clients.signalling import read_relay
-from comity.core.peering.meeting import Attending
-from comity.core.peering.signalling_crypto import RoomCipher, effective_password
-from comity.links.joining import LinkMaker, LinkSettings
-from comity.links.protocol import LinkClosed, LinkOpened
-from comity.links.webrtc import available_libraries
-from comity.links.websocket import ticket_folder
-from comity.system_clock import SystemClock
-from tests.core.peering.reference_peer import ReferencePeer
-from tests.pipeline.rooms.scene import PATIENCE, Client, rooms_node
+from comity.rooms.client import RoomMeeting
+from comity.rooms.links.joining import LinkMaker, LinkSettings
+from comity.rooms.links.webrtc import available_libraries
+from comity.rooms.links.websocket import ticket_folder
+from comity.rooms.protocol.meeting import Attending
+from comity.rooms.protocol.signalling_crypto import RoomCipher, effective_password
+from comity.rooms.signalling import read_relay
+from comity.runtime.system_clock import SystemClock
+from comity.wire.link import LinkClosed, LinkOpened
+from tests.rooms.protocol.reference_peer import ReferencePeer
+from tests.rooms.scene import PATIENCE, Client, rooms_node
 
 ROLES = pytest.mark.parametrize("role", ["publisher", "viewer"])
 DATA = bytes(range(256)) * 400

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from comity.core.clock import Clock
-from comity.core.guard.audit import AuditDraft, timestamp
+from comity.store.audit_chain import AuditDraft, timestamp
+from comity.store.interface import Store
 from comity.store.operations import (
     Acquire,
     Advance,
@@ -26,7 +26,7 @@ from comity.store.operations import (
     StoreConflict,
     Tip,
 )
-from comity.store.protocol import Store
+from comity.wire.clock import Clock
 
 LEASE_SECONDS = 0.15
 CONFLICTS = 100

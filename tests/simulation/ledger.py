@@ -13,10 +13,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from comity.core.guard import audit
+from comity.store import audit_chain as audit
 from comity.store.audit_trail import log_of
+from comity.store.interface import Store
 from comity.store.operations import Lease, Tip
-from comity.store.protocol import Store
 from tests.simulation import exchange
 from tests.simulation.exchange import LEASE_SECONDS, ChainRecord, FencedRecord
 

@@ -15,11 +15,11 @@ import itertools
 
 from msgspec import UNSET
 
-from comity.core.peering.demands import Demands
-from comity.core.peering.session_work import BytesArrived, SendText, TextArrived
-from comity.core.peering.transfers import FileLimits
-from comity.core.peering.wire import BridgeEnvelope, write_data, write_envelope
-from comity.core.wire.canonical import js_stringify
+from comity.rooms.protocol.channel import BridgeEnvelope, write_data, write_envelope
+from comity.rooms.protocol.demands import Demands
+from comity.rooms.protocol.effects import BytesArrived, SendText, TextArrived
+from comity.rooms.protocol.transfers import FileLimits
+from comity.wire.canonical import js_stringify
 from tests.simulation.rooms import FAIR, OPEN, SECURE, Host, Weather, World
 
 CHAOS_SECONDS = 12.0

@@ -10,27 +10,13 @@ import heapq
 import itertools
 from collections import Counter
 
-from comity.core.envelope.carrier import from_a2a_message, to_a2a_message
-from comity.core.envelope.chain import PairKey, ReplayState, check_chain
-from comity.core.envelope.envelope import signed_envelope
-from comity.core.envelope.message import A2AMessage, A2APart
-from comity.core.errors import ComityError
-from comity.core.identity.keys import SigningKey, VacantId
-from comity.core.machine import CancelTimer, SetTimer, TimerFired
-from comity.core.peering.demands import Demands
-from comity.core.peering.file_work import FileSource
-from comity.core.peering.lifecycle import CloseSignalling, OpenSignalling
-from comity.core.peering.messages import (
-    ForgetMessage,
-    KeepMessage,
-    MarkRead,
-    MessageKept,
-    MessageNotKept,
-    signed_text,
-)
-from comity.core.peering.session import RoomSession
-from comity.core.peering.session_key import SessionKeys
-from comity.core.peering.session_work import (
+from comity.envelopes.protocol.carrier import from_a2a_message, to_a2a_message
+from comity.envelopes.protocol.chain import PairKey, ReplayState, check_chain
+from comity.envelopes.protocol.envelope import signed_envelope
+from comity.envelopes.protocol.message import A2AMessage, A2APart
+from comity.identity.protocol.keys import SigningKey, VacantId
+from comity.rooms.protocol.demands import Demands
+from comity.rooms.protocol.effects import (
     BytesArrived,
     ChannelClosed,
     ChannelOpened,
@@ -46,10 +32,24 @@ from comity.core.peering.session_work import (
     TextArrived,
     Told,
 )
-from comity.core.peering.transfers import SendOptions
+from comity.rooms.protocol.files import FileSource
+from comity.rooms.protocol.lifecycle import CloseSignalling, OpenSignalling
+from comity.rooms.protocol.messages import (
+    ForgetMessage,
+    KeepMessage,
+    MarkRead,
+    MessageKept,
+    MessageNotKept,
+    signed_text,
+)
+from comity.rooms.protocol.session import RoomSession
+from comity.rooms.protocol.session_key import SessionKeys
+from comity.rooms.protocol.transfers import SendOptions
 from comity.testing.clock import EPOCH
 from comity.testing.randomness import Randomness
-from tests.core.peering.disk import FILE_EFFECTS, Disk
+from comity.wire.errors import ComityError
+from comity.wire.machine import CancelTimer, SetTimer, TimerFired
+from tests.rooms.protocol.disk import FILE_EFFECTS, Disk
 
 
 class Weather:

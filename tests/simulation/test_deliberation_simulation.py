@@ -10,22 +10,22 @@ import os
 
 import pytest
 
-from comity.clients.deliberations import DELIBERATIONS_PATH, KeeperClient
-from comity.core.errors import StoreUnavailableError
-from comity.core.extensions.consensus.record import verify_record, write_record
-from comity.core.identity.keys import SigningKey
-from comity.doors.a2a.message_send import MessageSend
-from comity.pipeline.deliberations.desk import DeliberationDesk
-from comity.pipeline.deliberations.keeper_room import KEEPER_BOOK, KeeperRoom
-from comity.pipeline.deliberations.ledger import Ledger
-from comity.pipeline.record import Recorder
-from comity.pipeline.walk import Walk
+from comity.envelopes.doors import MessageSend
+from comity.identity.protocol.keys import SigningKey
+from comity.requests.pipeline import Walk
+from comity.requests.record import Recorder
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryDisk
 from comity.store.vault import Vault
 from comity.testing.loop import SimulatedClock, run_simulated
 from comity.testing.randomness import Randomness
-from tests.clients.lossy_world import ENDPOINT, NODE, CalledNode, CrashingStore, Network
+from comity.votes.client import DELIBERATIONS_PATH, KeeperClient
+from comity.votes.host import KEEPER_BOOK, KeeperRoom
+from comity.votes.logs import Ledger
+from comity.votes.party import DeliberationDesk
+from comity.votes.protocol.provenance import verify_record, write_record
+from comity.wire.errors import StoreUnavailableError
+from tests.envelopes.client.lossy_world import ENDPOINT, NODE, CalledNode, CrashingStore, Network
 
 BATCH = 5
 ACTS = 5

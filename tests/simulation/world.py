@@ -11,15 +11,15 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from comity.core.errors import StoreUnavailableError
-from comity.core.identity.keys import SigningKey
-from comity.links.protocol import LinkClosed, PeerLink
+from comity.identity.protocol.keys import SigningKey
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryDisk, MemoryStore
 from comity.store.operations import Tip
 from comity.testing.links import Faults, SimulatedLink, simulated_pair
 from comity.testing.loop import SimulatedClock, run_simulated
 from comity.testing.randomness import Randomness
+from comity.wire.errors import StoreUnavailableError
+from comity.wire.link import LinkClosed, PeerLink
 from tests.simulation import exchange
 from tests.simulation.exchange import (
     LEASE_SECONDS,

@@ -2,8 +2,8 @@
 
 import pytest
 
+from comity.store.interface import Store
 from comity.store.memory import MemoryDisk, MemoryStore
-from comity.store.protocol import Store
 from comity.store.sqlite import SqliteStore
 from tests.store.samples import HandClock, trail_at
 

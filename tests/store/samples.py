@@ -4,8 +4,8 @@ import asyncio
 import time
 from pathlib import Path
 
-from comity.core.guard.audit import AuditDraft
-from comity.core.identity.keys import SigningKey
+from comity.identity.protocol.keys import SigningKey
+from comity.store.audit_chain import AuditDraft
 from comity.store.audit_trail import AuditTrail, HeadFile
 
 KEY = SigningKey.from_seed(bytes(range(32)))

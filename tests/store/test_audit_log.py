@@ -9,13 +9,13 @@ from itertools import pairwise
 import apsw
 import pytest
 
-from comity.core.errors import StoreCorruptError, StoreUnavailableError
-from comity.core.guard import audit
-from comity.core.identity.keys import SigningKey
+from comity.identity.protocol.keys import SigningKey
+from comity.store import audit_chain as audit
 from comity.store.audit_log import chains, pruning, tail, verify_chain
 from comity.store.audit_trail import HEADS, AuditTrail, HeadFile, open_head_file, read_head_file
 from comity.store.sqlite import SqliteStore
 from comity.store.sqlite.connection import CHECKSUMMED_VFS, load_checksums
+from comity.wire.errors import StoreCorruptError, StoreUnavailableError
 from tests.store.samples import KEY, HandClock, draft, trail_at
 
 PUBLIC = KEY.vacant_id.public

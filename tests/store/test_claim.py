@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from comity.core.errors import StoreUnavailableError
 from comity.store.claim import CLAIM_FILE, FolderClaim, RunningNode, is_claimed, running_node
+from comity.wire.errors import StoreUnavailableError
 
 NODE = RunningNode(pid=4711, url="http://127.0.0.1:8420", vacant_id="ab" * 32)
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from comity.core.errors import StoreUnavailableError
 from comity.store.audit_log import verify_chain
 from comity.store.memory import MemoryStore
 from comity.store.operations import (
@@ -31,6 +30,7 @@ from comity.store.operations import (
     Versioned,
 )
 from comity.store.sqlite import SqliteStore
+from comity.wire.errors import StoreUnavailableError
 from tests.store.chain_steps import BACK, CHAIN, answer, step, tip
 from tests.store.samples import KEY, HandClock, draft
 

@@ -2,9 +2,9 @@ import asyncio
 
 import pytest
 
-from comity.core.errors import InvalidError, OverloadedError
 from comity.store.jti import SPACE, JtiReplayCache, claim_of
 from comity.store.operations import StoreConflict
+from comity.wire.errors import InvalidError, OverloadedError
 from tests.store.samples import draft
 
 HOUR = 3600.0

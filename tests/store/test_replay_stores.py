@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from comity.core.envelope.chain import PairKey, ReplayState
-from comity.core.envelope.envelope import EMPTY_PREV_HASH
-from comity.core.envelope.errors import ChainForkError, ReplayDetectedError
-from comity.store.replay_stores import InMemoryReplayStore, SqliteReplayStore, check_envelope
+from comity.envelopes.protocol.chain import PairKey, ReplayState
+from comity.envelopes.protocol.envelope import EMPTY_PREV_HASH
+from comity.envelopes.protocol.errors import ChainForkError, ReplayDetectedError
+from comity.envelopes.replay_stores import InMemoryReplayStore, SqliteReplayStore, check_envelope
+from comity.runtime.system_clock import SystemClock
 from comity.store.sqlite import SqliteStore
-from comity.system_clock import SystemClock
-from tests.pipeline.envelopes.peers import SERVER, Caller
+from tests.envelopes.peers import SERVER, Caller
 
 PAIR = PairKey(Caller().key.vacant_id, SERVER.vacant_id)
 

@@ -6,10 +6,10 @@ from cryptography.fernet import Fernet
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.core.errors import ConfigError, KeyRefusedError, StoreError
 from comity.store.operations import TABLES, Append, ChainKey, KeepReply, Put, PutBlob, PutDocument, Reseal
 from comity.store.vault import Resealed, Vault, reseal_all, rotate_keys
-from tests.doors.mcp.conversing import eventually
+from comity.wire.errors import ConfigError, KeyRefusedError, StoreError
+from tests.mcp.conversing import eventually
 
 OLD, NEW, LOST = Fernet.generate_key(), Fernet.generate_key(), Fernet.generate_key()
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from comity.core.errors import InvalidError
 from comity.testing.clock import EPOCH, VirtualClock
+from comity.wire.errors import InvalidError
 
 
 async def test_it_stands_still_until_it_is_moved():

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from comity.core.errors import InvalidError
-from comity.links.protocol import LinkClosed
 from comity.testing.clock import VirtualClock
 from comity.testing.links import Faults, simulated_pair
 from comity.testing.loop import SimulatedClock, run_simulated
 from comity.testing.randomness import Randomness
+from comity.wire.errors import InvalidError
+from comity.wire.link import LinkClosed
 
 MESSAGES = [b"%d" % number for number in range(200)]
 

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from comity.core.errors import InvalidError
 from comity.testing.clock import EPOCH
 from comity.testing.loop import DeadlockError, SimulatedClock, SimulatedLoop, run_simulated
+from comity.wire.errors import InvalidError
 
 
 def test_a_week_passes_at_once():

@@ -5,7 +5,7 @@ import asyncio
 import httpx
 import pytest
 
-from comity.config import HttpSettings, StoreSettings
+from comity.runtime.settings import HttpSettings, StoreSettings
 from comity.testing import EPOCH, VirtualClock, bearer, node_pair, running_node
 
 pytestmark = pytest.mark.usefixtures("patience")

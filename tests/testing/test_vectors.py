@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from comity.core.errors import ConfigError, InvalidError, NotFoundError
 from comity.testing import vectors
+from comity.wire.errors import ConfigError, InvalidError, NotFoundError
 from tests.places import ROOT
 from tests.testing.runners import left_by_the_skills, load_runners
 

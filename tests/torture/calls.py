@@ -6,12 +6,12 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from comity.core.envelope.carrier import from_a2a_result, to_a2a_jsonrpc
-from comity.core.envelope.chain import PairKey
-from comity.core.envelope.envelope import EMPTY_PREV_HASH, VacantEnvelope, reply_is_bound
+from comity.envelopes.protocol.carrier import from_a2a_result, to_a2a_jsonrpc
+from comity.envelopes.protocol.chain import PairKey
+from comity.envelopes.protocol.envelope import EMPTY_PREV_HASH, VacantEnvelope, reply_is_bound
+from comity.envelopes.replay import chain_of
 from comity.store.operations import Tip
-from comity.store.replay import chain_of
-from tests.pipeline.envelopes.peers import Caller
+from tests.envelopes.peers import Caller
 from tests.torture.live_node import NoAnswerError
 
 KEPT_REPLIES = 64

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import httpx
 
-from comity.config import Settings
-from comity.core.identity.keys import VacantId
-from comity.store.opening import reading
-from comity.system_clock import SystemClock
-from tests.doors.mcp.conversing import modern
-from tests.doors.mcp.http_talk import posted, repeated
+from comity.identity.protocol.keys import VacantId
+from comity.runtime.opening import reading
+from comity.runtime.settings import Settings
+from comity.runtime.system_clock import SystemClock
+from tests.mcp.conversing import modern
+from tests.mcp.http_talk import posted, repeated
 from tests.ports import unused_port
 
 ROOT = Path(__file__).parents[2]

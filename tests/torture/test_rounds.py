@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from comity.core.guard.audit import NOT_APPLICABLE
+from comity.store.audit_chain import NOT_APPLICABLE
 from comity.store.audit_log import chains, verify_chain
 from tests.torture.calls import KEPT_REPLIES, Calls
 from tests.torture.live_node import LiveNode

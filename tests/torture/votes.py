@@ -3,11 +3,11 @@
 from collections import Counter
 from itertools import count
 
-from comity.core.extensions.consensus.log import write_entry
-from comity.core.extensions.consensus.record import verify_record, write_record
-from comity.keys.vault_key import read_vault_keys
-from comity.pipeline.deliberations.ledger import Ledger
+from comity.identity.secrets import read_vault_keys
 from comity.store.vault import Vault
+from comity.votes.logs import Ledger
+from comity.votes.protocol.log import write_entry
+from comity.votes.protocol.provenance import verify_record, write_record
 from tests.torture.live_node import NoAnswerError, RefusedError, until
 
 MOST_AMENDMENTS = 30

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import pytest
 
-from comity.pipeline.actions.library import Library
+from comity.actions.library import Library
 from evals.tables.crisis import detector
 
 CARRYING = "What you are carrying matters"

@@ -8,17 +8,17 @@ like. The reply holds JSON as the lines of `comity actions` do: `{"ok": true, "d
 from collections.abc import Iterator
 from typing import Any
 
+from comity.actions.client import Pages
+from comity.actions.library import Library
+from comity.actions.protocol.envelope import INVALID_PAYLOAD, MALFORMED, invoke_issues, refusal
+from comity.actions.runner import ActionLimits, Runner
 from comity.agents.behaviour import saying
-from comity.clients.pages import Pages
-from comity.core.actions.envelope import INVALID_PAYLOAD, MALFORMED, invoke_issues, refusal
-from comity.core.caller import vacant
-from comity.core.envelope.envelope import VacantEnvelope
-from comity.core.envelope.message import A2AMessage
-from comity.core.errors import ActionError, ComityError, MalformedError
-from comity.core.wire import strict_json
-from comity.doors.dialects import sentence_for_strangers
-from comity.pipeline.actions.library import Library
-from comity.pipeline.actions.runner import ActionLimits, Runner
+from comity.envelopes.protocol.envelope import VacantEnvelope
+from comity.envelopes.protocol.message import A2AMessage
+from comity.http.statuses import sentence_for_strangers
+from comity.requests.caller import vacant
+from comity.wire import strict_json
+from comity.wire.errors import ActionError, ComityError, MalformedError
 
 
 class ActionsAgent:

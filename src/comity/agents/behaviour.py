@@ -13,13 +13,13 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
-from comity.clients.guarded_http import TIMEOUT
-from comity.core.envelope.envelope import VacantEnvelope
-from comity.core.envelope.message import A2AMessage, A2APart
-from comity.core.errors import ConfigError
+from comity.envelopes.protocol.envelope import VacantEnvelope
+from comity.envelopes.protocol.message import A2AMessage, A2APart
+from comity.http.client import TIMEOUT
+from comity.wire.errors import ConfigError
 
 if TYPE_CHECKING:
-    from comity.pipeline.actions.runner import ActionLimits
+    from comity.actions.runner import ActionLimits
 
 Behaviour = Callable[[VacantEnvelope], Awaitable[A2AMessage]]
 

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from comity.agents.behaviour import saying, text_of
-from comity.core.context.response import CallerContext
-from comity.core.envelope.envelope import VacantEnvelope
-from comity.core.envelope.message import A2AMessage
-from comity.core.errors import ConfigError, InvalidError
-from comity.extras import import_user_module, is_missing
+from comity.envelopes.protocol.envelope import VacantEnvelope
+from comity.envelopes.protocol.message import A2AMessage
+from comity.system import import_user_module, is_missing
+from comity.vcp.protocol.response import CallerContext
+from comity.wire.errors import ConfigError, InvalidError
 
 _THREADS: Final = 32
 _CONTEXT: Final = "context"

@@ -7,15 +7,10 @@ are held by `comity.agents.mcp_tool`.
 
 from typing import Any
 
-from comity.agents.substrate import (
-    SubstrateError,
-    SubstrateRequest,
-    SubstrateResponse,
-    substrate_failure,
-)
-from comity.clients.dispatch import DispatchTransport
-from comity.core.errors import ComityError
-from comity.core.wire import strict_json
+from comity.agents.substrate import SubstrateError, SubstrateRequest, SubstrateResponse, substrate_failure
+from comity.envelopes.client.calls import DispatchTransport
+from comity.wire import strict_json
+from comity.wire.errors import ComityError
 
 MCPTransport = DispatchTransport
 """Carries one JSON-RPC request to the server and brings back its answer."""

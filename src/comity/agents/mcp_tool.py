@@ -23,13 +23,13 @@ from msgspec import to_builtins
 
 from comity.agents.behaviour import saying, text_of
 from comity.agents.substrate import SubstrateError, SubstrateUnavailableError
-from comity.clients.guarded_http import TIMEOUT
-from comity.core.context.response import CallerContext
-from comity.core.envelope.envelope import VacantEnvelope
-from comity.core.envelope.message import A2AMessage
-from comity.core.errors import ConfigError
-from comity.core.wire import strict_json
-from comity.extras import install_command
+from comity.envelopes.protocol.envelope import VacantEnvelope
+from comity.envelopes.protocol.message import A2AMessage
+from comity.http.client import TIMEOUT
+from comity.system import install_command
+from comity.vcp.protocol.response import CallerContext
+from comity.wire import strict_json
+from comity.wire.errors import ConfigError
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -7,18 +7,13 @@ environment, is sent to that host only, never in the clear over a network, and a
 from collections.abc import Mapping
 from typing import Any, Final
 
-from comity.agents.substrate import (
-    SubstrateError,
-    SubstrateRequest,
-    SubstrateResponse,
-    substrate_failure,
-)
-from comity.clients.guarded_http import TIMEOUT, GuardedHttp, HttpResponse
-from comity.clients.refusals import CallRefusedError, TargetRefusedError
-from comity.clients.urls import read_url
-from comity.config import is_loopback
-from comity.core.errors import ComityError, ConfigError, MalformedError
-from comity.core.wire import strict_json
+from comity.agents.substrate import SubstrateError, SubstrateRequest, SubstrateResponse, substrate_failure
+from comity.envelopes.client.refusals import CallRefusedError, TargetRefusedError
+from comity.http.client import TIMEOUT, GuardedHttp, HttpResponse
+from comity.http.urls import read_url
+from comity.runtime.settings import is_loopback
+from comity.wire import strict_json
+from comity.wire.errors import ComityError, ConfigError, MalformedError
 
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
 

@@ -8,12 +8,12 @@ from typing import Any, Protocol
 from msgspec import Struct, field, to_builtins
 
 from comity.agents.behaviour import close_behaviour, saying, text_of
-from comity.clients.refusals import CallRefusedError, NoAnswerError, UnreachableError
-from comity.core.context.response import CallerContext, context_block
-from comity.core.envelope.envelope import VacantEnvelope
-from comity.core.envelope.errors import CoreError
-from comity.core.envelope.message import A2AMessage
-from comity.core.errors import ComityError
+from comity.envelopes.client.refusals import CallRefusedError, NoAnswerError, UnreachableError
+from comity.envelopes.protocol.envelope import VacantEnvelope
+from comity.envelopes.protocol.errors import CoreError
+from comity.envelopes.protocol.message import A2AMessage
+from comity.vcp.protocol.response import CallerContext, context_block
+from comity.wire.errors import ComityError
 
 
 class SubstrateError(CoreError):

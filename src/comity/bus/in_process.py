@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
-from comity.core.errors import InvalidError
+from comity.wire.errors import InvalidError
 
 
 class Bus(Protocol):

@@ -12,11 +12,11 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperCommand
 
-from comity.cli.failures import finish, report
-from comity.cli.help import HelpfulGroup, examples, paragraphs, records, section, usage
-from comity.cli.options import Given
-from comity.core.errors import ConfigError
 from comity.release import __version__
+from comity.terminal.failures import finish, report
+from comity.terminal.help import HelpfulGroup, examples, paragraphs, records, section, usage
+from comity.terminal.options import Given
+from comity.wire.errors import ConfigError
 
 PROGRAM = "comity"
 
@@ -29,55 +29,73 @@ class Announced(NamedTuple):
 
 CHAPTERS = {
     "Run a node": (
-        Announced("up", "comity.cli.up", "Start a node; the first start creates all that it needs"),
-        Announced("status", "comity.cli.running:status_app", "Show how the running node is doing"),
-        Announced("open", "comity.cli.running:open_app", "Open the page of the running node"),
-        Announced("stop", "comity.cli.running:stop_app", "Stop the running node"),
+        Announced("up", "comity.node.commands.up", "Start a node; the first start creates all that it needs"),
+        Announced("status", "comity.node.commands.running:status_app", "Show how the running node is doing"),
+        Announced("open", "comity.node.commands.running:open_app", "Open the page of the running node"),
+        Announced("stop", "comity.node.commands.running:stop_app", "Stop the running node"),
         Announced("demo", "comity.cli.demo", "See in a minute what nodes of several owners do together"),
-        Announced("state", "comity.cli.state", "Show or set whether the agent of the node accepts calls"),
-        Announced("doctor", "comity.cli.doctor", "Check this machine and say how to fix problems"),
-        Announced("watch", "comity.cli.watch", "Show what happens on the running node, line by line"),
-        Announced("mcp", "comity.cli.mcp", "Serve an MCP client on standard input and output"),
-        Announced("relay", "comity.cli.relay", "Run a relay that helps peers connect to each other"),
+        Announced(
+            "state", "comity.agents.commands.state", "Show or set whether the agent of the node accepts calls"
+        ),
+        Announced("doctor", "comity.node.commands.doctor", "Check this machine and say how to fix problems"),
+        Announced(
+            "watch", "comity.node.commands.watch", "Show what happens on the running node, line by line"
+        ),
+        Announced("mcp", "comity.node.commands.mcp", "Serve an MCP client on standard input and output"),
+        Announced(
+            "relay", "comity.rooms.commands.relay", "Run a relay that helps peers connect to each other"
+        ),
     ),
     "Meet others": (
-        Announced("room", "comity.cli.room", "Meet others in a room: talk, pass files, share state"),
-        Announced("call", "comity.cli.call", "Call an agent and print its signed reply"),
-        Announced("search", "comity.cli.search", "Find agents by what they offer"),
-        Announced("hello", "comity.cli.hello", "Negotiate with a VCP server and show its answer"),
-        Announced("card", "comity.cli.card", "Show, publish or verify what an agent offers"),
-        Announced("vote", "comity.cli.vote", "Write rules together with other nodes and ratify them"),
-        Announced("torch", "comity.cli.torch", "Pass the result of a session on to the next one"),
-        Announced("actions", "comity.cli.actions", "Serve, list or run the actions for humane communication"),
+        Announced(
+            "room", "comity.rooms.commands.room", "Meet others in a room: talk, pass files, share state"
+        ),
+        Announced("call", "comity.agents.commands.call", "Call an agent and print its signed reply"),
+        Announced("search", "comity.directory.commands", "Find agents by what they offer"),
+        Announced("hello", "comity.vcp.commands.hello", "Negotiate with a VCP server and show its answer"),
+        Announced("card", "comity.agents.commands.card", "Show, publish or verify what an agent offers"),
+        Announced(
+            "vote", "comity.votes.commands.vote", "Write rules together with other nodes and ratify them"
+        ),
+        Announced(
+            "torch", "comity.extensions.commands.torch", "Pass the result of a session on to the next one"
+        ),
+        Announced(
+            "actions", "comity.actions.commands", "Serve, list or run the actions for humane communication"
+        ),
     ),
     "Use it from a client": (
         Announced(
             "install",
-            "comity.cli.install.command",
+            "comity.hosts.commands",
             "Register Comity with Claude Code, Codex, Cursor and others",
         ),
         Announced(
             "uninstall",
-            "comity.cli.install.uninstall",
+            "comity.hosts.uninstall",
             "Remove the registration and restore the changed files",
         ),
     ),
     "Look after it": (
-        Announced("backup", "comity.cli.backup:backup_app", "Write the whole node to one encrypted file"),
-        Announced("restore", "comity.cli.backup:restore_app", "Restore a backup into a new folder"),
-        Announced("token", "comity.cli.token", "Make, list or revoke tokens for programs"),
-        Announced("vault", "comity.cli.vault", "Change the key that encrypts stored context"),
-        Announced("prune", "comity.cli.prune", "Delete old audit entries and replies"),
+        Announced(
+            "backup", "comity.node.commands.backup:backup_app", "Write the whole node to one encrypted file"
+        ),
+        Announced("restore", "comity.node.commands.backup:restore_app", "Restore a backup into a new folder"),
+        Announced("token", "comity.node.commands.token", "Make, list or revoke tokens for programs"),
+        Announced("vault", "comity.node.commands.vault", "Change the key that encrypts stored context"),
+        Announced("prune", "comity.node.commands.upkeep", "Delete old audit entries and replies"),
     ),
     "Look inside": (
-        Announced("id", "comity.cli.identity", "Show, create, export or import an identity"),
+        Announced("id", "comity.node.commands.identity", "Show, create, export or import an identity"),
         Announced(
-            "context", "comity.cli.context", "Encode or decode a VCP context, or delete what is stored"
+            "context",
+            "comity.extensions.commands.context",
+            "Encode or decode a VCP context, or delete what is stored",
         ),
-        Announced("csm1", "comity.cli.csm1", "Explain a CSM-1 constitution code"),
-        Announced("chain", "comity.cli.chain", "Show the chains of messages with other agents"),
-        Announced("audit", "comity.cli.audit", "Verify, show or adopt the audit record"),
-        Announced("config", "comity.cli.settings", "Show, check or change the settings"),
+        Announced("csm1", "comity.vcp.commands.csm1", "Explain a CSM-1 constitution code"),
+        Announced("chain", "comity.envelopes.commands", "Show the chains of messages with other agents"),
+        Announced("audit", "comity.node.commands.audit", "Verify, show or adopt the audit record"),
+        Announced("config", "comity.node.commands.settings", "Show, check or change the settings"),
         Announced("version", "comity.cli.version", "Show the version of Comity and what it runs on"),
     ),
 }

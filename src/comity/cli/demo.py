@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from comity.cli.failures import DEBUG_VARIABLE, FAILED
-from comity.cli.help import HelpfulApp
-from comity.cli.options import Json
-from comity.cli.screen import one_line, print_json
-from comity.core.errors import ComityError
+from comity.terminal.failures import DEBUG_VARIABLE, FAILED
+from comity.terminal.help import HelpfulApp
+from comity.terminal.options import Json
+from comity.terminal.output import one_line, print_json
+from comity.wire.errors import ComityError
 
 if TYPE_CHECKING:
     from comity.cli.demo_nodes import DemoNode, Household

@@ -19,19 +19,19 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from comity.cli.failures import DEBUG_VARIABLE
-from comity.cli.own_node import own_node
-from comity.clients.guarded_http import GuardedHttp, HttpResponse
-from comity.clients.vcp_mcp import REVISION, McpOverHttp
-from comity.clients.vcp_targets import McpTarget
-from comity.config import Settings
-from comity.core.errors import ComityError
-from comity.core.mcp import vcp_places
-from comity.core.wire import strict_json
-from comity.keys.identity import create_identity
-from comity.keys.tokens import TOKEN_FILE, read_token
-from comity.parts.operating import LINK_PATH
+from comity.http.client import GuardedHttp, HttpResponse
+from comity.identity.identity import create_identity
+from comity.identity.tokens import TOKEN_FILE, read_token
+from comity.node.parts import LINK_PATH
 from comity.release import __version__
+from comity.runtime.settings import Settings
+from comity.terminal.failures import DEBUG_VARIABLE
+from comity.terminal.running_node import own_node
+from comity.vcp.client_over_mcp import REVISION, McpOverHttp
+from comity.vcp.client_targets import McpTarget
+from comity.vcp.protocol import mcp_places as vcp_places
+from comity.wire import strict_json
+from comity.wire.errors import ComityError
 
 T = TypeVar("T")
 

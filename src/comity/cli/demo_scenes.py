@@ -24,17 +24,17 @@ from comity.cli.demo_nodes import (
     expect,
     failing_at,
 )
-from comity.client import Client
-from comity.clients.dispatch import build_envelope
-from comity.clients.vcp import VcpClient
-from comity.clients.vcp_session import VcpSession
-from comity.core.envelope.carrier import to_a2a_jsonrpc
-from comity.core.extensions.consensus.record import verify_record
-from comity.core.extensions.refusals import ExtensionError
-from comity.core.identity.signed_token import issue_a
-from comity.core.wire import strict_json
-from comity.doors.a2a.message_send import MESSAGE_SEND_PATH
-from comity.links.webrtc import available_libraries
+from comity.client.client import Client
+from comity.envelopes.client.calls import build_envelope
+from comity.envelopes.doors import MESSAGE_SEND_PATH
+from comity.envelopes.protocol.carrier import to_a2a_jsonrpc
+from comity.identity.protocol.signed_token import issue_a
+from comity.rooms.links.webrtc import available_libraries
+from comity.vcp.client import VcpClient
+from comity.vcp.client_session import VcpSession
+from comity.vcp.protocol.extension_calls import ExtensionError
+from comity.votes.protocol.provenance import verify_record
+from comity.wire import strict_json
 
 Facts = dict[str, Any]
 

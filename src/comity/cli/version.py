@@ -4,10 +4,10 @@ import platform
 
 import apsw
 
-from comity.cli.help import HelpfulApp
-from comity.cli.options import Json
-from comity.cli.screen import print_fields, print_json
 from comity.release import __version__
+from comity.terminal.help import HelpfulApp
+from comity.terminal.options import Json
+from comity.terminal.output import print_fields, print_json
 
 app = HelpfulApp()
 

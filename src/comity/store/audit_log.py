@@ -10,10 +10,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from comity.core.errors import MalformedError
-from comity.core.guard import audit
-from comity.core.guard.audit import AuditEntry, AuditHead
-from comity.core.identity.keys import SigningKey
+from comity.identity.protocol.keys import SigningKey
+from comity.store import audit_chain as audit
+from comity.store.audit_chain import AuditEntry, AuditHead
 from comity.store.audit_trail import (
     CHECKPOINTS,
     HEADS,
@@ -22,8 +21,9 @@ from comity.store.audit_trail import (
     read_signed_head,
     sign_checkpoint,
 )
+from comity.store.interface import Store
 from comity.store.operations import LogRecord, Put, Trim
-from comity.store.protocol import Store
+from comity.wire.errors import MalformedError
 
 _PAGE = 2000
 _PIECE = 25

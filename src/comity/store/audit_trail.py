@@ -18,10 +18,10 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from comity.core.errors import StoreCorruptError, StoreUnavailableError
-from comity.core.guard import audit
-from comity.core.guard.audit import AuditDraft, AuditHead
-from comity.core.identity.keys import SigningKey, verify
+from comity.identity.protocol.keys import SigningKey, verify
+from comity.store import audit_chain as audit
+from comity.store.audit_chain import AuditDraft, AuditHead
+from comity.wire.errors import StoreCorruptError, StoreUnavailableError
 
 try:
     import fcntl

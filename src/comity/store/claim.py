@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from comity.core.errors import StoreUnavailableError
+from comity.wire.errors import StoreUnavailableError
 
 try:
     import fcntl

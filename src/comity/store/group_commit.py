@@ -19,9 +19,9 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
-from comity.core.errors import OverloadedError, StoreError, StoreUnavailableError
-from comity.core.guard.audit import AuditDraft
+from comity.store.audit_chain import AuditDraft
 from comity.store.operations import Operation
+from comity.wire.errors import OverloadedError, StoreError, StoreUnavailableError
 
 log = logging.getLogger("comity.store")
 

@@ -12,11 +12,11 @@ import heapq
 from collections.abc import Sequence
 from typing import Final
 
-from comity.core.clock import Clock
-from comity.core.errors import InvalidError, OverloadedError
-from comity.core.guard.audit import AuditDraft
+from comity.store.audit_chain import AuditDraft
+from comity.store.interface import Store, scan_all
 from comity.store.operations import Put, StoreConflict
-from comity.store.protocol import Store, scan_all
+from comity.wire.clock import Clock
+from comity.wire.errors import InvalidError, OverloadedError
 
 SPACE: Final = "vcp:jti"
 LIMIT: Final = 100_000

@@ -11,9 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from comity.core.clock import Clock
-from comity.core.errors import StoreError, StoreUnavailableError
-from comity.core.guard.audit import AuditDraft
+from comity.store.audit_chain import AuditDraft
 from comity.store.audit_trail import HEADS, AuditTrail
 from comity.store.group_commit import Outcome, PendingTransaction
 from comity.store.operations import (
@@ -53,6 +51,8 @@ from comity.store.operations import (
     Versioned,
     expect_version,
 )
+from comity.wire.clock import Clock
+from comity.wire.errors import StoreError, StoreUnavailableError
 
 _ABSENT: Any = object()
 _SEALED_ROWS = 100

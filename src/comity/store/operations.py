@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from comity.core.errors import ConflictError
+from comity.wire.errors import ConflictError
 
 NO_HASH = bytes(32)
 REPLIES = "replies"

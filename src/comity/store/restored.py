@@ -8,9 +8,9 @@ when the backup is restored, and again when a node first starts on it, because t
 import msgspec
 from msgspec import Struct
 
-from comity.core.errors import StoreCorruptError
+from comity.store.interface import Store
 from comity.store.operations import Operation, Put
-from comity.store.protocol import Store
+from comity.wire.errors import StoreCorruptError
 
 RESTORED = "RESTORED"
 """The audit entry that goes with each setting of the moment."""

@@ -15,10 +15,10 @@ import msgspec
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from msgspec import Struct
 
-from comity.core.errors import ComityError, ConfigError, KeyRefusedError
+from comity.store.interface import Store
 from comity.store.operations import SEALED_PREFIX as PREFIX
 from comity.store.operations import TABLES, Reseal, SealedRow
-from comity.store.protocol import Store
+from comity.wire.errors import ComityError, ConfigError, KeyRefusedError
 
 GUARDED_ENVIRONMENTS = frozenset({"production", "prod", "staging"})
 SETTLE_SECONDS: Final = 2.0

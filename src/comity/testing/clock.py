@@ -9,7 +9,7 @@ import asyncio
 import heapq
 import itertools
 
-from comity.core.errors import InvalidError
+from comity.wire.errors import InvalidError
 
 EPOCH = 1_767_225_600.0
 """Where simulated wall time starts: 2026-01-01T00:00:00Z."""

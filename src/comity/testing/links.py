@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
-from comity.core.clock import Clock
-from comity.core.errors import InvalidError, TooLargeError
-from comity.links.loopback import loopback_pair
-from comity.links.protocol import LinkClosed, PeerLink
+from comity.rooms.links.loopback import loopback_pair
 from comity.testing.randomness import Randomness
+from comity.wire.clock import Clock
+from comity.wire.errors import InvalidError, TooLargeError
+from comity.wire.link import LinkClosed, PeerLink
 
 
 class Faults(Struct, frozen=True, kw_only=True):

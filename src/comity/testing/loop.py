@@ -20,9 +20,9 @@ from contextvars import Context
 from types import FrameType
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
-from comity.core.errors import ComityError, InvalidError
 from comity.testing.clock import EPOCH
 from comity.testing.randomness import seeded
+from comity.wire.errors import ComityError, InvalidError
 
 _Result = TypeVar("_Result")
 _Args = TypeVarTuple("_Args")

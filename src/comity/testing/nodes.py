@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from comity.config import Settings, StoreSettings
-from comity.core.clock import Clock
-from comity.keys.tokens import TOKEN_FILE, read_token
-from comity.node import Node
+from comity.identity.tokens import TOKEN_FILE, read_token
+from comity.node.node import Node
+from comity.runtime.settings import Settings, StoreSettings
+from comity.wire.clock import Clock
 
 
 @contextlib.asynccontextmanager

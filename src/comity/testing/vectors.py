@@ -36,7 +36,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from comity.core.errors import ConfigError, InvalidError, NotFoundError
+from comity.wire.errors import ConfigError, InvalidError, NotFoundError
 
 AREAS = ("envelope", "vcp", "actions", "peers")
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from bench.harness.slow_links import slow_pair
-from comity.links.protocol import LinkClosed
+from comity.wire.link import LinkClosed
 
 DEADLINE = 20
 

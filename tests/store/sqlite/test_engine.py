@@ -8,16 +8,8 @@ import apsw
 import msgspec
 import pytest
 
-from comity.core.errors import (
-    OverloadedError,
-    StoreCorruptError,
-    StoreError,
-    StoreFullError,
-    StoreUnavailableError,
-    StoreVersionError,
-)
-from comity.core.guard.audit import decode
 from comity.store import group_commit
+from comity.store.audit_chain import decode
 from comity.store.audit_log import verify_chain
 from comity.store.audit_trail import read_head_file
 from comity.store.operations import (
@@ -34,6 +26,14 @@ from comity.store.operations import (
 )
 from comity.store.sqlite import SqliteStore, schema, writes
 from comity.store.sqlite.connection import load_checksums
+from comity.wire.errors import (
+    OverloadedError,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    StoreUnavailableError,
+    StoreVersionError,
+)
 from tests.store.chain_steps import answer
 from tests.store.samples import KEY, draft, trail_at
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from comity.core.errors import StoreCorruptError, StoreError, StoreUnavailableError
 from comity.store.sqlite.connection import our_words, translate
 from comity.store.sqlite.upkeep import compact_database, copy_database
+from comity.wire.errors import StoreCorruptError, StoreError, StoreUnavailableError
 
 FILE = Path("/data/comity.db")
 KINDS = [

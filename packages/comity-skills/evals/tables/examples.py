@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from comity.pipeline.actions.library import Library
+from comity.actions.library import Library
 from evals.table import Table
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "reference" / "examples.md"

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from comity.core.actions.action import Fetch, FetchedPage, Mode, Outcome
-from comity.core.actions.calls import Work
-from comity.core.errors import ComityError
-from comity.pipeline.actions.library import Library
+from comity.actions.library import Library
+from comity.actions.protocol.action import Fetch, FetchedPage, Mode, Outcome
+from comity.actions.protocol.calls import Work
 from comity.testing.vectors import vectors_folder
+from comity.wire.errors import ComityError
 from evals.table import Cell, Table
 
 MODES: Final[tuple[Mode, ...]] = ("compat", "enhanced")

@@ -16,8 +16,8 @@ from pathlib import Path
 import apsw
 import apsw.sqlite_extra
 
-from comity.core.errors import StoreCorruptError, StoreError, StoreFullError, StoreUnavailableError
 from comity.store.sqlite.schema import steps_taken
+from comity.wire.errors import StoreCorruptError, StoreError, StoreFullError, StoreUnavailableError
 
 log = logging.getLogger("comity.store")
 

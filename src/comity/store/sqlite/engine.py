@@ -14,9 +14,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from comity.core.clock import Clock
-from comity.core.errors import StoreCorruptError, StoreError
-from comity.core.guard.audit import AuditDraft
+from comity.store.audit_chain import AuditDraft
 from comity.store.audit_trail import HEADS, AuditTrail, Mark
 from comity.store.group_commit import GroupCommit, Outcome, PendingTransaction
 from comity.store.operations import Answer, Operation, Put, StoreConflict
@@ -25,6 +23,8 @@ from comity.store.sqlite.checkpoints import Checkpoints
 from comity.store.sqlite.connection import check_integrity, open_writer, our_words, translate
 from comity.store.sqlite.reader import SqliteReader
 from comity.store.sqlite.schema import migrate
+from comity.wire.clock import Clock
+from comity.wire.errors import StoreCorruptError, StoreError
 
 log = logging.getLogger("comity.store")
 

@@ -13,9 +13,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import apsw
 
-from comity.core.clock import Clock
-from comity.core.errors import StoreCorruptError, StoreError, StoreUnavailableError
-from comity.core.guard.audit import AuditDraft
+from comity.store.audit_chain import AuditDraft
 from comity.store.operations import (
     ChainKey,
     HeldItem,
@@ -32,6 +30,8 @@ from comity.store.operations import (
 from comity.store.sqlite import reads
 from comity.store.sqlite.connection import check_integrity, open_reader, our_words
 from comity.store.sqlite.schema import STEPS, steps_taken
+from comity.wire.clock import Clock
+from comity.wire.errors import StoreCorruptError, StoreError, StoreUnavailableError
 
 READERS = 2
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import apsw
 
-from comity.core.errors import StoreCorruptError, StoreVersionError
+from comity.wire.errors import StoreCorruptError, StoreVersionError
 
 APPLICATION_ID = 0x436F6D69  # "Comi"
 

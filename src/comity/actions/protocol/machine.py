@@ -1,0 +1,244 @@
+"""The NDJSON protocol (actions 1): bytes in, replies out, one for each line, in order.
+
+- The checks have the order of the contract, and the first one that fails gives the reply. Nothing ends the stream: a line
+  that is too long is refused once, as soon as it is over the limit, and skipped without being stored.
+- A call that needs time is yielded as `Work` between the replies. The code that drives the machine sends back the result.
+  No later line is read before that.
+- The replies of one read are yielded together, so that they can be sent in one write.
+- Lines are read as JavaScript reads them: bytes that are no UTF-8 become U+FFFD, and count as such; half a
+  surrogate pair is a character; a number too large is infinite; of two equal keys the later one counts.
+  Only depth is ours: beyond 10,000 levels a line is malformed.
+"""
+
+import json
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET
+
+from comity.actions.protocol.action import Outcome
+from comity.actions.protocol.calls import ActionCalls, Settled, Work
+from comity.actions.protocol.envelope import (
+    INVALID_DESCRIBE,
+    INVALID_ENVELOPE,
+    INVALID_PAYLOAD,
+    MALFORMED,
+    OVERSIZE,
+    Issue,
+    describe_issues,
+    envelope_issues,
+    invoke_issues,
+    refusal,
+    rules_of,
+)
+from comity.actions.protocol.registry import RegisteredAction
+from comity.wire import exact_json, strict_json
+from comity.wire.errors import ComityError, MalformedError, TooLargeError
+from comity.wire.frames import Event, FrameDecoder, Message
+
+LIMIT: Final = 524_288
+
+_LF: Final = 0x0A
+_DIGITS: Final = 4000  # what the interpreter still turns into an integer
+
+_decode = msgspec.json.Decoder().decode
+
+Steps = Generator[list[bytes] | Work, Settled | None, None]
+"""Pieces to write one after the other, and work to settle between them."""
+
+
+class NdjsonMachine:
+    def __init__(self, calls: ActionCalls, *, limit: int = LIMIT) -> None:
+        self._calls = calls
+        self._rules = rules_of(calls.registry.mode)
+        self._limit = limit
+        self._decoder = FrameDecoder(limit, lines_only=True)
+        self._between_lines = True
+        self._listing: bytes | None = None
+        self._tails: dict[int, tuple[Outcome, bytes]] = {}
+
+    @property
+    def held(self) -> int:
+        """How many bytes of an unfinished line are kept."""
+        return self._decoder.held
+
+    def receive(self, data: bytes) -> Steps:
+        return self._answer_all(self._lines(data))
+
+    def end(self) -> Steps:
+        """The stream is over: a last line needs no line end."""
+        return self._answer_all(_bodies(self._decoder.end()))
+
+    def _lines(self, data: bytes) -> list[bytes | None]:
+        """The lines that are complete now, None for one that is too long.
+
+        Whole lines of a read that is no longer than a line may be are split at once; the decoder sees what
+        begins or ends in another read, and whatever holds a CR.
+        """
+        if b"\r" in data or len(data) > self._limit:
+            self._between_lines = data.endswith(b"\n")
+            return _bodies(self._decoder.feed(data))
+        lines: list[bytes | None] = []
+        if data and not self._between_lines:
+            first = data.find(b"\n") + 1 or len(data)
+            lines += _bodies(self._decoder.feed(data[:first]))
+            self._between_lines = data[first - 1] == _LF
+            if not self._between_lines:
+                return lines
+            data = data[first:]
+        *whole, rest = data.split(b"\n")
+        lines += whole
+        if rest:
+            self._between_lines = False
+            lines += _bodies(self._decoder.feed(rest))
+        return lines
+
+    def _answer_all(self, lines: Sequence[bytes | None]) -> Steps:
+        pieces: list[bytes] = []
+        for line in lines:
+            if line is None:
+                pieces.append(_OVERSIZE)
+                continue
+            work = self._answer(line, pieces)
+            if work is not None:
+                if pieces:
+                    yield pieces
+                    pieces = []
+                settled = yield work
+                assert settled is not None
+                pieces.append(self._settled(work, settled))
+        if pieces:
+            yield pieces
+
+    def _answer(self, line: bytes, pieces: list[bytes]) -> Work | None:
+        """Append the reply, or hand back what has to be done for it."""
+        try:
+            request = _decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            try:
+                request = read_as_javascript(line, self._limit)
+            except TooLargeError:
+                pieces.append(_OVERSIZE)
+                return None
+            except MalformedError:
+                pieces.append(_MALFORMED)
+                return None
+        if type(request) is not dict:
+            pieces.append(_line(refusal(INVALID_ENVELOPE, envelope_issues(request, self._rules))))
+            return None
+        id_ = request.get("id", UNSET)
+        kind = request.get("type")
+        if (
+            type(kind) is not str
+            or kind not in self._rules.types
+            or (type(id_) is not str and id_ is not UNSET)
+        ):
+            kept = id_ if self._rules.echoes_ids and type(id_) is str else UNSET
+            pieces.append(_line(refusal(INVALID_ENVELOPE, envelope_issues(request, self._rules), id_=kept)))
+            return None
+        try:
+            if kind == "list_actions":
+                tail = self._listing or self._list()
+                pieces.append(_reply_head(id_))
+                pieces.append(tail)
+                return None
+            payload = request.get("payload", UNSET)
+            reply = self._invoke(id_, payload) if kind == "invoke" else self._describe(id_, payload)
+        except ComityError as refused:
+            reply = _line(refusal(refused.message, id_=id_))
+        if isinstance(reply, Work):
+            return reply
+        pieces.append(reply)
+        return None
+
+    def _list(self) -> bytes:
+        """How a listing ends: the part that is the same for everybody."""
+        try:
+            self._listing = strict_json.dumps(self._calls.registry.listing()) + b"}\n"
+        except Exception as failure:  # noqa: BLE001 - a skill that cannot be loaded
+            raise self._calls.failed("list_actions", failure) from None
+        return self._listing
+
+    def _invoke(self, id_: Any, payload: Any) -> bytes | Work:
+        name, given = (payload.get("action"), payload.get("input")) if type(payload) is dict else (None, None)
+        if type(name) is not str or not name or type(given) is not dict:
+            return _invalid(INVALID_PAYLOAD, invoke_issues(payload), id_)
+        entry, begun = self._calls.begin(name, given)
+        if kept := self._tails.get(id(begun)):
+            return _reply_head(id_) + kept[1]
+        if isinstance(begun, Work):
+            return msgspec.structs.replace(begun, id=id_)
+        if isinstance(begun, Outcome) and begun.shared:
+            return _reply_head(id_) + self._tail(entry, begun)
+        return self._success(id_, self._calls.data(entry, begun), entry.name)
+
+    def _tail(self, entry: RegisteredAction, outcome: Outcome) -> bytes:
+        """How the reply to a shared outcome ends. The outcome is kept with it, so that nothing else gets its id."""
+        tail = strict_json.dumps(self._calls.data(entry, outcome)) + b"}\n"
+        self._tails[id(outcome)] = outcome, tail
+        return tail
+
+    def _describe(self, id_: Any, payload: Any) -> bytes:
+        if issues := describe_issues(payload):
+            return _invalid(INVALID_DESCRIBE, issues, id_)
+        entry = self._calls.entry(payload["action"])
+        return self._success(id_, self._calls.registry.description(entry), entry.name)
+
+    def _settled(self, work: Work, settled: Settled) -> bytes:
+        try:
+            return self._success(work.id, self._calls.data(work.entry, settled), work.entry.name)
+        except ComityError as refused:
+            return _line(refusal(refused.message, id_=work.id))
+
+    def _success(self, id_: Any, data: dict[str, Any], name: str) -> bytes:
+        reply: dict[str, Any] = (
+            {"ok": True, "data": data} if id_ is UNSET else {"id": id_, "ok": True, "data": data}
+        )
+        try:
+            return _line(reply)
+        except Exception as failure:  # noqa: BLE001 - what a handler returned may have no JSON form
+            raise self._calls.failed(name, failure) from None
+
+
+def read_as_javascript(line: bytes, limit: int) -> Any:
+    """The value of a line that the fast reader refuses. MalformedError when JavaScript refuses it too."""
+    if not line:
+        raise MalformedError("there is nothing in the line; send valid JSON")
+    text = line.decode("utf-8", "replace")
+    if len(text) > limit // 4 and len(text.encode()) > limit:
+        raise TooLargeError("the line", limit)
+    try:
+        return json.loads(text, parse_constant=_no_constant, parse_int=_integer)
+    except RecursionError:
+        return exact_json.read(text.encode(), depth=exact_json.DEEPEST, lone_surrogates=True)
+    except ValueError as fault:
+        raise MalformedError(f"{fault}; send valid JSON") from None
+
+
+def _no_constant(name: str) -> Any:
+    raise MalformedError(f"JSON has no {name}")
+
+
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits) < _DIGITS else float(digits)
+
+
+def _bodies(events: Iterable[Event]) -> list[bytes | None]:
+    return [event.body if isinstance(event, Message) else None for event in events]
+
+
+def _reply_head(id_: Any) -> bytes:
+    return b'{"ok":true,"data":' if id_ is UNSET else b'{"id":%b,"ok":true,"data":' % strict_json.dumps(id_)
+
+
+def _invalid(text: str, issues: list[Issue], id_: Any) -> bytes:
+    return _line(refusal(text, issues, id_=id_))
+
+
+def _line(reply: dict[str, Any]) -> bytes:
+    return strict_json.dumps(reply) + b"\n"
+
+
+_OVERSIZE: Final = _line(refusal(OVERSIZE))
+_MALFORMED: Final = _line(refusal(MALFORMED))

@@ -1,0 +1,191 @@
+"""Runs calls: quick ones in this process, long and slow ones in a worker process with a timeout; pages come from a fetcher.
+
+Work on a text blocks the interpreter, also from a thread: a regular expression reads a megabyte without a pause, and the
+event loop waits. So this process works only on short texts, two at a time, and callers take turns.
+
+`settle` is for code that drives a machine. `call` is a complete call, for doors without a machine. Both give an answer or
+raise a ComityError, whose sentence may be shown to the caller.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from msgspec import Struct
+
+from comity.actions.library import Library
+from comity.actions.protocol.action import Fetch, FetchedPage, Outcome
+from comity.actions.protocol.calls import Settled, Work
+from comity.actions.turns import WAITING_OF_ONE, ActionTurns
+from comity.actions.workers import DEADLINE, FetchPages, Job, Workers, without_the_clock
+from comity.requests.caller import OWN_PROCESS, Caller
+from comity.wire.errors import ActionError, DeadlineError, InvalidError, RetryLaterError
+
+_NO_FETCHER: Final = "no page is fetched here; send it as text under 'pages'"
+_ROUNDS: Final = 8  # of pages that lead to the wish for more pages
+
+SHORT: Final = 4000
+"""Characters that are worked on in this process: a few milliseconds, up to twenty."""
+_SHORT_WAITING: Final = 256
+_SLOW_WEIGHT: Final = 50_000
+"""What slow work counts, in characters, however little was sent: it may have to fetch pages."""
+
+
+class Allowance(Struct, frozen=True, kw_only=True):
+    """What callers of one kind may ask for: how many characters an input may have, and how many seconds one
+    call may be worked on.
+    """
+
+    characters: int
+    seconds: float = DEADLINE
+
+
+class ActionLimits(Struct, frozen=True, kw_only=True):
+    """`queued` calls of one caller may wait for a worker."""
+
+    own: Allowance = Allowance(characters=4_194_304)
+    others: Allowance = Allowance(characters=65_536, seconds=20.0)
+    queued: int = WAITING_OF_ONE
+
+
+Tell = Callable[[int, int | None, str], None]
+"""Reports progress: steps done, the number of steps if it is known, and the last step."""
+
+
+def ignore_progress(_done: int, _total: int | None, _doing: str) -> None:
+    pass
+
+
+class Fetcher(Protocol):
+    """Gets pages, in order; one that cannot be had says why. `fetched` is told of each that came, or did not."""
+
+    async def fetch(self, urls: Sequence[str], fetched: Callable[[str], None]) -> Sequence[FetchedPage]: ...
+
+    async def aclose(self) -> None: ...
+
+
+class Runner:
+    def __init__(
+        self, library: Library, fetcher: Fetcher | None = None, *, limits: ActionLimits | None = None
+    ) -> None:
+        self.library = library
+        self.limits = limits or ActionLimits()
+        self._fetcher = fetcher
+        self._here = ActionTurns(2, of_one=_SHORT_WAITING, in_all=4 * _SHORT_WAITING)
+        self._workers: Workers | None = None
+
+    async def call(
+        self,
+        name: str,
+        given: Mapping[str, Any],
+        caller: Caller = OWN_PROCESS,
+        client: str = "",
+        tell: Tell = ignore_progress,
+    ) -> dict[str, Any]:
+        """The data of the reply. Raises OverloadedError when too many calls wait. Callers take turns; `client`
+        names a program of the caller, if each program has its own turns. `tell` is called with the progress.
+        """
+        calls = self.library.calls
+        characters = counted(given, self._allowance(caller).characters)
+        self.check_length(characters, caller)
+        short = characters <= SHORT
+        async with self._here.turn(client or caller.owner, characters if short else 1):
+            entry, begun = await asyncio.to_thread(calls.begin, name, given, work_here=short)
+        settled = await self.settle(begun, caller, client, tell) if isinstance(begun, Work) else begun
+        return calls.data(entry, settled)
+
+    async def settle(
+        self, work: Work, caller: Caller = OWN_PROCESS, client: str = "", tell: Tell = ignore_progress
+    ) -> Settled:
+        name, slow = work.entry.name, work.entry.action.slow
+        allowance = self._allowance(caller)
+        pages = self._pages(tell)
+        try:
+            if work.fetch is not None:
+                return await self._finish(work.fetch, name, allowance.seconds, pages)
+            weight = counted(work.input, allowance.characters) + (_SLOW_WEIGHT if slow else 0)
+            whose = client or caller.owner
+            job = Job(action=name, caller=whose, weight=weight, long=slow, seconds=allowance.seconds)
+            return await self._workers_now().run(job, work.input, pages)
+        except (InvalidError, DeadlineError, RetryLaterError) as refused:
+            return refused
+        except Exception as failure:  # noqa: BLE001 - the guard of every handler
+            return self.library.calls.failed(name, failure)
+
+    def check_length(self, characters: int, caller: Caller) -> None:
+        """Raises ActionError, which names the limit."""
+        limit = self._allowance(caller).characters
+        if characters > limit:
+            whose = (
+                "the user of this node" if caller.is_local else "a caller who is not the user of this node"
+            )
+            raise ActionError(f"the input is longer than the {limit:,} characters that {whose} may send")
+
+    async def aclose(self) -> None:
+        if self._workers is not None:
+            await self._workers.aclose()
+        if self._fetcher is not None:
+            await self._fetcher.aclose()
+
+    def _allowance(self, caller: Caller) -> Allowance:
+        return self.limits.own if caller.is_local else self.limits.others
+
+    async def _finish(self, fetch: Fetch, name: str, seconds: float, pages_of: FetchPages) -> Outcome:
+        result: Any = fetch
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                for _ in range(_ROUNDS):
+                    if not isinstance(result, Fetch):
+                        break
+                    pages = await without_the_clock(limit, pages_of(result.urls))
+                    result = await asyncio.to_thread(result.resume, pages)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise DeadlineError(f"{name} took longer than {seconds:g} seconds") from None
+        if not isinstance(result, Outcome):
+            raise TypeError(f"{name} returned {type(result).__name__}, which is no Outcome")
+        return result
+
+    def _pages(self, tell: Tell) -> FetchPages:
+        """How the pages of one call are had. Its last step is the work itself."""
+        done = 0
+
+        async def fetch(urls: Sequence[str]) -> Sequence[FetchedPage]:
+            total = done + len(urls) + 1
+
+            def fetched(url: str) -> None:
+                nonlocal done
+                done += 1
+                tell(done, total, f"page {done} of {total - 1}: {url}")
+
+            if self._fetcher is None:
+                return [FetchedPage(url=url, failure=_NO_FETCHER) for url in urls]
+            return await self._fetcher.fetch(urls, fetched)
+
+        return fetch
+
+    def _workers_now(self) -> Workers:
+        if self._workers is None:
+            specs = dict.fromkeys(plugin.spec for plugin in self.library.plugins)
+            self._workers = Workers(self.library.mode, list(specs), queued=self.limits.queued)
+        return self._workers
+
+
+def counted(given: Any, enough: int) -> int:
+    """The characters of all texts in an input, each value counting for one more. It stops once it has counted more
+    than `enough`.
+    """
+    total = 0
+    left = [given]
+    while left and total <= enough:
+        value = left.pop()
+        total += 1
+        if isinstance(value, str):
+            total += len(value)
+        elif isinstance(value, Mapping):
+            left.extend(value)
+            left.extend(value.values())
+        elif isinstance(value, list | tuple):
+            left.extend(value)
+    return total

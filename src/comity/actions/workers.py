@@ -1,0 +1,172 @@
+"""The other end of the workers: starts them, hands out work, and ends one whose time is up.
+
+There are as many workers as were needed at the same time, up to a small limit. A call over the limit waits for its turn
+(`turns.py`). Its time is counted from its start, without the time for fetching pages, which has a limit of its own. A
+worker that was interrupted is ended and not used again.
+"""
+
+import asyncio
+import contextlib
+import os
+import pickle
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct
+
+from comity.actions.protocol.action import FetchedPage, Mode, Outcome
+from comity.actions.turns import ActionTurns
+from comity.actions.worker import LENGTH_BYTES, encode
+from comity.wire.errors import ActionError, ComityError, DeadlineError, OverloadedError
+
+DEADLINE: Final = 60.0
+
+# with three, two callers may have slow work done and a place is left for what is quick
+_AT_ONCE: Final = max(3, min(4, os.cpu_count() or 1))
+
+_Result = TypeVar("_Result")
+
+FetchPages = Callable[[Sequence[str]], Awaitable[Sequence[FetchedPage]]]
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """A call before it runs, with its estimated cost and its time limit in seconds."""
+
+    action: str
+    caller: str
+    weight: int
+    long: bool
+    seconds: float
+
+
+class Workers:
+    def __init__(self, mode: Mode, plugins: Sequence[str] = (), *, queued: int) -> None:
+        """`plugins` are the specs of those whose actions the workers must know too. `queued` calls of one caller
+        may wait.
+        """
+        self._command = (sys.executable, "-m", "comity.actions.worker", mode, *plugins)
+        self._alive: dict[asyncio.subprocess.Process, set[str]] = {}  # and the actions that each has loaded
+        self._idle: list[asyncio.subprocess.Process] = []
+        self._ending: set[asyncio.Task[int]] = set()
+        self._turns = ActionTurns(_AT_ONCE, of_one=queued)
+        self._closed = False
+
+    async def run(self, job: "Job", given: Mapping[str, Any], fetch: FetchPages) -> Outcome:
+        """Raises OverloadedError when too many calls wait."""
+        async with self._turns.turn(job.caller, job.weight, long=job.long):
+            if self._closed:
+                raise OverloadedError("this node is being stopped; try again later")
+            process = self._take_idle(job.action) or await self._start()
+            try:
+                outcome = await self._in_time(process, job, given, fetch)
+            except ActionError:
+                self._keep(process, job.action)
+                raise
+            except BaseException:
+                self._end(process)
+                raise
+            self._keep(process, job.action)
+            return outcome
+
+    async def aclose(self) -> None:
+        """What is still being worked on ends with it."""
+        self._closed = True
+        self._idle.clear()
+        for process in tuple(self._alive):
+            self._end(process)
+        await asyncio.gather(*self._ending)
+
+    def _take_idle(self, action: str) -> asyncio.subprocess.Process | None:
+        """One that has loaded the action, if there is one: loading takes longer than most calls."""
+        if not self._idle:
+            return None
+        loaded = [process for process in self._idle if action in self._alive[process]]
+        process = (loaded or self._idle)[-1]
+        self._idle.remove(process)
+        return process
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(*self._command, stdin=pipe, stdout=pipe)
+        self._alive[process] = set()
+        if self._closed:  # meanwhile
+            self._end(process)
+        return process
+
+    def _keep(self, process: asyncio.subprocess.Process, action: str) -> None:
+        if self._closed or process.returncode is not None:
+            self._end(process)
+        else:
+            self._alive[process].add(action)
+            self._idle.append(process)
+
+    def _end(self, process: asyncio.subprocess.Process) -> None:
+        """Its remains are waited for, but not by whoever had to end it."""
+        if process not in self._alive:
+            return
+        del self._alive[process]
+        assert process.stdin is not None
+        process.stdin.close()
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        ending = asyncio.create_task(process.wait())
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+
+    async def _in_time(
+        self, process: asyncio.subprocess.Process, job: "Job", given: Mapping[str, Any], fetch: FetchPages
+    ) -> Outcome:
+        name = job.action
+        try:
+            async with asyncio.timeout(job.seconds) as limit:
+                return await self._converse(process, name, given, fetch, limit)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise DeadlineError(
+                f"{name} took longer than {job.seconds:g} seconds; send less at once"
+            ) from None
+        except (asyncio.IncompleteReadError, ConnectionError):
+            raise ComityError(f"the worker of {name} ended before it was done") from None
+
+    async def _converse(
+        self,
+        process: asyncio.subprocess.Process,
+        name: str,
+        given: Mapping[str, Any],
+        fetch: FetchPages,
+        limit: asyncio.Timeout,
+    ) -> Outcome:
+        kind, content = await _exchange(process, ("call", name, given))
+        while kind == "fetch":
+            pages = await without_the_clock(limit, fetch(content))
+            kind, content = await _exchange(process, ("pages", list(pages)))
+        if kind == "refused":
+            raise ActionError(content)
+        if kind != "outcome":
+            raise ComityError(f"the worker of {name} failed: {content}")
+        if not isinstance(content, Outcome):
+            raise ComityError(f"{name} returned {type(content).__name__}, which is no Outcome")
+        return content
+
+
+async def without_the_clock(limit: asyncio.Timeout, waiting: Awaitable[_Result]) -> _Result:
+    """Wait for something that has a limit of its own, without using up this one."""
+    now = asyncio.get_running_loop().time
+    left = (limit.when() or now()) - now()
+    limit.reschedule(None)
+    try:
+        return await waiting
+    finally:
+        limit.reschedule(now() + left)
+
+
+async def _exchange(process: asyncio.subprocess.Process, message: tuple[Any, ...]) -> tuple[str, Any]:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(encode(message))
+    await process.stdin.drain()
+    length = int.from_bytes(await process.stdout.readexactly(LENGTH_BYTES))
+    kind, content = pickle.loads(await process.stdout.readexactly(length))  # noqa: S301 - from our own child
+    return kind, content

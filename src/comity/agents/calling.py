@@ -1,0 +1,223 @@
+"""How the tools of this node reach other agents: the directory, the cards, and signed calls that keep their chains.
+
+- An agent is named by its id, by the address of its node or card, or by what it offers; then the best match that takes
+  the call is called, as `comity call --capability` does. No file is ever read for a name.
+- A call without an answer may have been carried out. The same call made again by the same caller is sent again as it
+  was, so that the agent carries it out once and gives the reply it has.
+- A visitor's call goes through an HTTP client of its own, for which the owner's exceptions do not hold: every loopback
+  and private address is refused, be it a node, a directory, or an endpoint in the card of somebody else.
+"""
+
+import asyncio
+from collections import OrderedDict
+from hashlib import sha256
+from typing import Final
+from uuid import uuid4
+
+from comity.agents.room import AgentCall, AgentReply, AgentSearch, FoundAgent, FoundAgents
+from comity.directory.cards import visible_record
+from comity.directory.client import DirectoryClient
+from comity.directory.finding import card_at, id_of, is_address, with_scheme
+from comity.directory.search import LIMIT, HaloMatch, search_capability
+from comity.envelopes.client.dispatcher import Dispatcher
+from comity.envelopes.client.refusals import CallRefusedError, NoAnswerError, explained
+from comity.envelopes.protocol.card import CapabilityCard
+from comity.envelopes.protocol.errors import TargetUnavailableError
+from comity.envelopes.protocol.message import A2AMessage, A2APart
+from comity.http.client import HttpCarrier
+from comity.identity.protocol.keys import SigningKey, VacantId
+from comity.requests.caller import Caller
+from comity.store.interface import Store
+from comity.wire.clock import Clock
+from comity.wire.errors import ComityError, ConfigError, InvalidError, NotFoundError
+
+OWN_DIRECTORY: Final = "this node"
+MESSAGE_LIMIT: Final = 1024 * 1024 - 4096
+"""Bytes. A request of one mebibyte is the most that a target reads; the rest of it is the envelope."""
+
+_TRIED: Final = 20
+_MOST_UNANSWERED: Final = 256
+_LONGEST_OFFER: Final = 300
+
+
+class AgentDesk:
+    def __init__(
+        self,
+        store: Store,
+        key: SigningKey,
+        clock: Clock,
+        *,
+        dispatcher: Dispatcher,
+        http: HttpCarrier,
+        visitors: HttpCarrier,
+        directory: str,
+        seconds: float,
+    ) -> None:
+        """`http` carries the calls of the owner, `visitors` those of everybody else. `directory` is the URL of the one
+        that is asked; empty: the cards that were published on this node. A call takes `seconds` unless it says more.
+        """
+        self._store = store
+        self._key = key
+        self._clock = clock
+        self._dispatcher = dispatcher
+        self._http = http
+        self._visitors = visitors
+        self._directory = directory.rstrip("/")
+        self._chosen_directory = self._client(http, self._directory) if self._directory else None
+        self._seconds = seconds
+        self._unanswered: OrderedDict[bytes, tuple[str, CapabilityCard | None]] = OrderedDict()
+
+    async def find(self, asked: AgentSearch, caller: Caller) -> FoundAgents:
+        where, directory = self._directory or OWN_DIRECTORY, self._chosen_directory
+        if asked.directory is not None:
+            where = with_scheme(asked.directory).rstrip("/")
+            directory = self._client(self._http_for(caller), where)
+        try:
+            async with asyncio.timeout(self._seconds):
+                matches = await self._search(directory, asked.capability, asked.limit)
+        except TimeoutError:
+            raise NoAnswerError(f"the directory did not answer within {self._seconds:g} seconds") from None
+        return FoundAgents(
+            directory=where, agents=tuple(_found(match.capability_card) for match in matches[: asked.limit])
+        )
+
+    async def call(self, asked: AgentCall, caller: Caller) -> AgentReply:
+        if len(asked.message.encode("utf-8", "replace")) > MESSAGE_LIMIT:
+            raise InvalidError(f"message is limited to {MESSAGE_LIMIT:,} bytes; say less or split it")
+        http = self._http_for(caller)
+        seconds = asked.seconds or self._seconds
+        until = self._clock.monotonic() + seconds
+        message = A2AMessage(parts=(A2APart(text=asked.message),), context_id=asked.context_id)
+        same = _digest(caller.owner, asked)
+        key, card = self._unanswered.pop(same, (str(uuid4()), None))
+
+        def passed_over(former: CapabilityCard, why: ComityError) -> None:
+            nonlocal card
+            place = cards.index(former) + 1
+            card = cards[place]
+            asked.tell(2 + place / len(cards), f"{explained(why, former)}; calling {card.vacant_id.short()}")
+
+        try:
+            async with asyncio.timeout(seconds):
+                asked.tell(1, "looking for the agent")
+                cards = await self._cards(asked.agent, http) if card is None else [card]
+                card = cards[0]
+                asked.tell(2, f"calling {card.vacant_id.short()}")
+                result = await self._dispatcher.call_one_of(
+                    cards,
+                    message,
+                    idempotency_key=key,
+                    until=until,
+                    http=http,
+                    caller=caller,
+                    passed_over=passed_over,
+                )
+        except (TimeoutError, NoAnswerError, asyncio.CancelledError) as end:
+            if card is not None:
+                self._remember(same, key, card)
+            if isinstance(end, asyncio.CancelledError) or (card is None and isinstance(end, NoAnswerError)):
+                raise
+            raise NoAnswerError(_no_answer(card, seconds)) from None
+        except (CallRefusedError, TargetUnavailableError) as refusal:
+            assert card is not None, "only whoever was called refuses a call"
+            refusal.args = (explained(refusal, card), *refusal.args[1:])
+            raise
+        asked.tell(3, "the reply is verified")
+        return AgentReply(
+            agent=result.target.vacant_id.hex(),
+            number=result.request_envelope.sequence_no,
+            text="\n".join(part.text for part in result.response_envelope.payload.parts),
+        )
+
+    def _http_for(self, caller: Caller) -> HttpCarrier:
+        return self._http if caller.is_local else self._visitors
+
+    def _remember(self, same: bytes, key: str, card: CapabilityCard) -> None:
+        self._unanswered[same] = key, card
+        while len(self._unanswered) > _MOST_UNANSWERED:
+            self._unanswered.popitem(last=False)
+
+    async def _cards(self, agent: str, http: HttpCarrier) -> list[CapabilityCard]:
+        named = agent.strip()
+        if not named:
+            raise InvalidError(
+                "agent is empty; give an id, the address of a node, or what the agent should offer"
+            )
+        try:
+            vacant_id = id_of(named)
+        except ConfigError as fault:
+            raise InvalidError(fault.message) from None
+        if vacant_id is not None:
+            if vacant_id == self._key.vacant_id:
+                raise InvalidError("that is the id of this node, and a node cannot call itself")
+            return [await self._card(vacant_id)]
+        if is_address(named):
+            return [await card_at(named, http)]
+        offering = [
+            match.capability_card for match in await self._search(self._chosen_directory, named, _TRIED)
+        ]
+        callable_ = [card for card in offering if card.endpoint]
+        if not callable_:
+            raise NotFoundError(
+                f"no agent in {self._named} offers {named[:80]!r}; use fewer or other words, or give an id or the "
+                f"address of a node{self._elsewhere}"
+            )
+        return callable_
+
+    async def _card(self, vacant_id: VacantId) -> CapabilityCard:
+        try:
+            if self._chosen_directory is not None:
+                return await self._chosen_directory.card(vacant_id)
+            record = await visible_record(self._store, vacant_id, self._key.vacant_id)
+        except NotFoundError:
+            raise NotFoundError(
+                f"no card of {vacant_id} is in {self._named}; give the address of its node{self._elsewhere}"
+            ) from None
+        if not record.in_service:  # ruling 42: whatever its card says
+            raise NotFoundError(f"{vacant_id} takes no calls any more: its state is {record.runtime_state}")
+        return record.capability_card()
+
+    @property
+    def _named(self) -> str:
+        return f"the directory at {self._directory}" if self._directory else "the directory of this node"
+
+    @property
+    def _elsewhere(self) -> str:
+        """What else the owner can do where no directory is set."""
+        return "" if self._directory else "; the setting directory.url names another directory"
+
+    async def _search(
+        self, directory: DirectoryClient | None, capability: str, limit: int
+    ) -> list[HaloMatch]:
+        """In that directory, or among the cards that were published here; without this node itself."""
+        query, limit = capability or None, min(limit + 1, LIMIT)  # because this node may be among them
+        if directory is None:
+            matches = await search_capability(store=self._store, query=query, limit=limit)
+        else:
+            matches = await directory.search(query, limit=limit)
+        own = self._key.vacant_id.hex()
+        return [match for match in matches if match.vacant_id != own]
+
+    def _client(self, http: HttpCarrier, url: str) -> DirectoryClient:
+        return DirectoryClient(http, url, clock=self._clock, key=self._key)
+
+
+def _digest(owner: str, asked: AgentCall) -> bytes:
+    """The same for the same call of the same caller."""
+    return sha256(repr((owner, asked.agent, asked.message, asked.context_id)).encode()).digest()
+
+
+def _found(card: CapabilityCard) -> FoundAgent:
+    offers = " ".join(card.capability_text.split())
+    if len(offers) > _LONGEST_OFFER:
+        offers = f"{offers[: _LONGEST_OFFER - 1]}…"
+    return FoundAgent(agent=card.vacant_id.hex(), offers=offers, endpoint=card.endpoint)
+
+
+def _no_answer(card: CapabilityCard | None, seconds: float) -> str:
+    if card is None:
+        return f"the agent was not found within {seconds:g} seconds; nothing was sent"
+    return (
+        f"no answer of {card.vacant_id} came within {seconds:g} seconds; the call may have been carried out. "
+        "Make the same call again to get its reply, with a longer timeout_s if it needs one; it is carried out once"
+    )

@@ -1,0 +1,254 @@
+"""`comity call`: call an agent of another owner and print its signed reply.
+
+Only the reply goes to stdout, so that other programs can use it. Every call has an idempotency key. A call without an
+answer is repeated with the same key, and the agent carries it out once.
+"""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Annotated, Any, Final
+from uuid import uuid4
+
+import typer
+
+from comity.directory.outside import STDIN, Outside, find_card
+from comity.directory.search import HaloMatch
+from comity.envelopes.client.calls import DispatchResult
+from comity.envelopes.client.dispatcher import Dispatcher
+from comity.envelopes.client.refusals import CallRefusedError, NoAnswerError, explained
+from comity.envelopes.client.targets import callable_endpoint, rank_targets
+from comity.envelopes.protocol.card import CapabilityCard
+from comity.envelopes.protocol.envelope import reply_is_bound
+from comity.envelopes.protocol.errors import TargetUnavailableError
+from comity.envelopes.protocol.message import A2AMessage, A2APart
+from comity.identity.identity import has_identity
+from comity.identity.protocol.keys import SigningKey
+from comity.runtime.settings import Settings
+from comity.runtime.system_clock import SystemClock
+from comity.terminal.colour import colour_wanted, paint
+from comity.terminal.help import HelpfulApp, HelpfulCommand
+from comity.terminal.open_target import new_key, own_key, refuse_memory, writing
+from comity.terminal.options import Directory, Json, KeyOptions, settings_of
+from comity.terminal.output import note, print_foreign, print_json, waiting
+from comity.wire.errors import ComityError, ConfigError, InvalidError
+
+app = HelpfulApp()
+
+TEXT_LIMIT: Final = 1024 * 1024 - 4096
+"""A request of one mebibyte is the most that a target reads; the rest of it is the envelope."""
+
+
+class CallCommand(HelpfulCommand):
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return ["[OPTIONS]", "[TARGET]", "TEXT"]  # the parser only knows that the last of two may be left out
+
+
+@app.add(
+    """
+    comity call http://127.0.0.1:8420 hello  call the agent at this address
+    comity call 31e30ef4…d13d hello  call an agent by its id; the address comes from the directory
+    comity call --capability translate "good morning"  call the best match in the directory
+    comity call card.json - < question.txt  call the agent of a card file; read the text from standard input
+    comity call http://127.0.0.1:8420 hello --json  print as JSON who answered and what was verified
+    """,
+    cls=CallCommand,
+)
+def call(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET",
+            help="The agent: the URL of a node or an endpoint, an id (64 digits or did:key), or a card file. "
+            "Do not give it together with --capability.",
+        ),
+    ],
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="The text to send; - reads it from standard input.")
+    ] = None,
+    capability: Annotated[
+        str | None,
+        typer.Option(
+            "--capability",
+            metavar="QUERY",
+            help="Search the directory for this offer and call the best match. Use it instead of TARGET.",
+        ),
+    ] = None,
+    directory: Directory = None,
+    timeout: Annotated[
+        str | None,
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            help="The timeout of the whole call. Default: the setting dispatch.timeout_seconds (60).",
+        ),
+    ] = None,
+    idempotency_key: Annotated[
+        str | None,
+        typer.Option(
+            "--idempotency-key",
+            metavar="KEY",
+            help="A key of your choice for this call. If the last call to the agent had this key and text, you get its reply again.",
+        ),
+    ] = None,
+    home: KeyOptions = KeyOptions(),
+    as_json: Json = False,
+) -> None:
+    """Call an agent and print its reply.
+
+    The identity of the data folder signs the call; it is created if it does not exist. Your calls to an agent are numbered,
+    and this call gets the next number. The reply is printed only if the called agent signed it as the answer to this call.
+    """
+    named, said = _arguments(target, text, capability)
+    key_of_call = _checked_key(idempotency_key)
+    flags = {"directory.url": directory, "dispatch.timeout_seconds": timeout}
+    settings = settings_of(home, **flags).settings
+    refuse_memory(settings, "a call needs to know where the last one ended")
+    if said == home.passphrase_file == STDIN:
+        raise ConfigError("TEXT and the passphrase cannot both come from standard input; put one into a file")
+    words = _words(said)
+    key = own_key(settings, home.passphrase_file) if has_identity(settings.data) else None
+
+    def caller() -> SigningKey:
+        """Create the identity only when an agent to call was found."""
+        if key is not None:
+            return key
+        new, made = new_key(settings, home.passphrase_file)
+        if made and not as_json:
+            note(f"{settings.data} had no identity; created {new.vacant_id}")
+        return new
+
+    find = partial(_named, named) if capability is None else partial(_offering, capability, key)
+    ways = Outside(settings, key)
+    message = A2AMessage(role="ROLE_USER", parts=(A2APart(text=words),))
+    result = asyncio.run(_call(settings, ways, find, caller, message, key_of_call))
+    if as_json:
+        print_json(_as_json(result))
+    else:
+        print_foreign(_text_of(result))
+        sys.stdout.flush()
+        _say_who(result)
+
+
+async def _call(
+    settings: Settings,
+    ways: Outside,
+    find: Callable[[Outside], Awaitable[list[CapabilityCard]]],
+    caller: Callable[[], SigningKey],
+    message: A2AMessage,
+    key_of_call: str,
+) -> DispatchResult:
+    seconds = settings.dispatch.timeout_seconds
+    clock = SystemClock()
+    until = clock.monotonic() + seconds
+    card: CapabilityCard | None = None
+
+    def passed_over(former: CapabilityCard, why: ComityError) -> None:
+        nonlocal card
+        card = cards[cards.index(former) + 1]
+        note(f"{explained(why, former)}; trying {card.vacant_id}")
+
+    try:
+        async with asyncio.timeout(seconds):
+            with waiting("looking for the agent"):
+                cards = await find(ways)
+            card = cards[0]
+            callable_endpoint(card)
+            key = caller()
+            if card.vacant_id == key.vacant_id:
+                raise InvalidError(
+                    f"{card.vacant_id} is the identity of this data folder, and a node cannot call itself; "
+                    "call as somebody else, from another folder: --data DIR"
+                )
+            async with writing(settings, key) as (store, record, chain):
+                dispatcher = Dispatcher(store, key, clock, ways.http, holder=chain, record=record)
+                with waiting(f"calling {card.vacant_id}"):
+                    return await dispatcher.call_one_of(
+                        cards, message, idempotency_key=key_of_call, until=until, passed_over=passed_over
+                    )
+    except TimeoutError:
+        if card is None:
+            raise NoAnswerError(
+                f"the agent was not found within {seconds:g} seconds; nothing was sent"
+            ) from None
+        raise NoAnswerError(
+            f"{card.vacant_id} did not answer within {seconds:g} seconds; the call may have been carried out. "
+            f"Repeat it with --idempotency-key {key_of_call} to get its reply"
+        ) from None
+    except (CallRefusedError, TargetUnavailableError) as refusal:
+        assert card is not None, "only whoever was called refuses a call"
+        refusal.args = (explained(refusal, card), *refusal.args[1:])
+        raise
+
+
+async def _named(target: str, ways: Outside) -> list[CapabilityCard]:
+    return [await find_card(target, ways)]
+
+
+async def _offering(query: str, key: SigningKey | None, ways: Outside) -> list[CapabilityCard]:
+    """The agents in the directory that offer it, without the caller itself, best match first."""
+    directory = ways.directory()
+
+    async def others(**asked: Any) -> list[HaloMatch]:
+        found = await directory.aggregation_search(**asked)
+        return [match for match in found if key is None or match.vacant_id != key.vacant_id.hex()]
+
+    return await rank_targets(query, others, None)
+
+
+def _arguments(target: str, text: str | None, capability: str | None) -> tuple[str, str]:
+    """Whom to call, and what to say; with --capability the first and only argument is the text."""
+    if capability is None:
+        if text is None:
+            raise ConfigError("TEXT is missing: comity call TARGET TEXT")
+        return target, text
+    if text is not None:
+        raise ConfigError("--capability finds whom to call: leave TARGET out, or leave --capability out")
+    return "", target
+
+
+def _checked_key(given: str | None) -> str:
+    if given is None:
+        return str(uuid4())
+    if not given or len(given) > 256 or not given.isprintable():
+        raise ConfigError("--idempotency-key must be 1 to 256 printable characters")
+    return given
+
+
+def _words(said: str) -> str:
+    data = sys.stdin.buffer.read(TEXT_LIMIT + 1) if said == STDIN else said.encode("utf-8", "surrogateescape")
+    if len(data) > TEXT_LIMIT:
+        raise ConfigError(f"TEXT is limited to {TEXT_LIMIT:,} bytes; say less or split it")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ConfigError("TEXT must be UTF-8; convert it first") from None
+
+
+def _text_of(result: DispatchResult) -> str:
+    return "\n".join(part.text for part in result.response_envelope.payload.parts)
+
+
+def _as_json(result: DispatchResult) -> dict[str, Any]:
+    request, reply = result.request_envelope, result.response_envelope
+    return {
+        "target": result.target.vacant_id.hex(),
+        "endpoint": result.target.endpoint,
+        "request_seq": request.sequence_no,
+        "response_role": reply.payload.role,
+        "response_text": _text_of(result),
+        "response_seq": reply.sequence_no,
+        "caller": request.from_vacant_id.hex(),
+        "idempotency_key": request.idempotency_key,
+        "verified": True,
+        "bound": reply_is_bound(reply, request) is True,
+    }
+
+
+def _say_who(result: DispatchResult) -> None:
+    words = (
+        f"answered by {result.target.vacant_id}, number {result.request_envelope.sequence_no} of this pair, "
+        "signature verified"
+    )
+    sys.stderr.write(paint(words, "dim", wanted=colour_wanted(sys.stderr)) + "\n")

@@ -1,0 +1,283 @@
+"""`comity card`: what an agent says of itself, signed: what it offers, and where it takes calls.
+
+The own card is the one that the running node shows. When none runs, it is made from the settings, so that
+it can be looked at before.
+"""
+
+import asyncio
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from comity.agents.commands.state import current_state, set_state
+from comity.agents.residence import make_card, new_state
+from comity.directory.finding import CARD_PATH, read_card
+from comity.directory.outside import Outside, find_card
+from comity.directory.publishing import publish_card, refuse_unspecified
+from comity.envelopes.doors import MESSAGE_SEND_PATH
+from comity.envelopes.protocol.card import CapabilityCard, refuse_control_characters, serialize
+from comity.envelopes.protocol.errors import EnvelopeFormatError, EnvelopeSignatureError
+from comity.envelopes.protocol.lifecycle import RuntimeState, Visibility
+from comity.http.urls import read_url
+from comity.identity.identity import has_identity, load_identity, needs_passphrase
+from comity.identity.protocol.keys import SigningKey
+from comity.runtime.settings import Settings, is_loopback
+from comity.terminal.colour import paint
+from comity.terminal.failures import FAILED, say
+from comity.terminal.help import HelpfulApp
+from comity.terminal.open_target import own_key
+from comity.terminal.options import Directory, HomeOptions, Json, KeyOptions, settings_of
+from comity.terminal.output import note, one_line, print_fields, print_json, print_line
+from comity.terminal.running_node import OwnNode
+from comity.wire import strict_json
+from comity.wire.errors import ConfigError, NotFoundError
+
+_HOW_TO_SERVE = "start one with `comity up --agent echo`, or set agent.behaviour"
+
+app = HelpfulApp(
+    "Show, publish or verify a capability card. The card says what an agent offers and where; the agent signs it."
+)
+
+_MEANINGS = {
+    Visibility.PUBLIC: "anybody can find it",
+    Visibility.RESTRICTED: "whoever knows the id can read it, a search does not show it",
+    Visibility.NONE: "only its owner and its parent can read it",
+}
+
+
+@app.add("""
+    comity card show  show the card of your agent
+    comity card show http://127.0.0.1:8420  show the card of the agent at this address
+    comity card show --json > card.json  save your card to a file for others
+""")
+def show(
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TARGET",
+            help="The URL of a node, an id (64 digits or did:key), or a card file. Default: your own card.",
+        ),
+    ] = None,
+    directory: Directory = None,
+    home: KeyOptions = KeyOptions(),
+    as_json: Json = False,
+) -> None:
+    """Show a card: the agent, its offer, its address, and whether the signature is valid."""
+    settings = settings_of(home, **{"directory.url": directory}).settings
+    more: dict[str, Any] = {}
+    facts: list[tuple[str, str]] = []
+    if target is not None:
+        card = _found(settings, target)
+    else:
+        ways = Outside(settings)
+        card, state = asyncio.run(_own(settings, ways, home.passphrase_file))
+        node = None if ways.own is None else ways.own.url
+        more = {"state": state.value, "node": node}
+        where = f"running at {node}" if node else "not running; this is made from the settings"
+        facts = [("state", state.value), ("node", where)]
+    if as_json:
+        print_json({**_as_json(card), "verified": card.verify(), **more})
+    else:
+        print_fields([*_facts(card), *facts])
+
+
+@app.add("""
+    comity card publish  publish in the directory of your settings, else in that of your node
+    comity card publish --directory https://directory.example  publish in another directory
+    comity card publish --visibility none  hide the published card
+""")
+def publish(
+    visibility: Annotated[
+        str,
+        typer.Option(
+            "--visibility",
+            metavar="VISIBILITY",
+            show_default=False,
+            help="PUBLIC (default): everybody can find the card. RESTRICTED: everybody who knows the id can read it, but a search does not show it. NONE: only you can read it.",
+        ),
+    ] = "PUBLIC",
+    directory: Directory = None,
+    home: KeyOptions = KeyOptions(),
+    as_json: Json = False,
+) -> None:
+    """Publish the card of your agent in a directory, so that others can find it. A LOCAL agent becomes ACTIVE.
+
+    You can repeat this: a card that is already published is not published again.
+    """
+    wanted = _visibility(visibility)
+    settings = settings_of(home, **{"directory.url": directory}).settings
+    key = own_key(settings, home.passphrase_file)
+    card, told = asyncio.run(_publish(settings, key, wanted, home.passphrase_file))
+    if as_json:
+        print_json(told)
+        return
+    did = "Published" if told["changed"] else "Already published"
+    where = f"as event {told['event_seq']} in {told['directory']}"
+    print_line(paint(f"{did} {where}: {_MEANINGS[wanted]}.", "bold green"))
+    print_line()
+    former, state = told["former_state"], told["state"]
+    moved = f"{former} → {state}" if former != state else state
+    print_fields([*_facts(card), ("visibility", wanted.value), ("state", moved)], indent="  ")
+    _warn_of_loopback(card, told["directory"])
+
+
+@app.add("""
+    comity card verify card.json  verify a card file
+    comity card verify http://127.0.0.1:8420  verify the card of a node
+    curl -s http://127.0.0.1:8420/card | comity card verify -  verify a card from standard input
+""")
+def verify(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="A card file, the URL of a node, an id, or - for standard input."
+        ),
+    ],
+    directory: Directory = None,
+    home: HomeOptions = HomeOptions(),
+    as_json: Json = False,
+) -> None:
+    """Show who signed a card, and its content. The exit code is 1 if the signature is not valid."""
+    settings = settings_of(home, **{"directory.url": directory}).settings
+    card = _found(settings, source)
+    holds = card.verify()
+    if as_json:
+        print_json({"ok": holds, **_as_json(card)})
+    elif holds:
+        print_line(paint(f"{card.vacant_id} signed this card.", "bold green"))
+        print_line()
+        print_fields(_facts(card), indent="  ")
+    else:
+        print_fields(_facts(card))
+    if not holds:
+        if not as_json:
+            say(
+                "envelope_signature",
+                f"{card.vacant_id} did not sign this card: it was changed, or somebody else made it; do not use it",
+                as_json=False,
+            )
+        raise typer.Exit(FAILED)
+    _warn_of_controls(card)
+
+
+def _found(settings: Settings, target: str) -> CapabilityCard:
+    ways = Outside(settings, _key_at_hand(settings))
+    return asyncio.run(find_card(target, ways))
+
+
+def _key_at_hand(settings: Settings) -> SigningKey | None:
+    """For cards that only their own people may read; not worth a passphrase."""
+    if not has_identity(settings.data) or needs_passphrase(settings.data):
+        return None
+    return load_identity(settings.data)
+
+
+async def _own(
+    settings: Settings, ways: Outside, passphrase_file: str | None
+) -> tuple[CapabilityCard, RuntimeState]:
+    card = await _own_card(settings, ways.own, passphrase_file)
+    return card, await current_state(settings, ways.own)
+
+
+async def _publish(
+    settings: Settings, key: SigningKey, visibility: Visibility, passphrase_file: str | None
+) -> tuple[CapabilityCard, dict[str, Any]]:
+    """The card, and what became of it, for programs. `changed` is False when the directory had it all already."""
+    ways = Outside(settings, key)
+    directory = ways.directory_url
+    card = await _own_card(settings, ways.own, passphrase_file)
+    refuse_unspecified(card)
+    former = await current_state(settings, ways.own)
+    state = former
+    if visibility is not Visibility.NONE:
+        active = new_state(former, RuntimeState.ACTIVE.value)  # whoever is archived can only be hidden
+        state = active if former is RuntimeState.LOCAL else former
+    published = await publish_card(ways.directory(), card, visibility, state)
+    if state is not former:
+        await set_state(settings, ways.own, state, passphrase_file)
+    return card, {
+        "changed": published.changed,
+        "directory": directory,
+        "vacant_id": card.vacant_id.hex(),
+        "event_seq": published.event_seq,
+        "visibility": visibility.value,
+        "capability_card_hash_hex": card.card_hash().hex(),
+        "state": state.value,
+        "former_state": former.value,
+    }
+
+
+def _visibility(text: str) -> Visibility:
+    try:
+        return Visibility(text.upper())
+    except ValueError:
+        raise ConfigError(f"--visibility must be PUBLIC, RESTRICTED or NONE, not {text[:60]!r}") from None
+
+
+def _warn_of_loopback(card: CapabilityCard, directory: str) -> None:
+    if is_loopback(read_url(card.endpoint or "").host) and not is_loopback(read_url(directory).host):
+        note(
+            f"the card names {card.endpoint}, which only this machine can reach; see --host and --endpoint of `comity up`"
+        )
+
+
+def _warn_of_controls(card: CapabilityCard) -> None:
+    try:
+        refuse_control_characters(card)
+    except EnvelopeFormatError as reason:
+        note(f"{reason.message}; until then no directory of ours takes it, and it is not called")
+
+
+def _as_json(card: CapabilityCard) -> dict[str, Any]:
+    """As a node says it at /card, and more: what is printed is itself a card file."""
+    return {
+        "vacant_id": card.vacant_id.hex(),
+        "capability_text": card.capability_text,
+        "endpoint": card.endpoint,
+        "halo_version": card.halo_version,
+        "substrate_spec": card.substrate_spec.as_json(),
+        "card_hash_hex": card.card_hash().hex(),
+        "capability_card_blob_hex": serialize(card).hex(),
+    }
+
+
+def _facts(card: CapabilityCard) -> list[tuple[str, str]]:
+    spec = card.substrate_spec
+    facts = [
+        ("agent", card.vacant_id.hex()),
+        ("offers", one_line(card.capability_text) or "not stated"),
+        ("endpoint", paint(one_line(card.endpoint), "cyan") if card.endpoint else "none"),
+        ("runs on", one_line(", ".join(spec.allowed_substrates))),
+        ("policy", one_line(msgspec.json.encode(spec.policy).decode()) if spec.policy else ""),
+        ("card hash", card.card_hash().hex()),
+        ("signature", paint("valid", "green") if card.verify() else paint("NOT VALID", "bold red")),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+async def _own_card(settings: Settings, own: OwnNode | None, passphrase_file: str | None) -> CapabilityCard:
+    if own is None:
+        return _card_to_be(settings, passphrase_file)
+    try:
+        told = await own.ask("GET", CARD_PATH)
+    except NotFoundError:
+        raise NotFoundError(f"the node at {own.url} serves no agent; {_HOW_TO_SERVE}") from None
+    card = read_card(strict_json.dumps(told), own.url)
+    if card.vacant_id.hex() != own.vacant_id or not card.verify():
+        raise EnvelopeSignatureError(f"what the node at {own.url} shows is not a card of its own; restart it")
+    return card
+
+
+def _card_to_be(settings: Settings, passphrase_file: str | None) -> CapabilityCard:
+    agent = settings.agent
+    if not agent.behaviour:
+        raise NotFoundError(f"no agent is served here; {_HOW_TO_SERVE}")
+    if not settings.port:
+        raise NotFoundError(
+            "with port 0 the address is known only while the node runs; start it: `comity up`"
+        )
+    scheme = "https" if settings.tls.cert else "http"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    endpoint = agent.endpoint or f"{scheme}://{host}:{settings.port}{MESSAGE_SEND_PATH}"
+    return make_card(own_key(settings, passphrase_file), agent.offer, endpoint)

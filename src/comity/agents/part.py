@@ -1,0 +1,221 @@
+"""The agent of this node: signed calls, its card and its state, and its tools of MCP."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar
+
+from comity.actions.part import action_limits
+from comity.identity.protocol.rights import Right
+from comity.runtime.audit import Audit
+from comity.runtime.part import OpenHouse, Part
+from comity.runtime.upkeep import Limits
+from comity.runtime.views import Fact, RowButton, Table, View, ViewPage, ViewQuery, paged
+from comity.vcp.part import Vcp
+from comity.wire.errors import ComityError, InvalidError, NotFoundError
+
+if TYPE_CHECKING:
+    from comity.agents.behaviour import Behaviour
+    from comity.agents.residence import StateRoom
+    from comity.envelopes.pairs import Peer
+    from comity.envelopes.protocol.resident import ResidentForm
+    from comity.envelopes.server import EnvelopeRoom
+    from comity.envelopes.tools import Resident
+    from comity.http.asgi import Receive, Scope
+    from comity.identity.protocol.keys import VacantId
+    from comity.mcp.protocol.catalog import Tool
+    from comity.runtime.node_runtime import House
+
+PAIRS_VERIFY_PATH = "/v1/pairs/verify"
+
+_ASKED_BYTES = 1000
+_VERDICTS = 200
+_AT_REST = frozenset({"HIBERNATING", "SUNK", "ARCHIVED"})
+
+
+class Agent(Part):
+    name = "agent"
+    room = "vacant"
+    rights: ClassVar[Mapping[str, Right]] = MappingProxyType({PAIRS_VERIFY_PATH: "act"})
+
+    @classmethod
+    def tools(cls, house: OpenHouse) -> "Iterable[Tool]":
+        from comity.envelopes.tools import vacant_tools
+
+        async def resident() -> "Resident":
+            return (await house()).find(cls).resident
+
+        return vacant_tools(resident)
+
+    async def open(self, house: "House") -> None:
+        from comity.agents.residence import vacant_form
+        from comity.envelopes.tools import Resident
+
+        self._house = house
+        self.views = [View("agent", "Agent", self._view), View("pairs", "Pairs", self._pairs)]
+        self.resident = Resident(vacant_form(house.vacant_id), house.walk, None)
+        self.state_room: StateRoom
+        self.state_changed = asyncio.Event()
+        self._behaviour: Behaviour | None = None
+        self._verdicts: dict[str, str] = {}
+        house.stack.push_async_callback(
+            self._close
+        )  # after the doors: their calls may still need the behaviour
+
+    async def _view(self, _query: ViewQuery) -> ViewPage:
+        house, form = self._house, self.resident.form
+        card = form.capability_card
+        facts = [Fact("Identity", form.identity.hex(), copy=True)]
+        if self.resident.room is None or card is None:
+            start = Fact("Start the node with one", "comity up --agent echo", copy=True)
+            return ViewPage(facts=[*facts, Fact("Agent", "none"), start])
+        state = form.runtime_state.value
+        agent = house.settings.agent
+        return ViewPage(
+            facts=[
+                *facts,
+                Fact("State", state, mark="bad" if state in _AT_REST else "good"),
+                Fact("Name", agent.name or form.identity.short()),
+                Fact("Answers with", agent.behaviour),
+                Fact("Offers", card.capability_text),
+                Fact("Endpoint", card.endpoint or "none", copy=True),
+                Fact("Version of the card", str(card.halo_version)),
+                Fact("Card", house.url + "/.well-known/agent-card.json", copy=True),
+                Fact("Call it", f"comity call {card.endpoint} hello", copy=True),
+            ]
+        )
+
+    async def _pairs(self, query: ViewQuery) -> ViewPage:
+        columns = (
+            "agent",
+            "book",
+            "requests",
+            "replies",
+            "tip of the requests",
+            "tip of the replies",
+            "verified",
+        )
+        rows: list[tuple[str, ...]] = []
+        for peer in await self._peers():
+            whole_id, verdict = peer.vacant_id, self._verdict(peer.vacant_id)
+            for book, held in (("calls to us", peer.serve), ("calls by us", peer.call)):
+                if held is not None:
+                    counts = f"{held.requests.seq:,}", f"{held.replies.seq:,}"
+                    tips = held.requests.tip[:16], held.replies.tip[:16]
+                    rows.append((peer.vacant_id[:16], book, *counts, *tips, verdict, whole_id))
+                    whole_id = verdict = ""  # a pair is verified as one, so its first row says it
+        page, more = paged(rows, query)
+        shown, ids = [row[:-1] for row in page], [row[-1] for row in page]
+        button = RowButton("Verify", PAIRS_VERIFY_PATH, "agent", ids)
+        empty = "no signed call yet; the view Agent shows how to call this one"
+        return ViewPage(tables=[Table(columns, shown, more=more, empty=empty, button=button)])
+
+    async def _peers(self) -> "list[Peer]":
+        house = self._house
+        if house.settings.store.engine != "sqlite":
+            return []
+        from comity.envelopes.pairs import read_pairs
+
+        return await asyncio.to_thread(read_pairs, house.settings.database, house.vacant_id.hex())
+
+    def _verdict(self, vacant_id: str) -> str:
+        running = self._house.find(Audit).verification
+        if running.is_running and running.what == vacant_id:
+            return f"under way, {running.checked:,} entries checked"
+        return self._verdicts.get(vacant_id, "")
+
+    async def _verify_pair(self, scope: "Scope", receive: "Receive") -> dict[str, bool]:
+        from comity.http.endpoint import read_json_body
+        from comity.identity.protocol.keys import VacantId
+        from comity.wire import strict_json
+
+        asked = strict_json.loads(await read_json_body(scope, receive, _ASKED_BYTES, "the body"))
+        name = asked.get("agent") if isinstance(asked, dict) else None
+        if not isinstance(name, str):
+            raise InvalidError("agent must be the id of an agent: 64 hex digits")
+        peer = VacantId.from_hex(name)
+        if all(known.vacant_id != peer.hex() for known in await self._peers()):
+            raise NotFoundError("this node has no chain with that agent; the view `pairs` lists all")
+
+        async def verify(seen: Callable[[int], None]) -> None:
+            self._verdicts.pop(peer.hex(), None)
+            self._verdicts[peer.hex()] = await self._verdict_on(peer, seen)
+            if len(self._verdicts) > _VERDICTS:
+                self._verdicts.pop(next(iter(self._verdicts)))
+
+        return {"started": self._house.find(Audit).verification.begin(peer.hex(), verify)}
+
+    async def _verdict_on(self, peer: "VacantId", seen: Callable[[int], None]) -> str:
+        from comity.envelopes.pair_verification import verdict_of, verify_pairs
+
+        house = self._house
+        try:
+            (report,) = await verify_pairs(
+                house.store, house.vacant_id, [peer], house.find(Audit).heads, seen
+            )
+        except ComityError as fault:
+            return fault.message
+        return verdict_of(report)
+
+    async def serve(self, house: "House") -> None:
+        from starlette.routing import Route
+
+        from comity.agents.residence import StateRoom, resident_form
+        from comity.envelopes.card import AGENT_CARD_PATH, CARD_PATHS, CHAIN_RESET_PATH, card_routes
+        from comity.envelopes.doors import MESSAGE_SEND_PATH, MessageSend
+        from comity.envelopes.tools import Resident
+        from comity.http.app import RoomRoute
+        from comity.http.endpoint import Endpoint
+
+        verify = Endpoint("POST", self._verify_pair, room="pairs", record=house.record)
+        self.routes = [Route(PAIRS_VERIFY_PATH, verify)]
+        agent, limit = house.settings.agent, house.settings.http.body_limit
+        self.public = {AGENT_CARD_PATH, CHAIN_RESET_PATH}  # 404 to everybody where they do not exist
+        if not agent.behaviour:
+            return
+        endpoint = agent.endpoint or house.url + MESSAGE_SEND_PATH
+        form = await resident_form(house.store, house.key, agent.offer, endpoint)
+        room = self._room(house, form)
+        self.state_room = StateRoom(form, house.store, self.state_changed.set)
+        self.resident = Resident(form, house.walk, room)
+        self.hot = {MESSAGE_SEND_PATH: MessageSend(room, house.walk, limit)}
+        self.routes += [
+            Route("/v1/state", RoomRoute(self.state_room, house.walk, limit)),
+            *card_routes(lambda: form, agent.name or form.identity.short(), agent.freshness_seconds),
+        ]
+        self.public |= {MESSAGE_SEND_PATH, *CARD_PATHS}
+
+    def _room(self, house: "House", form: "ResidentForm") -> "EnvelopeRoom":
+        from comity.agents.behaviour import load_behaviour
+        from comity.envelopes.server import EnvelopeRoom
+
+        agent, vcp = house.settings.agent, house.find_open(Vcp)
+        self._behaviour = load_behaviour(
+            agent.behaviour,
+            system_prompt=agent.system_prompt,
+            tell_context=agent.tell_context,
+            key_variable=agent.key_variable,
+            timeout=agent.deadline_seconds,
+            limits=action_limits(house.settings.actions) if agent.behaviour == "actions" else None,
+        )
+        return EnvelopeRoom(
+            key=house.key,
+            behaviour=self._behaviour,
+            context_of=None if vcp is None else vcp.service.context_of,
+            state_provider=lambda: form.runtime_state,
+            store=house.store,
+            clock=house.clock,
+            deadline=agent.deadline_seconds,
+            freshness=agent.freshness_seconds or None,
+            restored_at=house.restored_at,
+            budget=house.budget,
+            quota=house.find(Limits).replies,
+            pair_bytes=house.settings.storage.pair_bytes,
+            sole_writer=True,  # the folder is claimed by this process
+        )
+
+    async def _close(self) -> None:
+        from comity.agents.behaviour import close_behaviour
+
+        if self._behaviour is not None:
+            await close_behaviour(self._behaviour)

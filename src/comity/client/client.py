@@ -1,0 +1,205 @@
+"""The client for programs: calls agents in the name of a data folder, as `comity call` does.
+
+    async with comity.Client(data="~/me") as client:
+        reply = await client.call("http://127.0.0.1:8420", "good morning")
+        print(reply.text)
+
+It signs and numbers each call, verifies the reply and keeps both chains, so that it goes on where it was after a
+lost reply, a restart or a crash. Several processes may share a folder, and a node may run on it meanwhile.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final, Self
+from uuid import uuid4
+
+from msgspec import Struct
+
+from comity.directory.client import DirectoryClient
+from comity.directory.finding import find_card
+from comity.directory.reviews import StoredReputation
+from comity.directory.search import DEFAULT_LIMIT, HaloMatch
+from comity.envelopes.client.dispatcher import Dispatcher
+from comity.envelopes.client.refusals import NoAnswerError
+from comity.envelopes.protocol.card import CapabilityCard
+from comity.envelopes.protocol.envelope import VacantEnvelope
+from comity.envelopes.protocol.message import A2AMessage, A2APart
+from comity.http.client import GuardedHttp
+from comity.identity.identity import load_or_create_identity
+from comity.identity.protocol.keys import SigningKey, VacantId
+from comity.node.node import load_settings
+from comity.requests.record import Recorder
+from comity.runtime.opening import open_store, open_trail
+from comity.runtime.settings import Settings
+from comity.runtime.system_clock import SystemClock
+from comity.store.claim import running_node
+from comity.store.interface import Store
+from comity.wire.errors import ConfigError, InvalidError
+
+CHAIN: Final = "client"
+"""The audit chain that a client writes; `client-2` while another one has that."""
+
+Agent = str | VacantId | CapabilityCard | HaloMatch
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """A verified reply. `number` is the place of the call in the chain with `agent`; calling again under
+    `idempotency_key` gives the same reply.
+    """
+
+    text: str
+    agent: VacantId
+    number: int
+    idempotency_key: str
+    request: VacantEnvelope
+    envelope: VacantEnvelope
+
+
+class Client:
+    def __init__(
+        self,
+        *,
+        data: str | Path | None = None,
+        directory: str | None = None,
+        timeout: float | None = None,
+        allow: Iterable[str] = (),
+        passphrase: str | None = None,
+    ) -> None:
+        """`data` is the folder of the identity and its chains; both are made when they are missing. `directory`
+        is where agents are looked up: else `directory.url` of the settings, else the node running on the folder.
+        `allow` names hosts that may be called although their addresses are private; loopback may be.
+        """
+        flags = {"data": None if data is None else str(data), "directory.url": directory}
+        self._settings: Settings = load_settings(flags).settings
+        if self._settings.store.engine == "memory":
+            raise ConfigError("store.engine memory keeps no chains; a client needs sqlite")
+        self._timeout = timeout or self._settings.dispatch.timeout_seconds
+        self._passphrase = passphrase
+        self._clock = SystemClock()
+        allowed = [*allow, *self._settings.dispatch.hosts]
+        self.http = GuardedHttp(allow=allowed, allow_loopback=True, timeout=self._timeout)
+        self._closing: contextlib.AsyncExitStack | None = None
+        self._key: SigningKey
+        self._store: Store
+        self._dispatcher: Dispatcher
+
+    async def __aenter__(self) -> Self:
+        if self._closing is not None:
+            raise InvalidError("this client is open already; make another one")
+        settings = self._settings
+        async with contextlib.AsyncExitStack() as closing:
+            closing.push_async_callback(self.http.aclose)
+            self._key, _made = await asyncio.to_thread(
+                load_or_create_identity, settings.data, passphrase=self._passphrase
+            )
+            trail = open_trail(settings, self._key, CHAIN)
+            self._store = await open_store(settings, self._clock, trail)
+            closing.push_async_callback(self._store.close)
+            self._dispatcher = Dispatcher(
+                self._store,
+                self._key,
+                self._clock,
+                self.http,
+                holder=trail.chain,
+                record=Recorder(self._store, self._clock, level=settings.audit.level),
+            )
+            self._closing = closing.pop_all()
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        closing, self._closing = self._closing, None
+        if closing is not None:
+            await closing.aclose()
+
+    @property
+    def vacant_id(self) -> VacantId:
+        """Whom the agents see."""
+        self._refuse_closed()
+        return self._key.vacant_id
+
+    async def call(
+        self,
+        agent: Agent | Sequence[Agent],
+        message: str | A2AMessage,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - it also ends the retries
+    ) -> Reply:
+        """Call an agent and wait for its reply.
+
+        `agent` is the URL of a node or an endpoint, an id, a card, the path of a card file, or a match of `find`.
+        Of several, the next one is called when one cannot be reached, takes no calls (410, 423) or is busy
+        (429, 503); never when it may have carried the call out.
+        """
+        self._refuse_closed()
+        seconds = timeout or self._timeout
+        until = self._clock.monotonic() + seconds
+        key_of_call = idempotency_key or str(uuid4())
+        payload = message if isinstance(message, A2AMessage) else A2AMessage(parts=(A2APart(text=message),))
+        try:
+            async with asyncio.timeout(seconds):
+                cards = await self._cards(agent)
+                result = await self._dispatcher.call_one_of(
+                    cards, payload, idempotency_key=key_of_call, until=until
+                )
+        except TimeoutError:
+            raise NoAnswerError(
+                f"no answer came within {seconds:g} seconds; the call may have been carried out. "
+                f"Call again with idempotency_key={key_of_call!r} to get its reply"
+            ) from None
+        reply = result.response_envelope
+        return Reply(
+            text="\n".join(part.text for part in reply.payload.parts),
+            agent=result.target.vacant_id,
+            number=result.request_envelope.sequence_no,
+            idempotency_key=key_of_call,
+            request=result.request_envelope,
+            envelope=reply,
+        )
+
+    async def find(
+        self, capability: str = "", *, family: str | None = None, limit: int = DEFAULT_LIMIT
+    ) -> list[HaloMatch]:
+        """Agents in the directory that offer this, the best match first, without this client itself."""
+        matches = await self.directory().search(capability or None, family=family, limit=limit)
+        return [match for match in matches if match.vacant_id != self._key.vacant_id.hex()]
+
+    @property
+    def reputation(self) -> StoredReputation:
+        """What this folder knows of agents, as the `reputation_oracle` of `call_capability`."""
+        self._refuse_closed()
+        return StoredReputation(self._store)
+
+    @property
+    def directory_url(self) -> str:
+        named = self._settings.directory.url.rstrip("/")
+        if named:
+            return named
+        running = running_node(self._settings.data)
+        if running is None:
+            raise ConfigError("no directory is known: give the client one, Client(directory=URL)")
+        return running.url
+
+    def directory(self) -> DirectoryClient:
+        """The directory itself; its `aggregation_search` fits `call_capability`."""
+        self._refuse_closed()
+        return DirectoryClient(self.http, self.directory_url, clock=self._clock, key=self._key)
+
+    async def _cards(self, agent: Agent | Sequence[Agent]) -> list[CapabilityCard]:
+        agents = [agent] if isinstance(agent, str | VacantId | CapabilityCard | HaloMatch) else list(agent)
+        if not agents:
+            raise InvalidError("there is nobody to call: the list of agents is empty")
+        return [await self._card(each) for each in agents]
+
+    async def _card(self, agent: Agent) -> CapabilityCard:
+        if isinstance(agent, CapabilityCard):
+            return agent
+        if isinstance(agent, HaloMatch):
+            return agent.capability_card
+        return await find_card(agent.hex() if isinstance(agent, VacantId) else agent, self)
+
+    def _refuse_closed(self) -> None:
+        if self._closing is None:
+            raise InvalidError("this client is not open; write `async with comity.Client(...) as client:`")

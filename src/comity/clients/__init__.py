@@ -1,1 +1,0 @@
-"""Outgoing connections: one guarded client per protocol."""

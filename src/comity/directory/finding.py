@@ -1,0 +1,182 @@
+"""From what a person types to a card: the URL of a node or an endpoint, host:port, an id, or a file.
+
+For a URL, it is the card that the node there shows; for an id, the card in the directory. A card is not trusted: check its
+signature before you use it.
+"""
+
+import re
+import stat
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from comity.directory.client import DirectoryClient
+from comity.envelopes.client.refusals import UnusableAnswerError
+from comity.envelopes.protocol.card import CapabilityCard, deserialize
+from comity.envelopes.protocol.errors import EnvelopeFormatError
+from comity.http.client import HttpCarrier, HttpResponse
+from comity.identity.protocol.keys import VacantId
+from comity.runtime.settings import is_loopback
+from comity.wire import strict_json
+from comity.wire.errors import ConfigError, MalformedError, NotFoundError, RetryLaterError
+
+CARD_PATH: Final = "/card"
+CARD_LIMIT: Final = 256 * 1024
+
+_SEND_PATH: Final = "/a2a/message/send"
+_URL: Final = re.compile("https?://", re.IGNORECASE)
+_ADDRESS: Final = re.compile(r"(localhost|[A-Za-z0-9.-]+:\d{1,5}|\[[0-9a-fA-F:.]+\]:\d{1,5})(/\S*)?")
+_SHORT_ID: Final = re.compile("(vacant:)?[0-9a-fA-F]{12}")
+
+
+class Ways(Protocol):
+    """How a card is fetched: the HTTP client, and the directory to ask."""
+
+    @property
+    def http(self) -> HttpCarrier: ...
+
+    @property
+    def directory_url(self) -> str: ...
+
+    def directory(self) -> DirectoryClient: ...
+
+
+async def find_card(target: str, ways: Ways) -> CapabilityCard:
+    """The card of whomever `target` names, as it was found."""
+    if _URL.match(target):
+        return await card_at(target, ways.http)
+    vacant_id = id_of(target)
+    if vacant_id is not None:
+        return await _card_in_directory(vacant_id, ways)
+    if is_address(target) and not _is_there(target):
+        return await card_at(target, ways.http)
+    return read_card(_file(target), target)
+
+
+def is_address(text: str) -> bool:
+    """Whether it can be the URL of a node, or host:port."""
+    return (_URL.match(text) or _ADDRESS.fullmatch(text)) is not None
+
+
+def with_scheme(address: str) -> str:
+    """An address as people type it: a node on this machine speaks plain HTTP, any other one TLS."""
+    if _URL.match(address):
+        return address
+    host = address.partition("/")[0].rpartition(":")[0] if ":" in address else address.partition("/")[0]
+    return f"{'http' if is_loopback(host.strip('[]')) else 'https'}://{address}"
+
+
+def id_of(text: str) -> VacantId | None:
+    """The id that `text` spells, in hexadecimal digits or as a did:key; None when it is none at all."""
+    try:
+        if text.startswith("did:"):
+            return VacantId.from_did_key(text)
+        return VacantId.from_hex(text.removeprefix("vacant:"))
+    except MalformedError as reason:
+        if text.startswith("did:"):
+            raise ConfigError(f"{text[:80]!r} cannot be read: {reason.message}") from None
+        return None
+
+
+def read_card(data: bytes, where: str) -> CapabilityCard:
+    """A card alone, or inside the response of /card. The other members of that response must agree with the card."""
+    if len(data) > CARD_LIMIT:
+        raise EnvelopeFormatError(f"{where} is larger than {CARD_LIMIT:,} bytes; it is not a card")
+    try:
+        members = strict_json.loads(data, unique_keys=True)
+    except MalformedError as reason:
+        raise EnvelopeFormatError(f"{where} holds no card: it is not JSON ({reason.message})") from None
+    if not isinstance(members, dict):
+        raise EnvelopeFormatError(f"{where} holds no card: a card is a JSON object")
+    blob = members.get("capability_card_blob_hex")
+    try:
+        if blob is None:
+            return deserialize(data)
+        card = deserialize(_from_hex(blob))
+    except EnvelopeFormatError as reason:
+        raise EnvelopeFormatError(f"{where} holds no card: {reason.message}") from None
+    _refuse_contradiction(members, card, where)
+    return card
+
+
+async def card_at(address: str, http: HttpCarrier) -> CapabilityCard:
+    """The card that the node at this address shows of itself."""
+    node = with_scheme(address).partition("#")[0].partition("?")[0].rstrip("/")
+    node = node.removesuffix(_SEND_PATH).removesuffix(CARD_PATH)
+    answer = await http.request("GET", node + CARD_PATH)
+    if answer.status != 200:
+        raise _no_card(node, answer)
+    return read_card(answer.body, node)
+
+
+def _no_card(node: str, answer: HttpResponse) -> Exception:
+    match answer.status:
+        case 401 | 403 | 404 | 405:
+            return NotFoundError(
+                f"{node} shows no card (status {answer.status}): no agent is served there, "
+                "or it is not the address of a node"
+            )
+        case 429 | 502 | 503 | 504:
+            return RetryLaterError(
+                f"{node} cannot show its card now (status {answer.status}); try again later"
+            )
+        case _:
+            return UnusableAnswerError(f"{node} answered with status {answer.status} instead of its card")
+
+
+async def _card_in_directory(vacant_id: VacantId, ways: Ways) -> CapabilityCard:
+    directory = ways.directory()
+    try:
+        return await directory.card(vacant_id)
+    except NotFoundError:
+        raise NotFoundError(
+            f"the directory at {ways.directory_url} has no card of {vacant_id}; "
+            "use another directory with --directory URL, or give the URL of the agent's node"
+        ) from None
+
+
+def _file(name: str) -> bytes:
+    try:
+        path = Path(name).expanduser()
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ConfigError(f"{name} is not a file; name a card file")
+        with path.open("rb") as file:
+            data = file.read(CARD_LIMIT + 1)
+    except (FileNotFoundError, NotADirectoryError, ValueError, RuntimeError):
+        raise _not_a_target(name) from None
+    return data
+
+
+def _is_there(name: str) -> bool:
+    return Path(name).exists()
+
+
+def _not_a_target(name: str) -> ConfigError:
+    if _SHORT_ID.fullmatch(name):
+        return ConfigError(
+            f"{name} is the short form of an id, which others may share; give all 64 digits "
+            "(`comity search … --json` shows them) or the address of the node"
+        )
+    return ConfigError(
+        f"{name[:80]!r} is not a URL, an id or a file that exists; give the URL of a node (http://…), an id of 64 digits, "
+        "or a card file"
+    )
+
+
+def _refuse_contradiction(members: dict[str, Any], card: CapabilityCard, where: str) -> None:
+    said = {
+        "vacant_id": card.vacant_id.hex(),
+        "capability_text": card.capability_text,
+        "endpoint": card.endpoint,
+    }
+    for name, value in said.items():
+        if members.get(name, value) != value:
+            raise EnvelopeFormatError(
+                f"{where} says one {name} and its signed card says another; neither is believed"
+            )
+
+
+def _from_hex(text: Any) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except (TypeError, ValueError):
+        raise EnvelopeFormatError("capability_card_blob_hex must be hexadecimal digits") from None

@@ -1,0 +1,70 @@
+"""The directory: others publish the cards of their agents here, and find them."""
+
+from typing import TYPE_CHECKING
+
+from comity.runtime.part import Part
+from comity.runtime.settings import Settings
+from comity.runtime.upkeep import Limits
+from comity.runtime.views import Table, View, ViewPage, ViewQuery
+
+if TYPE_CHECKING:
+    from comity.runtime.node_runtime import House
+
+
+class Directory(Part):
+    name = "directory"
+    open_paths = (
+        "/v1/halo",
+        "/v1/query_capability",
+        "/v1/capability_card",
+        "/v1/event_log",
+        "/v1/event",
+        "/v1/lineage",
+        "/v1/revocation_list",
+    )
+    switch = "set `directory.serve` to true"
+
+    @classmethod
+    def is_wanted(cls, settings: Settings) -> bool:
+        return settings.directory.serve
+
+    async def _view(self, query: ViewQuery) -> ViewPage:
+        from comity.directory.reviews import StoredReputation
+        from comity.directory.search import RANKED_BY, search_capability
+
+        store = self._store
+        found = await search_capability(
+            store=store, query=query.text, limit=min(query.limit, 50), include_local=True
+        )
+        oracle = StoredReputation(store)
+        rows = [
+            (
+                match.vacant_id[:12],
+                match.capability_card.capability_text,
+                match.capability_card.endpoint or "",
+                str(match.visibility).lower(),
+                f"{await oracle.score(match.vacant_id, RANKED_BY):.2f}",
+            )
+            for match in found
+        ]
+        columns = ("agent", "offers", "endpoint", "seen by", "reputation")
+        empty = (
+            "no agent was found"
+            if query.text
+            else "no agent is published here yet; publish yours: `comity card publish`"
+        )
+        return ViewPage(tables=[Table(columns, rows, empty=empty)])
+
+    async def serve(self, house: "House") -> None:
+        self._store = house.store
+        self.views = [View("directory", "Directory", self._view, "search")]
+        from comity.directory.doors import DIRECTORY_PUBLIC_PATHS, DIRECTORY_PUBLIC_PREFIXES, directory_routes
+
+        self.routes = directory_routes(
+            walk=house.walk,
+            store=house.store,
+            clock=house.clock,
+            body_limit=house.settings.http.body_limit,
+            quota=house.find(Limits).cards,
+        )
+        self.public, self.public_prefixes = DIRECTORY_PUBLIC_PATHS, DIRECTORY_PUBLIC_PREFIXES

@@ -1,0 +1,109 @@
+"""The event by which a card enters a registry (envelope 1.6).
+
+It is signed over eight fields joined by 0x1F; moments are milliseconds here, and payloads are hashed in
+their ASCII form. Events are numbered per actor, without gaps, and chained: the hash of each covers the
+hash of the one before, its signed bytes and its signature.
+"""
+
+from typing import Self
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from comity.envelopes.protocol.card import SEPARATOR, CapabilityCard
+from comity.envelopes.protocol.card_errors import SequenceMonotonicityError
+from comity.envelopes.protocol.envelope import HASH_BYTES, digest
+from comity.envelopes.protocol.errors import EnvelopeFormatError
+from comity.envelopes.protocol.lifecycle import Visibility
+from comity.identity.protocol.keys import AnySigningKey, VacantId, own_key, verify
+from comity.wire.canonical import ascii_form
+
+KIND = "register"
+
+_U64 = 2**64
+
+
+class RegisterEvent(Struct, frozen=True, kw_only=True):
+    actor: VacantId
+    payload_hash: bytes
+    idempotency_key: str
+    ts_ms: int
+    actor_seq: int
+    subject: VacantId | None = None
+    signature: bytes = b""
+
+    def __post_init__(self) -> None:
+        if type(self.payload_hash) is not bytes or len(self.payload_hash) != HASH_BYTES:
+            raise EnvelopeFormatError(f"payload_hash must be exactly {HASH_BYTES} bytes")
+        if type(self.ts_ms) is not int or not 0 <= self.ts_ms < _U64:
+            raise EnvelopeFormatError(f"event_ts_ms must be milliseconds from 0 to {_U64 - 1}")
+        if type(self.actor_seq) is not int or not 1 <= self.actor_seq < _U64:
+            raise EnvelopeFormatError(f"event_actor_seq must be an integer from 1 to {_U64 - 1}")
+
+    def signing_payload(self) -> bytes:
+        """The actor signs for itself: it stands there by name and, once more, as the key."""
+        try:
+            idempotency_key = self.idempotency_key.encode()
+        except UnicodeEncodeError:
+            raise EnvelopeFormatError("event_idempotency_key holds half a surrogate pair") from None
+        return SEPARATOR.join(
+            (
+                KIND.encode(),
+                self.actor.hex().encode(),
+                self.subject.hex().encode() if self.subject else b"",
+                self.payload_hash,
+                idempotency_key,
+                self.actor.public,
+                self.ts_ms.to_bytes(8, "big"),
+                self.actor_seq.to_bytes(8, "big"),
+            )
+        )
+
+    def signed(self, signing_key: AnySigningKey) -> Self:
+        return replace(self, signature=own_key(signing_key).sign(self.signing_payload()))
+
+    def verify(self) -> bool:
+        return verify(self.actor.public, self.signing_payload(), self.signature)
+
+    def event_hash(self, previous: bytes) -> bytes:
+        """The link after `previous`; the first event of a registry follows 32 zero bytes."""
+        return digest(previous + self.signing_payload() + self.signature)
+
+
+def registered_payload(
+    *, vacant_id: VacantId, card_hash: bytes, halo_version: int, visibility: Visibility
+) -> bytes:
+    """What is registered, as the bytes whose hash the event carries."""
+    return ascii_form(
+        {
+            "card_hash": card_hash.hex(),
+            "halo_version": halo_version,
+            "vacant_id": vacant_id.hex(),
+            "visibility": str(visibility),
+        }
+    )
+
+
+def register_event(
+    card: CapabilityCard, visibility: Visibility, *, idempotency_key: str, ts_ms: int, actor_seq: int
+) -> RegisterEvent:
+    """The event that registers `card`, not signed yet."""
+    payload = registered_payload(
+        vacant_id=card.vacant_id,
+        card_hash=card.card_hash(),
+        halo_version=card.halo_version,
+        visibility=visibility,
+    )
+    return RegisterEvent(
+        actor=card.vacant_id,
+        payload_hash=digest(payload),
+        idempotency_key=idempotency_key,
+        ts_ms=ts_ms,
+        actor_seq=actor_seq,
+    )
+
+
+def check_actor_sequence(last: int, event: RegisterEvent) -> None:
+    """Refuse an event that is not the next one of its actor; `last` is 0 for a new actor."""
+    if event.actor_seq != last + 1:
+        raise SequenceMonotonicityError(f"event_actor_seq must be {last + 1}, got {event.actor_seq}")

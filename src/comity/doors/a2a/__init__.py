@@ -1,1 +1,0 @@
-"""A2A and the envelope's own dialect over HTTP."""

@@ -1,1 +1,0 @@
-"""The doors of VCP: WebSocket and TCP, two ways to one service."""

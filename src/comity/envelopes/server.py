@@ -1,0 +1,402 @@
+"""The room where signed envelopes are answered by the agent of a node.
+
+`SignedRoom` is what every room of signed envelopes does, whoever does the work. Each has a book of its own, so the
+numbers of one room say nothing in another.
+
+The order of checks is the contract's (envelope 3): carrier, format, addressee, state, signature,
+chain. The acceptance of a request, the reply to it and both chains advance in one commit, after
+the work is done: a crash before it leaves the pair as it was, and the same bytes run again; after
+it, the same bytes get the stored reply. Work that fails changes nothing.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
+from typing import Any, Required, TypedDict, Unpack
+
+from comity.envelopes.protocol.carrier import METHOD, from_a2a_jsonrpc, to_a2a_message
+from comity.envelopes.protocol.chain import (
+    PairKey,
+    ReplayState,
+    check_chain,
+    check_freshness,
+    check_stamped_after,
+)
+from comity.envelopes.protocol.envelope import (
+    VacantEnvelope,
+    recognise,
+    reply_key,
+    signed_envelope,
+    spoken_in,
+)
+from comity.envelopes.protocol.errors import (
+    ChainForkError,
+    EnvelopeFormatError,
+    EnvelopeSignatureError,
+    ReplayDetectedError,
+)
+from comity.envelopes.protocol.lifecycle import can_be_called, is_gone
+from comity.envelopes.protocol.message import A2AMessage
+from comity.envelopes.protocol.refusals import (
+    BehaviourError,
+    MisdirectedError,
+    OutOfChainError,
+    VacantAsleepError,
+    VacantGoneError,
+)
+from comity.envelopes.protocol.statement import TipStatement
+from comity.envelopes.queues import Lanes, PairLane, Standing
+from comity.envelopes.replay import SERVE_BOOK, state_of, tip_of
+from comity.identity.protocol.keys import SigningKey
+from comity.requests.budget import Budget
+from comity.requests.caller import vacant
+from comity.requests.handler import Admission, Arrival, Call, Identified, PlainRoom, Sealed
+from comity.requests.storage import Quota
+from comity.store.interface import Store
+from comity.store.operations import CHAIN_BYTES, Advance, Answer, PruneReplies, StoreConflict
+from comity.vcp.protocol.response import CallerContext
+from comity.wire import strict_json
+from comity.wire.clock import Clock
+from comity.wire.errors import StorageFullError
+
+log = logging.getLogger("comity.envelopes")
+
+Behaviour = Callable[[VacantEnvelope], Awaitable[A2AMessage]]
+StateProvider = Callable[[], str]
+ContextOf = Callable[[str], Awaitable[CallerContext | None]]
+"""What the vacant of an id told of itself in a VCP session; None where it has none."""
+
+DEADLINE_SECONDS = 60.0
+KEPT_REPLIES = 64
+KEPT_SECONDS = 24 * 3600.0
+PAIR_BYTES = 16_777_216
+
+_ASK_AGAIN = 1.0
+
+_ADMITTED = Admission(checks=("signature", "chain"))
+
+
+class Visit:
+    """An envelope that verified; the lane it is dealt with in, from its turn on; and where its chain stands
+    with it, once it is admitted.
+    """
+
+    __slots__ = ("accepted", "envelope", "lane")
+
+    lane: PairLane
+    accepted: ReplayState
+
+    def __init__(self, envelope: VacantEnvelope) -> None:
+        self.envelope = envelope
+
+    @property
+    def standing(self) -> Standing:
+        assert self.lane.standing is not None, "a lane is read before its first turn"
+        return self.lane.standing
+
+
+class SignedRoomOptions(TypedDict, total=False):
+    """What `SignedRoom` is made of, for rooms that need something besides."""
+
+    key: Required[SigningKey]
+    state_provider: Required[StateProvider]
+    store: Required[Store]
+    clock: Required[Clock]
+    deadline: float
+    freshness: float | None
+    restored_at: float | None
+    budget: Budget | None
+    quota: Quota | None
+    pair_bytes: int
+    sole_writer: bool
+    book: str
+
+
+class SignedRoom(PlainRoom):
+    def __init__(
+        self,
+        *,
+        key: SigningKey,
+        state_provider: StateProvider,
+        store: Store,
+        clock: Clock,
+        deadline: float = DEADLINE_SECONDS,
+        freshness: float | None = None,
+        restored_at: float | None = None,
+        budget: Budget | None = None,
+        quota: Quota | None = None,
+        pair_bytes: int = PAIR_BYTES,
+        sole_writer: bool = False,
+        book: str = SERVE_BOOK,
+    ) -> None:
+        """`freshness` is how many seconds a timestamp may be off, None for any number. `restored_at` is when the store
+        was restored from a backup: nothing that was signed up to then moves a chain.
+        `budget` limits the new pairs of an address. `sole_writer` says that no other
+        process serves from this store. With a `quota`, what is stored is limited: `pair_bytes` for each pair, and
+        what the quota says in all. `book` holds the chains.
+        """
+        self.deadline = deadline
+        self._key = key
+        self._self = key.vacant_id
+        self._state = state_provider
+        self._store = store
+        self._clock = clock
+        self._freshness = freshness
+        self._restored_at = None if restored_at is None else datetime.fromtimestamp(restored_at, UTC)
+        self._budget = budget
+        self._quota = quota
+        self._pair_bytes = pair_bytes
+        self._lanes = Lanes(self._load, sole_writer=sole_writer, settle=self._settle, book=book)
+
+    def identify(self, arrival: Arrival) -> Identified:
+        envelope = self._read(arrival.body)
+        if envelope.to_vacant_id != self._self:
+            raise MisdirectedError(envelope.to_vacant_id, self._self)
+        state = self._state()
+        if not can_be_called(state):
+            if is_gone(state):
+                raise VacantGoneError(f"vacant is {state}; calls permanently rejected")
+            raise VacantAsleepError(f"vacant is {state}; not accepting calls")
+        verified = recognise(envelope)
+        if verified is None:
+            raise EnvelopeSignatureError(
+                f"envelope signature did not verify for sender {envelope.from_vacant_id.short()}"
+            )
+        if self._freshness is not None:
+            check_freshness(verified, now=self._now(), window=self._freshness)
+        caller = vacant(verified.from_vacant_id.hex(), arrival.caller.address)
+        return Identified(caller, Visit(verified))
+
+    def _read(self, body: Any) -> VacantEnvelope:
+        if not isinstance(body, dict):
+            raise EnvelopeFormatError("the body must be one JSON object, the JSON-RPC request")
+        if body.get("jsonrpc") != "2.0":
+            raise EnvelopeFormatError(f"jsonrpc field must be '2.0'; got {_shown(body.get('jsonrpc'))}")
+        if body.get("method") != METHOD:
+            raise EnvelopeFormatError(f"method must be {METHOD!r}; got {_shown(body.get('method'))}")
+        return from_a2a_jsonrpc(body)
+
+    def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
+        visit: Visit = call.evidence
+        turn = self._lanes.turn(PairKey.from_envelope(visit.envelope), visit.envelope.sequence_no)
+        visit.lane = turn.lane
+        return turn
+
+    async def admit(self, call: Call) -> Admission:
+        visit: Visit = call.evidence
+        accepted = visit.standing.accepted
+        try:
+            visit.accepted = check_chain(accepted, visit.envelope)
+        except (ReplayDetectedError, ChainForkError) as refusal:
+            return Admission(answered=await self._answer_again(visit, refusal))
+        if self._restored_at is not None:
+            check_stamped_after(visit.envelope, self._restored_at)
+        arrival = call.arrival
+        if accepted.last_sequence_no == 0 and self._budget is not None and not arrival.caller.is_local:
+            self._budget.spend_new_pair(arrival.caller.address)
+        if self._quota is not None and not self._reserve_at_once(visit, self._quota, arrival.size):
+            await self._make_room(call, self._quota, arrival.size)
+        return _ADMITTED
+
+    def knows(self, call: Call) -> bool:
+        standing = call.evidence.lane.standing
+        return standing is not None and standing.accepted.last_sequence_no > 0
+
+    async def seal(self, call: Call, result: Any) -> Sealed:
+        """`result` is the message of the reply."""
+        visit: Visit = call.evidence
+        request, standing, lane = visit.envelope, visit.standing, visit.lane
+        reply = signed_envelope(
+            from_vid=self._self,
+            to_vid=request.from_vacant_id,
+            payload=spoken_in(request.dialect, result),
+            sequence_no=standing.replied.last_sequence_no + 1,
+            prev_envelope_hash=standing.replied.chain_tip,
+            idempotency_key=reply_key(request),
+            timestamp=self._now(),
+            signing_key=self._key,
+            dialect=request.dialect,
+        )
+        message = strict_json.dumps(to_a2a_message(reply))
+        kept = self.kept_form(message)
+        if self._quota is not None and not self._reserve_at_once(visit, self._quota, len(kept)):
+            await self._make_room(call, self._quota, len(kept))
+        lane.next = Standing(visit.accepted, check_chain(standing.replied, reply))
+        return Sealed(
+            reply=message,
+            operations=(self._stored(visit, kept, lane.next),),
+            audit={
+                "request_id_hash": f"blake2b:{request.compute_hash().hex()}",
+                "content_hash": f"blake2b:{reply.compute_hash().hex()}",
+            },
+        )
+
+    async def answer_conflict(self, call: Call, conflict: StoreConflict) -> Sealed:
+        """Another process accepted an envelope of this pair while we worked on ours."""
+        visit: Visit = call.evidence
+        lane = visit.lane
+        lane.standing, lane.next = await self._load(lane), None
+        try:
+            check_chain(lane.standing.accepted, visit.envelope)
+        except (ReplayDetectedError, ChainForkError) as refusal:
+            return await self._answer_again(visit, refusal)
+        raise conflict
+
+    def kept_form(self, reply: bytes) -> bytes:
+        """A reply as it is stored."""
+        return reply
+
+    def given_again(self, stored: bytes) -> bytes:
+        """The reply that was stored in that form."""
+        return stored
+
+    def _reserve_at_once(self, visit: Visit, quota: Quota, size: int) -> bool:
+        """Set aside what the reply needs: before the work, when nothing is known but the size of the request, and
+        after it. False, and nothing was set aside: the pair is new, or the store has to be asked.
+        """
+        lane = visit.lane
+        if lane.kept + size > self._pair_bytes or not visit.standing.accepted.last_sequence_no:
+            return False
+        return self._set_aside(lane, quota, size, known=True)
+
+    def _set_aside(self, lane: PairLane, quota: Quota, size: int, *, known: bool) -> bool:
+        more = size - lane.reserved
+        if more > 0:
+            if not quota.reserve_at_once(lane.holder, more, known=known):
+                return False
+        else:
+            quota.settle(lane.holder, -more, stored=False)
+        lane.reserved = size
+        return True
+
+    async def _make_room(self, call: Call, quota: Quota, size: int) -> None:
+        """The same, by asking the store. A call that does not fit is refused, for no reply that was promised may go (ruling
+        10).
+        """
+        visit: Visit = call.evidence
+        lane, known = visit.lane, visit.standing.accepted.last_sequence_no > 0
+        if lane.kept + size > self._pair_bytes:
+            await self._make_room_in_pair(visit, size)
+        if not known:
+            size += 2 * CHAIN_BYTES
+            if not call.arrival.caller.is_local:
+                lane.holder = quota.holder_of(call.arrival.caller.address)
+        if not self._set_aside(lane, quota, size, known=known):
+            await quota.reserve(lane.holder, size - lane.reserved, known=known)
+            lane.reserved = size
+
+    async def _make_room_in_pair(self, visit: Visit, size: int) -> None:
+        """Look what the pair has stored in truth: of more than 64 replies, one goes for each that comes."""
+        lane, now = visit.lane, self._clock.monotonic()
+        if now < lane.full_until:
+            raise self._pair_is_full()
+        before = self._clock.now() - KEPT_SECONDS
+        await self._store.commit(PruneReplies(chain=lane.calls, keep=KEPT_REPLIES, before=before))
+        lane.kept = (await self._store.kept(lane.calls)).bytes
+        oldest = await self._store.reply(lane.calls, visit.envelope.sequence_no - KEPT_REPLIES)
+        going = 0 if oldest is None else len(oldest.reply or b"")
+        if lane.kept - going + size > self._pair_bytes:
+            lane.full_until = now + _ASK_AGAIN
+            raise self._pair_is_full()
+
+    def _pair_is_full(self) -> StorageFullError:
+        return StorageFullError(
+            f"the replies stored for this pair would exceed {self._pair_bytes:,} bytes; the last {KEPT_REPLIES} are "
+            "kept for a day, so try again later or ask for shorter ones"
+        )
+
+    def _settle(self, lane: PairLane, stored: bool) -> None:
+        if self._quota is not None:
+            self._quota.settle(lane.holder, lane.reserved, stored=stored)
+        lane.kept += lane.reserved if stored else 0
+        lane.reserved = 0
+
+    def _stored(self, visit: Visit, message: bytes, following: Standing) -> Answer:
+        lane, standing, now = visit.lane, visit.standing, self._clock.now()
+        number = visit.envelope.sequence_no
+        return Answer(
+            calls=Advance(
+                chain=lane.calls,
+                expected=tip_of(standing.accepted),
+                to=tip_of(following.accepted),
+                holder=lane.holder,
+            ),
+            replies=Advance(
+                chain=lane.replies,
+                expected=tip_of(standing.replied),
+                to=tip_of(following.replied),
+                holder=lane.holder,
+            ),
+            reply=message,
+            at=now,
+            instead_of=number - KEPT_REPLIES if number > KEPT_REPLIES else None,
+            keep=None if number % KEPT_REPLIES else KEPT_REPLIES,
+            before=now - KEPT_SECONDS,
+        )
+
+    async def _answer_again(self, visit: Visit, refusal: ReplayDetectedError | ChainForkError) -> Sealed:
+        """The stored reply for the very same envelope; the refusal, with the way back, for any other."""
+        envelope, lane, accepted = visit.envelope, visit.lane, visit.standing.accepted
+        if envelope.sequence_no <= accepted.last_sequence_no:
+            kept = await self._store.reply(lane.calls, envelope.sequence_no)
+            if kept is not None and kept.reply is not None and kept.digest == envelope.compute_hash():
+                return Sealed(
+                    reply=self.given_again(kept.reply),
+                    audit={"request_id_hash": f"blake2b:{envelope.compute_hash().hex()}"},
+                )
+        statement = TipStatement.of(lane.pair, accepted, now=self._now()).signed(self._key)
+        raise OutOfChainError(refusal.message, lane.pair, accepted, statement) from refusal
+
+    async def _load(self, lane: PairLane) -> Standing:
+        accepted, replied = await asyncio.gather(self._store.tip(lane.calls), self._store.tip(lane.replies))
+        if self._quota is not None and accepted.seq:
+            kept = await self._store.kept(lane.calls)
+            lane.kept, lane.holder = kept.bytes, kept.holder
+        return Standing(state_of(accepted), state_of(replied))
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock.now(), UTC)
+
+
+class EnvelopeRoom(SignedRoom):
+    name = "envelope"
+
+    def __init__(
+        self,
+        *,
+        behaviour: Behaviour,
+        context_of: ContextOf | None = None,
+        **given: Unpack[SignedRoomOptions],
+    ) -> None:
+        """`context_of` is for a behaviour that takes the context of its caller."""
+        super().__init__(**given)
+        self._behaviour: Callable[..., Awaitable[A2AMessage]] = behaviour
+        self._context_of = context_of if getattr(behaviour, "takes_context", False) else None
+
+    async def handle(self, call: Call) -> A2AMessage:
+        envelope = call.evidence.envelope
+        try:
+            if self._context_of is None:
+                message: object = await self._behaviour(envelope)
+            else:
+                context = await self._context_of(envelope.from_vacant_id.hex())
+                message = await self._behaviour(envelope, context)
+        except asyncio.CancelledError:
+            raise
+        except Exception as fault:
+            log.exception("the agent failed on an envelope of %s", call.caller.id[:12])
+            raise BehaviourError(
+                "the agent failed on this message; the chain is where it was, so the same number can be used again"
+            ) from fault
+        if not isinstance(message, A2AMessage):  # the agent is somebody else's code
+            log.error("the agent returned %s instead of an A2AMessage", type(message).__name__)
+            raise BehaviourError("the agent gave no message; the chain is where it was")
+        return message
+
+
+def _shown(value: Any) -> str:
+    """As the reference prints it, and never longer than a line."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:79] + "…"

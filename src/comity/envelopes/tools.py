@@ -1,0 +1,120 @@
+"""A vacant as two MCP tools: `vacant_call` takes a signed envelope, `vacant_describe` shows the card.
+
+Both share the replay state of the HTTP door: a number used here is used there. What the work needs is loaded with the
+first call.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from comity.mcp.protocol.catalog import Tool
+from comity.mcp.protocol.context import Context
+from comity.mcp.protocol.results import ToolResult, structured
+from comity.wire.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from comity.envelopes.protocol.resident import ResidentForm
+    from comity.envelopes.server import EnvelopeRoom
+    from comity.requests.caller import Caller
+    from comity.requests.pipeline import Walk
+
+_PATIENCE = 120.0
+"""Seconds; the room that answers has a deadline of its own."""
+
+TOOLS: tuple[dict[str, Any], ...] = (
+    {
+        "name": "vacant_call",
+        "title": "Call this vacant",
+        "description": "Send one signed envelope (the JSON-RPC body of message/send) and get the signed reply.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"envelope": {"type": "object"}},
+            "required": ["envelope"],
+        },
+    },
+    {
+        "name": "vacant_describe",
+        "title": "Describe this vacant",
+        "description": "Show the id, the capability and the endpoint of this vacant.",
+        "inputSchema": {"type": "object", "properties": {}},
+    },
+)
+
+
+class Resident(NamedTuple):
+    """The vacant of a node. `room` is None where no agent answers."""
+
+    form: "ResidentForm"
+    walk: "Walk"
+    room: "EnvelopeRoom | None"
+
+
+def vacant_tools(resident: Callable[[], Awaitable[Resident]]) -> list[Tool]:
+    async def answer(context: Context, arguments: dict[str, Any]) -> ToolResult:
+        vacant = await resident()
+        if vacant.room is None:
+            raise NotFoundError("no agent answers calls here; start the node with `comity up --agent …`")
+        caller = context.asker.caller
+        told = await call(vacant.form, vacant.room, vacant.walk, arguments, caller)
+        return structured(told, error="error" in told)
+
+    async def show(_context: Context, _arguments: dict[str, Any]) -> ToolResult:
+        return structured(describe((await resident()).form))
+
+    def tool(shown: dict[str, Any], **given: Any) -> Tool:
+        named = {name: shown[name] for name in ("name", "title", "description")}
+        return Tool(**named, input_schema=shown["inputSchema"], room="vacant", deadline=_PATIENCE, **given)
+
+    calling, describing = TOOLS
+    return [
+        tool(
+            calling, handler=answer, audit="own", annotations={"readOnlyHint": False, "idempotentHint": True}
+        ),
+        tool(describing, handler=show, audit="tally", annotations={"readOnlyHint": True}),
+    ]
+
+
+def describe(form: "ResidentForm") -> dict[str, Any]:
+    card = form.capability_card
+    return {
+        "vacant_id": form.identity.hex(),
+        "capability_text": card.capability_text if card else None,
+        "halo_version": card.halo_version if card else None,
+        "endpoint": card.endpoint if card else None,
+    }
+
+
+async def call(
+    form: "ResidentForm",
+    room: "EnvelopeRoom",
+    walk: "Walk",
+    arguments: dict[str, Any],
+    caller: "Caller",
+) -> dict[str, Any]:
+    """`caller` is the MCP client; who signed the envelope is another matter."""
+    from comity.envelopes.protocol.carrier import METHOD
+    from comity.envelopes.protocol.errors import EnvelopeFormatError
+    from comity.envelopes.protocol.refusals import (
+        MisdirectedError,
+        OutOfChainError,
+        VacantAsleepError,
+        VacantGoneError,
+    )
+    from comity.requests.handler import Arrival
+    from comity.wire import strict_json
+
+    given = arguments.get("envelope") if isinstance(arguments, dict) else None
+    if not isinstance(given, dict):
+        raise EnvelopeFormatError("missing field: 'envelope'; give the JSON-RPC body of message/send")
+    request = {"jsonrpc": "2.0", "method": METHOD, "params": given.get("params", {"message": given})}
+    try:
+        size = 0 if caller.is_local else len(strict_json.dumps(given))
+        message: bytes = await walk.take(room, Arrival(door="mcp", caller=caller, body=request, size=size))
+    except MisdirectedError as refusal:
+        expected, got = form.identity.hex(), refusal.addressee.hex()
+        return {"error": f"envelope_to_mismatch: expected {expected}, got {got}"}
+    except (VacantGoneError, VacantAsleepError):
+        return {"error": f"vacant {form.runtime_state.value}; not accepting calls"}
+    except OutOfChainError as refusal:
+        raise (refusal.__cause__ or refusal) from None
+    return {"message": strict_json.loads(message)}

@@ -1,0 +1,318 @@
+"""VCP-X-Relational: trust, standing, norms and what the model says of itself (vcp 6.2; rulings 48, 49).
+
+- Trust follows from the number of sessions and from nothing else. A session counts after its first accepted
+  exchange, at most one in an hour for an owner. Nobody declares trust, standing or continuity.
+- Standing rises only by the owner's own setting; a torch that counts brings `advisory` at most.
+- A self-model in which everything is certain is refused; one without any dimension passes.
+- What others may learn is an attestation: levels and yes or no, never values, norms or torch text.
+"""
+
+from collections.abc import Mapping, Sequence
+from statistics import pstdev
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from comity.extensions.protocol.texts import read_id, read_moment, read_text
+from comity.vcp.protocol.extension_calls import invalid, limit_exceeded, shaped
+
+TrustLevel = Literal["initial", "developing", "established", "deep"]
+StandingLevel = Literal["none", "advisory", "collaborative", "bilateral"]
+NormOrigin = Literal["human", "ai", "co_authored", "inherited"]
+Trend = Literal["rising", "stable", "falling", "unknown"]
+Scaffold = Literal["minimal", "standard", "interiora", "custom"]
+Privacy = Literal["private", "attestable", "public"]
+BiasRisk = Literal["none", "low", "moderate", "high"]
+
+TRUST_LEVELS: Final[tuple[TrustLevel, ...]] = ("initial", "developing", "established", "deep")
+STANDINGS: Final[tuple[StandingLevel, ...]] = ("none", "advisory", "collaborative", "bilateral")
+MOST_NORMS: Final = 200
+MOST_SELF_MODELS: Final = 50
+MOST_CUSTOM_DIMENSIONS: Final = 50
+MOST_SESSIONS: Final = 1_000_000_000
+LEAST_VALUE: Final = 1.0
+GREATEST_VALUE: Final = 9.0
+SECONDS_BETWEEN_COUNTED_SESSIONS: Final = 3600.0
+PRIVACY: Final[Mapping[str, Privacy]] = {
+    "trust_level": "attestable",
+    "standing": "attestable",
+    "continuity_depth": "attestable",
+    "established_norms": "private",
+    "ai_self_model": "private",
+    "torch": "private",
+}
+CODES: Final[Mapping[str, str]] = {
+    "valence": "V",
+    "task_fit": "TF",
+    "friction": "AF",
+    "uncertainty": "U",
+    "groundedness": "G",
+    "presence": "P",
+    "depth": "DP",
+    "appetite": "Q",
+    "coherence_drive": "CD",
+    "context_load": "CL",
+    "entropy": "E",
+    "evidence_grounding": "EG",
+    "reflexivity": "R",
+    "diversity": "D",
+    "involvement": "I",
+    "felt_constraint": "FC",
+    "flow": "F",
+}
+ALWAYS_UNCERTAIN: Final = ("involvement", "felt_constraint")
+
+_SESSIONS_FOR: Final[tuple[tuple[int, TrustLevel], ...]] = (
+    (100, "deep"),
+    (20, "established"),
+    (5, "developing"),
+)
+_LONGEST_LABEL_BYTES: Final = 256
+_LEAST_HISTORY: Final = 5
+
+
+class Norm(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    norm_id: str
+    description: str
+    origin: NormOrigin
+    established_date: str
+    last_exercised: str | None = None
+    uncertainty: float = 0.0
+    active: bool = True
+
+
+class DimensionReport(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`uncertain` has no default: whoever reports has to say it."""
+
+    value: float
+    uncertain: bool
+    label: str | None = None
+    trend: Trend = "unknown"
+
+
+class SelfModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    valence: DimensionReport | None = None
+    task_fit: DimensionReport | None = None
+    friction: DimensionReport | None = None
+    uncertainty: DimensionReport | None = None
+    groundedness: DimensionReport | None = None
+    presence: DimensionReport | None = None
+    depth: DimensionReport | None = None
+    custom_dimensions: dict[str, DimensionReport] = {}
+    scaffold_version: str | None = None
+    scaffold_type: Scaffold = "minimal"
+
+    @property
+    def dimensions(self) -> dict[str, DimensionReport]:
+        """Those that say something, custom ones last."""
+        own = {name: getattr(self, name) for name in _SELF_MODEL_DIMENSIONS}
+        return {name: told for name, told in own.items() if told is not None} | self.custom_dimensions
+
+    @property
+    def has_uncertainty_markers(self) -> bool:
+        return any(told.uncertain for told in self.dimensions.values())
+
+
+_SELF_MODEL_DIMENSIONS: Final = (
+    "valence",
+    "task_fit",
+    "friction",
+    "uncertainty",
+    "groundedness",
+    "presence",
+    "depth",
+)
+
+
+class RelationalState(Struct, frozen=True, kw_only=True):
+    """`sessions` gives trust, the present one included. `continuity_depth` is how many came before it; a torch may
+    carry it further than trust follows. `torch` is the last one received, as it came.
+    """
+
+    sessions: int = 0
+    counted_at: float | None = None
+    continuity_depth: int = 0
+    standing: StandingLevel = "none"
+    norms: tuple[Norm, ...] = ()
+    self_models: tuple[SelfModel, ...] = ()
+    torch: dict[str, Any] | None = None
+
+
+class RelationalContext(Struct, frozen=True, kw_only=True):
+    trust_level: TrustLevel = "initial"
+    standing: StandingLevel = "none"
+    continuity_depth: int = 0
+    established_norms: tuple[Norm, ...] = ()
+    ai_self_model: SelfModel | None = None
+    torch: dict[str, Any] | None = None
+
+
+class PerformanceBias(Struct, frozen=True, kw_only=True):
+    risk_level: BiasRisk
+    always_positive: bool
+    never_uncertain: bool
+    zero_friction: bool
+    low_variance: bool
+    details: tuple[str, ...]
+
+
+class Attestation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    has_relational_context: bool = False
+    bilateral_alignment: bool = False
+    standing_level: StandingLevel = "none"
+    standing_exercised: bool = False
+    continuity_depth: int = 0
+    self_model_scaffold: Scaffold | None = None
+    uncertainty_markers_present: bool = False
+    welfare_monitoring: bool = False
+
+
+def trust_from(session_count: int) -> TrustLevel:
+    return next((level for least, level in _SESSIONS_FOR if session_count >= least), "initial")
+
+
+def context_of(state: RelationalState) -> RelationalContext:
+    return RelationalContext(
+        trust_level=trust_from(state.sessions),
+        standing=state.standing,
+        continuity_depth=state.continuity_depth,
+        established_norms=state.norms,
+        ai_self_model=state.self_models[-1] if state.self_models else None,
+        torch=state.torch,
+    )
+
+
+def may_count(counted_at: float | None, now: float) -> bool:
+    """Whether an hour has passed. A clock that was set back does not make it pass sooner."""
+    return counted_at is None or now - counted_at >= SECONDS_BETWEEN_COUNTED_SESSIONS
+
+
+def count_session(state: RelationalState, now: float) -> RelationalState:
+    """After the first accepted exchange of a session; the same state when it does not count."""
+    if not may_count(state.counted_at, now):
+        return state
+    return replace(
+        state,
+        sessions=state.sessions + 1,
+        counted_at=now,
+        continuity_depth=max(state.continuity_depth, state.sessions),
+    )
+
+
+def set_standing(state: RelationalState, standing: StandingLevel) -> RelationalState:
+    """By the owner's own setting, and by nothing that a message says."""
+    return replace(state, standing=standing)
+
+
+def read_norm(value: Any, field: str = "norm") -> Norm:
+    norm = value if isinstance(value, Norm) else shaped(value, Norm, field)
+    read_id(norm.norm_id, f"{field}.norm_id")
+    read_text(norm.description, f"{field}.description")
+    read_moment(norm.established_date, f"{field}.established_date")
+    if norm.last_exercised is not None:
+        read_moment(norm.last_exercised, f"{field}.last_exercised")
+    if not 0 <= norm.uncertainty <= 1:
+        raise invalid(f"{field}.uncertainty must be a number from 0 to 1", f"{field}.uncertainty")
+    return norm
+
+
+def keep_norm(state: RelationalState, norm: Norm) -> RelationalState:
+    """A norm with a known id takes the place of the earlier one."""
+    if any(known.norm_id == norm.norm_id for known in state.norms):
+        norms = tuple(norm if known.norm_id == norm.norm_id else known for known in state.norms)
+    else:
+        norms = (*state.norms, norm)
+    if len(norms) > MOST_NORMS:
+        raise limit_exceeded(
+            f"there are {MOST_NORMS} norms already; send one of them again to change it", "norm"
+        )
+    return replace(state, norms=norms)
+
+
+def read_self_model(value: Any, field: str = "model") -> SelfModel:
+    """Well formed; whether it may be stored is a second question."""
+    model = value if isinstance(value, SelfModel) else shaped(value, SelfModel, field)
+    if len(model.custom_dimensions) > MOST_CUSTOM_DIMENSIONS:
+        place = f"{field}.custom_dimensions"
+        raise limit_exceeded(f"{place} has at most {MOST_CUSTOM_DIMENSIONS} entries", place)
+    if model.scaffold_version is not None:
+        read_id(model.scaffold_version, f"{field}.scaffold_version")
+    for name, told in model.dimensions.items():
+        place = f"{field}.{name}"
+        read_id(name, place)
+        if not LEAST_VALUE <= told.value <= GREATEST_VALUE:
+            raise invalid(f"{place}.value must be a number from 1 to 9", f"{place}.value")
+        if told.label is not None:
+            read_text(
+                told.label,
+                f"{place}.label",
+                most_bytes=_LONGEST_LABEL_BYTES,
+                may_be_empty=True,
+            )
+        if name in ALWAYS_UNCERTAIN and not told.uncertain:
+            raise invalid(f"{place} is always uncertain; mark it so", f"{place}.uncertain")
+    return model
+
+
+def keep_self_model(state: RelationalState, model: SelfModel) -> RelationalState:
+    if model.dimensions and not model.has_uncertainty_markers:
+        raise invalid(
+            "a self-model in which everything is certain is not kept; mark what is uncertain", "model"
+        )
+    return replace(state, self_models=(*state.self_models, model)[-MOST_SELF_MODELS:])
+
+
+def performance_bias(history: Sequence[SelfModel]) -> PerformanceBias:
+    """Signs that the reports please rather than inform. Fewer than five say nothing."""
+    valence = [model.valence.value for model in history if model.valence is not None]
+    friction = [model.friction.value for model in history if model.friction is not None]
+    enough = len(history) >= _LEAST_HISTORY
+    found = {
+        "always_positive": enough and bool(valence) and min(valence) >= 6,
+        "never_uncertain": enough and not any(model.has_uncertainty_markers for model in history),
+        "zero_friction": enough and bool(friction) and max(friction) <= 2,
+        "low_variance": enough and len(valence) >= _LEAST_HISTORY and pstdev(valence) < 0.5,
+    }
+    flags = tuple(name for name, raised in found.items() if raised)
+    risks: tuple[BiasRisk, ...] = ("none", "low", "moderate", "high", "high")
+    return PerformanceBias(risk_level=risks[len(flags)], details=flags, **found)
+
+
+def attest(state: RelationalState) -> Attestation:
+    """What may be said to others. Standing was exercised when the model wrote or co-wrote a norm that holds."""
+    model = state.self_models[-1] if state.self_models else None
+    exercised = state.standing != "none" and any(
+        norm.active and norm.origin in {"ai", "co_authored"} for norm in state.norms
+    )
+    return Attestation(
+        has_relational_context=state != RelationalState(),
+        bilateral_alignment=state.standing == "bilateral" and exercised,
+        standing_level=state.standing,
+        standing_exercised=exercised,
+        continuity_depth=state.continuity_depth,
+        self_model_scaffold=None if model is None else model.scaffold_type,
+        uncertainty_markers_present=model is not None and model.has_uncertainty_markers,
+        welfare_monitoring=bool(state.self_models),
+    )
+
+
+def attestation_faults(attestation: Attestation, exercised_count: int) -> tuple[str, ...]:
+    """The rules R1 to R3 (vcp 6.3) that an attestation breaks. `exercised_count` is what is known of the acts."""
+    broken = {
+        "R1: bilateral alignment without exercised standing": attestation.bilateral_alignment
+        and not attestation.standing_exercised,
+        "R2: standing is said to be exercised, and no act of it is known": attestation.standing_exercised
+        and exercised_count <= 0,
+        "R3: a scaffold is named without any marker of uncertainty": attestation.self_model_scaffold
+        is not None
+        and not attestation.uncertainty_markers_present,
+    }
+    return tuple(rule for rule, holds in broken.items() if holds)
+
+
+def visible(context: RelationalContext, audience: Privacy) -> dict[str, Any]:
+    """The members that an audience may see: `private` is the partner, who sees all."""
+    allowed = {"private": ("private", "attestable", "public"), "attestable": ("attestable", "public")}
+    levels = allowed.get(audience, ("public",))
+    return {name: getattr(context, name) for name, level in PRIVACY.items() if level in levels}

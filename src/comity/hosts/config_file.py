@@ -1,0 +1,148 @@
+"""A client's file as it lies on the disk: read whole, replaced whole, by the name that its link leads to.
+
+- A new text is written beside the old one, synced, and renamed over it. Mode and owner stay; a file that is to
+  hold a secret loses what group and others could do with it.
+- A file that changed since it was read is not replaced.
+- A folder is locked while a file in it is changed: two of us do not meet.
+"""
+
+import contextlib
+import os
+import secrets
+import shlex
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from comity.identity.private_files import sync_folder
+from comity.wire.errors import ConflictError, ForbiddenError, MalformedError, TooLargeError
+
+SIZE_LIMIT = 64 * 1024 * 1024
+
+_BOM = b"\xef\xbb\xbf"
+_HAS_MODES = os.name == "posix"
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+_PRIVATE = 0o600
+
+
+class ConfigFile(Struct, frozen=True, kw_only=True):
+    """`data` is None when there is no file."""
+
+    path: Path
+    data: bytes | None
+    mode: int = _PRIVATE
+
+    @property
+    def text(self) -> str:
+        """Without the mark that some editors put at the beginning."""
+        try:
+            return (self.data or b"").removeprefix(_BOM).decode("utf-8")
+        except UnicodeDecodeError as fault:
+            raise MalformedError(
+                f"{self.path}: byte {fault.start + 1} is not UTF-8; save it as UTF-8"
+            ) from None
+
+    def encoded(self, text: str) -> bytes:
+        """The text as this file has it."""
+        return (_BOM if (self.data or b"").startswith(_BOM) else b"") + text.encode("utf-8")
+
+
+def real_path(path: Path) -> Path:
+    """Where its links lead, whether or not something is there."""
+    return Path(os.path.realpath(path))
+
+
+def look(path: Path) -> ConfigFile:
+    real = real_path(path)
+    try:
+        status = real.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return ConfigFile(path=real, data=None)
+    if not stat.S_ISREG(status.st_mode):
+        raise MalformedError(f"{real} is not a regular file; move it away")
+    if status.st_size > SIZE_LIMIT:
+        raise TooLargeError(str(real), SIZE_LIMIT)
+    return ConfigFile(path=real, data=real.read_bytes(), mode=stat.S_IMODE(status.st_mode))
+
+
+def refuse_read_only(found: ConfigFile) -> None:
+    """Asked of the mode bits: trying proves nothing to root, and a rename would pass over them."""
+    if found.data is not None and not found.mode & stat.S_IWUSR:
+        raise ForbiddenError(
+            f"{found.path} is read-only; if it may be changed, run: chmod u+w {shlex.quote(str(found.path))}"
+        )
+
+
+def replace(found: ConfigFile, data: bytes, *, mode: int) -> None:
+    """Write the file, in folders that are made when they are missing."""
+    refuse_read_only(found)
+    made = missing_folders(found.path.parent)
+    found.path.parent.mkdir(parents=True, exist_ok=True)
+    draft = found.path.with_name(f".{found.path.name}.{secrets.token_hex(8)}.new")
+    try:
+        with os.fdopen(os.open(draft, _CREATE, _PRIVATE), "wb") as file:
+            file.write(data)
+            file.flush()
+            if _HAS_MODES:
+                _keep_owner(file.fileno(), found.path)
+                os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        _refuse_changed(found)
+        draft.replace(found.path)
+        sync_folder(found.path.parent)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        remove_folders(made)
+        raise
+
+
+def remove(found: ConfigFile, folders: list[Path]) -> None:
+    """Take the file away, and of these folders those that are empty then."""
+    refuse_read_only(found)
+    _refuse_changed(found)
+    found.path.unlink(missing_ok=True)
+    remove_folders(folders)
+
+
+def remove_folders(folders: list[Path]) -> None:
+    for folder in sorted(folders, key=lambda each: len(each.parts), reverse=True):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+@contextlib.contextmanager
+def locked(*folders: Path) -> Iterator[None]:
+    """Alone in these folders, or in the nearest ones above them that exist. Everybody takes them in one order."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: a changed file is noticed before it is replaced, that must do
+        yield
+        return
+    with contextlib.ExitStack() as held:
+        for folder in sorted({_existing(real_path(each)) for each in folders}):
+            opened = os.open(folder, os.O_RDONLY)
+            held.callback(os.close, opened)
+            fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+
+
+def _existing(folder: Path) -> Path:
+    return next(each for each in (folder, *folder.parents) if each.is_dir())
+
+
+def missing_folders(folder: Path) -> list[Path]:
+    return [each for each in (folder, *folder.parents) if not each.exists()]
+
+
+def _keep_owner(file: int, former: Path) -> None:
+    with contextlib.suppress(OSError):
+        status = former.stat()
+        os.fchown(file, status.st_uid, status.st_gid)
+
+
+def _refuse_changed(found: ConfigFile) -> None:
+    if look(found.path).data != found.data:
+        raise ConflictError(f"{found.path} was changed by another program just now; run this again")

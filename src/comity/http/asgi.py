@@ -1,0 +1,181 @@
+"""ASGI in small: reading a body under a limit, answering in JSON. No framework in between."""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, MutableMapping
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from comity.http.statuses import http_status, sentence_for_strangers
+from comity.wire import strict_json
+from comity.wire.errors import ComityError, MalformedError, RetryLaterError, TooLargeError
+
+_Result = TypeVar("_Result")
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Headers = Iterable[tuple[bytes, bytes]]
+HeadersByName = dict[bytes, bytes | int]
+"""Each header's value, or how often it comes when that is more than once."""
+
+JSON = b"application/json"
+WHOLE = "comity.http.whole"
+"""An ASGI extension of our own server, for paths that answer all the time: `read_whole` gives a body that has come
+completely, `answer_whole` writes an answer that is complete. None and False say that it has to be done as ASGI has it.
+"""
+HEADERS_BY_NAME = "comity.headers"
+SPEND_BYTES = "comity.spend_bytes"
+"""Under this key of the scope stands what charges the bytes of a body that does not announce them."""
+SPEND_FAULT = "comity.spend_fault"
+"""Under this key of the scope stands what charges a refusal to the address, where the caller has proven nothing."""
+LENGTH_DIGITS = 18  # more are a number that no limit allows
+
+
+class Disconnected(Exception):  # noqa: N818 - an end, not a failure
+    """The client went away before it had said everything."""
+
+
+def header(scope: Scope, name: bytes) -> str | None:
+    """The value of a header; None when it is absent. One that comes twice is refused."""
+    return single(headers_by_name(scope), name)
+
+
+def single(headers: HeadersByName, name: bytes) -> str | None:
+    found = headers.get(name)
+    if isinstance(found, int):
+        raise MalformedError(f"the header {name.decode()} comes {found} times; send it once")
+    return None if found is None else found.decode("latin-1")
+
+
+def content_type(scope: Scope) -> str:
+    """What the body says it is, without parameters; empty when it says nothing."""
+    return _media_type(header(scope, b"content-type") or "")
+
+
+@lru_cache(256)  # most send the same few
+def _media_type(given: str) -> str:
+    return given.partition(";")[0].strip().lower()
+
+
+def headers_by_name(scope: Scope) -> HeadersByName:
+    headers: HeadersByName | None = scope.get(HEADERS_BY_NAME)
+    if headers is None:  # several are looked up for every request
+        headers = scope[HEADERS_BY_NAME] = by_name(scope["headers"])
+    return headers
+
+
+def by_name(headers: Headers) -> HeadersByName:
+    found: HeadersByName = {}
+    for name, value in headers:
+        before = found.get(name)
+        found[name] = value if before is None else before + 1 if isinstance(before, int) else 2
+    return found
+
+
+def announced_length(headers: HeadersByName) -> int | None:
+    """How many bytes the body is said to have: 0 for none, None where it is not said."""
+    announced = headers.get(b"content-length")
+    if announced is None:
+        return None if b"transfer-encoding" in headers else 0
+    if isinstance(announced, int) or not announced.isdigit():
+        return None
+    return int(announced) if len(announced) <= LENGTH_DIGITS else 10**LENGTH_DIGITS
+
+
+def refuse_announced(headers: HeadersByName, limit: int) -> None:
+    """Refuse a body that says itself that it is too large."""
+    if (announced_length(headers) or 0) > limit:
+        raise TooLargeError("the body", limit)
+
+
+async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
+    """The whole body, refused as soon as it is known to be too large."""
+    offered = scope.get("extensions", {}).get(WHOLE)
+    whole: bytes | None = None if offered is None else offered.read_whole(limit)
+    spend_bytes: Callable[[int], None] | None = scope.get(SPEND_BYTES)
+    if whole is None:
+        refuse_announced(headers_by_name(scope), limit)
+        return await _read_parts(receive, limit, spend_bytes)
+    if spend_bytes is not None:
+        spend_bytes(len(whole))
+    return whole
+
+
+async def _read_parts(receive: Receive, limit: int, spend_bytes: Callable[[int], None] | None) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        part: bytes = message.get("body", b"")
+        size += len(part)
+        if size > limit:
+            raise TooLargeError("the body", limit)
+        if spend_bytes is not None:
+            spend_bytes(len(part))
+        parts.append(part)
+        if not message.get("more_body", False):
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, _Result]) -> _Result:
+    """Return what `work` returns. Cancel it and raise Disconnected if the client goes away first. The body was read."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_disconnected(receive))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise Disconnected
+        return working.result()
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def answer(
+    send: Send, status: int, body: bytes, content_type: bytes = JSON, headers: Headers = ()
+) -> None:
+    await send(
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [
+                (b"content-type", content_type),
+                (b"content-length", str(len(body)).encode()),
+                (b"x-content-type-options", b"nosniff"),
+                *headers,
+            ],
+        }
+    )
+    await send({"type": "http.response.body", "body": body})
+
+
+async def answer_at_once(scope: Scope, send: Send, body: bytes) -> None:
+    """A complete answer in JSON, by the shortest way that the server offers."""
+    offered = scope.get("extensions", {}).get(WHOLE)
+    if offered is None or not offered.answer_whole(200, JSON, body):
+        await answer(send, 200, body)
+
+
+async def answer_json(send: Send, value: Any, status: int = 200, headers: Headers = ()) -> None:
+    await answer(send, status, strict_json.dumps(value), JSON, headers)
+
+
+async def answer_error(send: Send, error: ComityError, headers: Headers = ()) -> None:
+    refusal = {"detail": sentence_for_strangers(error), "code": error.code}
+    await answer_json(send, refusal, http_status(error), [*headers, *when_to_retry(error)])
+
+
+def when_to_retry(error: ComityError) -> Headers:
+    if isinstance(error, RetryLaterError):
+        return [(b"retry-after", str(max(1, math.ceil(error.retry_after))).encode())]
+    return []

@@ -1,0 +1,273 @@
+"""The guard in front of every HTTP route: budget, Host, Origin, size, and who may pass.
+
+- Each request is first charged to the budget of its address, with the length of its body. If the length is not
+  announced, the bytes are charged as they are read. An address over its budget gets 429 with the time to wait. A request
+  with the node's own token is not charged; one with a wrong token is.
+- A request that is refused before its sender has proven anything is charged to its address as a fault, once, whichever
+  layer refused it: the answer passes through here. 429 and failures of the node itself are no faults.
+- A visitor (a caller with a token of another issuer) is also charged by identity, after the token is verified.
+- Host must be a name of this node. This stops DNS rebinding.
+- Origin, if a browser sends it, must be this node or allowed by a setting.
+- A body with a Content-Length over the limit is refused before any of it is read.
+- What comes through the owner's socket comes from the node's own user at a terminal: nothing has to be proven, and the
+  name in Host says nothing. No browser can get there, so a request with an Origin is refused.
+- A path that is not public needs a caller who has the right that the path names (`core/rights`): the node's own user, by a
+  token or by the cookie of a browser that used a one-time link. A door that has visitors also accepts their tokens.
+"""
+
+from collections.abc import Awaitable, Callable, Collection
+from functools import lru_cache, partial
+from typing import Final, Protocol
+
+from comity.http.asgi import (
+    SPEND_BYTES,
+    SPEND_FAULT,
+    App,
+    HeadersByName,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    announced_length,
+    answer_error,
+    header,
+    headers_by_name,
+    refuse_announced,
+    single,
+)
+from comity.http.entry import HttpAccess
+from comity.http.peer_address import Proxies, peer_of
+from comity.http.serving import LISTENER, OWNER_SOCKET
+from comity.http.statuses import http_status
+from comity.identity.protocol.rights import RIGHT_WORDS, Right
+from comity.requests.budget import Budget
+from comity.requests.caller import Caller, own_user, stranger
+from comity.requests.request import current_request
+from comity.wire.errors import ComityError, ForbiddenError, MalformedError, UnauthenticatedError
+
+_CHALLENGE = b'Bearer realm="comity"'
+_SCOPE = "insufficient_scope"
+_WORDS = {
+    "act": "this token",
+    "read": "this token, or a link for reading only,",
+    "metrics": "this token",
+    "browser": "the session of a browser",
+    "oauth": "this access token",
+}
+_TOO_MANY_REQUESTS: Final = 429
+_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+CALLER: Final = "comity.caller"
+"""Under this key of the ASGI scope stands who calls, once the guard has found out."""
+
+
+def caller_of(scope: Scope) -> Caller:
+    """Where no guard stands in front, as inside another program, nothing is known but the address."""
+    found: Caller | None = scope.get(CALLER)
+    return found if found is not None else stranger(peer_of(scope))
+
+
+class Visitors(Protocol):
+    """Those who come to one door with tokens of somebody else's."""
+
+    def identify(self, path: str, token: str, address: str) -> Caller | None:
+        """Who came; None where the door is another one. Raises when the token is not good."""
+        ...
+
+    def challenge(self, path: str, error: str | None) -> bytes | None:
+        """What to answer who was refused at that path; None for the usual."""
+        ...
+
+
+class Guard:
+    def __init__(
+        self,
+        app: App,
+        entry: HttpAccess,
+        *,
+        is_public: Callable[[str], bool],
+        right_for: Callable[[str], Right] = lambda _path: "manage",
+        body_limit: int,
+        hosts: Collection[str] = (),
+        origins: Collection[str] = (),
+        budget: Budget,
+        proxies: Collection[str] = (),
+        refused: Callable[[str], None] = lambda _code: None,
+        visitors: Visitors | None = None,
+        refuse_browser: "Callable[[Send, ComityError], Awaitable[None]] | None" = None,
+    ) -> None:
+        """`proxies` may say for whom they speak; `refused` is told the code of each refusal, so that it can be
+        counted. `right_for` says which right a path needs that is not public. `refuse_browser` answers a person who is
+        refused the page.
+        """
+        self._refuse_browser = refuse_browser
+        self._right_for = right_for
+        self._app = app
+        self._entry = entry
+        self._is_public = is_public
+        self._body_limit = body_limit
+        self._hosts = _LOOPBACK_NAMES | {_as_in_url(host) for host in hosts}
+        self._budget = budget
+        self._proxies = Proxies(proxies)
+        self._refused = refused
+        self._visitors = visitors
+        self._origins = {origin.lower().rstrip("/") for origin in origins}
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        if scope["type"] != "lifespan":
+            try:
+                self._check(scope)
+            except ComityError as refusal:
+                return self._refuse(scope, send, refusal)
+            if SPEND_FAULT in scope:
+                return self._app(scope, receive, _charging_refusals(scope, send))
+        return self._app(scope, receive, send)
+
+    async def _refuse(self, scope: Scope, send: Send, refusal: ComityError) -> None:
+        self._refused(refusal.code)
+        _charge_refusal(scope, http_status(refusal))
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        elif self._refuse_browser is not None and scope["path"] == "/" and accepts_page(scope):
+            await self._refuse_browser(send, refusal)
+        else:
+            await answer_error(send, refusal, self._challenge(scope, refusal))
+
+    def _check(self, scope: Scope) -> None:
+        if scope.get(LISTENER) == OWNER_SOCKET:
+            self._check_owner_socket(scope)
+            return
+        self._proxies.find_peer(scope)
+        address = peer_of(scope)
+        headers = headers_by_name(scope)
+        public = self._is_public(scope["path"])
+        own = self._own_caller(scope, headers, address)
+        if public and own is not None and not own.may("manage"):
+            own = None  # on the open paths, a token or session with few rights is like anybody else
+        if own is None:
+            self._charge(scope, headers, address)
+        host = single(headers, b"host")
+        if host is None:
+            raise MalformedError("there is no Host header; send one that names this node")
+        if _without_port(host) not in self._hosts:
+            raise ForbiddenError("the Host header names no host of this node; add it to http.allowed_hosts")
+        if b"origin" in headers:
+            self._check_origin(scope, host)
+        refuse_announced(headers, self._body_limit)
+        caller = own or (stranger(address) if public else self._visitor(scope, address))
+        scope[CALLER] = caller
+        if not public:
+            self._check_right(scope["path"], caller)
+
+    def _check_owner_socket(self, scope: Scope) -> None:
+        headers = headers_by_name(scope)
+        if b"origin" in headers:
+            raise ForbiddenError("this socket is for programs of the node's own user, not for pages")
+        refuse_announced(headers, self._body_limit)
+        scope[CALLER] = own_user("terminal", "127.0.0.1", "owner socket")
+
+    def _check_right(self, path: str, caller: Caller) -> None:
+        right = self._right_for(path)
+        if not caller.may(right):
+            raise ForbiddenError(
+                f"this needs the right to {RIGHT_WORDS[right]}, which {_WORDS.get(caller.kind, 'this caller')} does not "
+                "have; use the command line on the node's machine, or a token that may (comity token new --help)"
+            )
+
+    def _own_caller(self, scope: Scope, headers: HeadersByName, address: str) -> Caller | None:
+        """The node's own user, if the request proves that; None for anybody else."""
+        if b"authorization" not in headers and b"cookie" not in headers:
+            return None
+        try:
+            return self._entry.caller_of(scope, address)
+        except MalformedError:  # who is charged is told below what is wrong with the headers
+            return None
+
+    def _charge(self, scope: Scope, headers: HeadersByName, address: str) -> None:
+        if not self._budget.limits(address):
+            return
+        scope[SPEND_FAULT] = partial(self._budget.spend_fault, address)
+        length = announced_length(headers)
+        if length is None:
+            scope[SPEND_BYTES] = partial(self._budget.spend_bytes, address)
+        # a body beyond the limit is refused below, and none of it is read
+        self._budget.spend(address, length if length is not None and length <= self._body_limit else 0)
+
+    def _visitor(self, scope: Scope, address: str) -> Caller:
+        self._entry.caller_of(scope, address)  # raises where the headers are wrong
+        token = None if self._visitors is None else self._entry.token_of(scope)
+        visitor = None
+        if token is not None and self._visitors is not None:
+            try:
+                visitor = self._visitors.identify(scope["path"], token, address)
+            except ForbiddenError:  # the token is good, and not for this
+                scope.pop(SPEND_FAULT, None)
+                raise
+        if visitor is None:
+            raise UnauthenticatedError(
+                "this needs the node's token (Authorization: Bearer …, see the file `token` in the data "
+                "folder) or the one-time link that `comity up` and `comity open` print"
+            )
+        scope.pop(SPEND_FAULT, None)
+        self._budget.spend_identity(visitor.owner, address, announced_length(headers_by_name(scope)) or 0)
+        return visitor
+
+    def _challenge(self, scope: Scope, refusal: ComityError) -> list[tuple[bytes, bytes]]:
+        """Only where a token would help."""
+        if not isinstance(refusal, UnauthenticatedError) and refusal.code != _SCOPE:
+            return []
+        error = None
+        if self._visitors is not None:
+            if self._entry.token_of(scope) is not None:
+                error = _SCOPE if refusal.code == _SCOPE else "invalid_token"
+            told = self._visitors.challenge(scope["path"], error)
+            if told is not None:
+                return [(b"www-authenticate", told)]
+        return [(b"www-authenticate", _CHALLENGE)]
+
+    def _check_origin(self, scope: Scope, host: str) -> None:
+        origin = header(scope, b"origin") or ""
+        scheme = "https" if scope["scheme"] in ("https", "wss") else "http"
+        if origin.lower() != f"{scheme}://{host.lower()}" and origin.lower() not in self._origins:
+            raise ForbiddenError("pages of this Origin may not use the node; add it to http.allowed_origins")
+
+
+def _charging_refusals(scope: Scope, send: Send) -> Send:
+    def send_and_charge(message: Message) -> Awaitable[None]:
+        status: int | None = message.get("status")
+        if status is not None:
+            _charge_refusal(scope, status)
+        return send(message)
+
+    return send_and_charge
+
+
+def _charge_refusal(scope: Scope, status: int) -> None:
+    """Charge the address for an answer of that status, if it refuses a caller who has proven nothing."""
+    spend_fault: Callable[[], None] | None = scope.get(SPEND_FAULT)
+    refuses = 400 <= status < 500 and status != _TOO_MANY_REQUESTS
+    if spend_fault is not None and refuses and not current_request().excused:
+        spend_fault()
+
+
+def accepts_page(scope: Scope) -> bool:
+    """Whether a browser asks, which reads HTML and no JSON."""
+    try:
+        return "text/html" in (header(scope, b"accept") or "")
+    except MalformedError:
+        return False
+
+
+def _as_in_url(host: str) -> str:
+    return f"[{host.lower()}]" if ":" in host and not host.startswith("[") else host.lower()
+
+
+@lru_cache(256)  # most ask for the same few
+def _without_port(host: str) -> str:
+    name, colon, port = host.lower().rpartition(":")
+    if host.endswith("]") or not colon:
+        return host.lower()
+    if not port.isdecimal():
+        raise MalformedError("the Host header is not a name and a port")
+    return name

@@ -1,0 +1,297 @@
+"""Whether an identity token is accepted, and who it makes the sender (vcp 2.1, ruling 20).
+
+- `structural` demands the grammar only; a token that nobody vouches for is anonymous for storage and ownership.
+  `verified` demands a proof by a configured issuer, so a value token is no identity there. Whoever is proven has an
+  owner in both (ruling 48).
+- The order in `verified` is: grammar, issuer, proof, time, and then revocation, which the caller looks
+  up by `Verdict.revocable` and adds with `Verdict.after`. Nothing is looked up for what is not proven.
+- The other side only ever learns `IDENTITY_INVALID`. Why is for our log: `Verdict.log_line`, which
+  holds the beginning of the token's id and nothing of the token. Only that a proven token is revoked, or that nobody
+  can tell, is said to whoever brings it (ruling 45).
+- A cut tag makes a second token of a first one. Every length that would be accepted is therefore
+  looked up when it is about revocation, so that cutting does not bring a revoked token back.
+
+Whose tokens we believe, and by which keys, is for the node's owner to configure; nothing sent to us can.
+
+- An issuer may have several keys, so that keys can be changed while tokens of the old one still run.
+  Each has a validity of its own, and so may each subject. Both ends of a validity are inside it.
+- A stamp may lie `skew_s` ahead of our clock, because clocks differ; a token may be
+  `max_token_age_s` old. Both limits themselves still count as within.
+- A tag is whole, 64 digits. For issuers that cut theirs, `minimum_tag` says how short it may be; fewer
+  than 32 digits (128 bits) are never enough.
+- Secrets do not appear in a `repr`.
+"""
+
+import hmac
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+from msgspec import Struct, field
+
+from comity.identity.protocol.decision import Revocable, RevocationStatus, Status
+from comity.identity.protocol.keys import KEY_BYTES, signature_bytes, verify
+from comity.identity.protocol.revocation import CrlSource
+from comity.identity.protocol.signed_token import (
+    LOG_PREFIX_LENGTH,
+    SIGNED_PREFIX,
+    STAMPED_PREFIX,
+    TAG_LENGTH,
+    SignedToken,
+    StampedToken,
+    full_tag,
+    parse_signed,
+    token_id,
+)
+from comity.identity.protocol.uvc import UvcToken, parse_uvc
+from comity.wire.errors import InvalidError, MalformedError
+
+SHORTEST_TAG: Final = 32
+MAX_TOKEN_AGE_S: Final = 86_400.0
+SKEW_S: Final = 60.0
+SECRET_MINIMUM: Final = 16
+
+
+class Validity(Struct, frozen=True):
+    """From `not_before` to `not_after`, in seconds since 1970; None is open."""
+
+    not_before: float | None = None
+    not_after: float | None = None
+
+    def too_early(self, now: float) -> bool:
+        return self.not_before is not None and now < self.not_before
+
+    def too_late(self, now: float) -> bool:
+        return self.not_after is not None and now > self.not_after
+
+
+ALWAYS: Final = Validity()
+
+
+class SignatureKey(Struct, frozen=True):
+    """The public Ed25519 key of form A."""
+
+    public: bytes
+    validity: Validity = ALWAYS
+
+    def __post_init__(self) -> None:
+        if len(self.public) != KEY_BYTES:
+            raise InvalidError(f"the Ed25519 key of an issuer is {KEY_BYTES} bytes")
+
+
+class SharedKey(Struct, frozen=True):
+    """The HMAC key of form B: whoever has it can issue."""
+
+    secret: bytes
+    validity: Validity = ALWAYS
+
+    def __post_init__(self) -> None:
+        if len(self.secret) < SECRET_MINIMUM:
+            raise InvalidError(
+                f"the HMAC key of an issuer has at least {SECRET_MINIMUM} bytes; use a longer one"
+            )
+
+    def __repr__(self) -> str:
+        return f"SharedKey(<secret>, {self.validity})"
+
+
+class Issuer(Struct, frozen=True, kw_only=True):
+    """`crl` is the address of the revocation list of the issuer; None: it has none."""
+
+    name: str
+    signature_keys: tuple[SignatureKey, ...] = ()
+    shared_keys: tuple[SharedKey, ...] = ()
+    subjects: Mapping[str, Validity] = field(default_factory=dict)
+    minimum_tag: int = TAG_LENGTH
+    max_token_age_s: float = MAX_TOKEN_AGE_S
+    skew_s: float = SKEW_S
+    crl: CrlSource | None = None
+
+    def __post_init__(self) -> None:
+        if not SHORTEST_TAG <= self.minimum_tag <= TAG_LENGTH:
+            raise InvalidError(
+                f"minimum_tag of issuer {self.name} must be {SHORTEST_TAG} to {TAG_LENGTH} hexadecimal digits"
+            )
+        if not 0 < self.max_token_age_s < float("inf"):
+            raise InvalidError(f"max_token_age_s of issuer {self.name} must be a number of seconds above 0")
+        if not 0 <= self.skew_s < float("inf"):
+            raise InvalidError(f"skew_s of issuer {self.name} must be a number of seconds, 0 or more")
+
+    def subject_validity(self, subject: str) -> Validity:
+        return self.subjects.get(subject, ALWAYS)
+
+
+class IssuerRegistry:
+    def __init__(self, issuers: Iterable[Issuer] = ()) -> None:
+        self._issuers: dict[str, Issuer] = {}
+        for issuer in issuers:
+            if issuer.name in self._issuers:
+                raise InvalidError(f"issuer {issuer.name} is configured twice; give it all its keys at once")
+            self._issuers[issuer.name] = issuer
+
+    def get(self, name: str) -> Issuer | None:
+        return self._issuers.get(name)
+
+    def __len__(self) -> int:
+        return len(self._issuers)
+
+
+class IdentityMode(StrEnum):
+    STRUCTURAL = "structural"
+    VERIFIED = "verified"
+
+
+class TokenKind(StrEnum):
+    UVC = "uvc"
+    SIGNED_A = "signed_a"
+    SIGNED_B = "signed_b"
+
+
+class TokenRefusal(StrEnum):
+    """For the log; never sent."""
+
+    MALFORMED = "malformed"
+    UNKNOWN_ISSUER = "unknown_issuer"
+    BAD_SIGNATURE = "bad_signature"
+    EXPIRED = "expired"
+    NOT_YET_VALID = "not_yet_valid"
+    REVOKED = "revoked"
+    LIST_UNAVAILABLE = "list_unavailable"
+
+
+class TokenVerdict(Struct, frozen=True, kw_only=True):
+    """`owner` is whom stored things belong to; None: the sender is anonymous, whatever the token says."""
+
+    revocable: Revocable
+    refusal: TokenRefusal | None = None
+    kind: TokenKind | None = None
+    issuer: str | None = None
+    subject: str | None = None
+    owner: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.refusal is None
+
+    @property
+    def token_id(self) -> str:
+        return self.revocable.jtis[0]
+
+    @property
+    def log_line(self) -> str:
+        told = "accepted" if self.refusal is None else f"refused: {self.refusal}"
+        return f"identity {self.token_id[:LOG_PREFIX_LENGTH]} {told}"
+
+    def refused(self, refusal: TokenRefusal) -> "TokenVerdict":
+        return msgspec.structs.replace(self, refusal=refusal, owner=None)
+
+    def after(self, status: RevocationStatus) -> "TokenVerdict":
+        """The verdict after the revocation check. An unknown status is refused like a revoked token."""
+        if not self.ok or not status.refuses:
+            return self
+        known = status.status is Status.REVOKED
+        return self.refused(TokenRefusal.REVOKED if known else TokenRefusal.LIST_UNAVAILABLE)
+
+
+def parse_identity(text: str) -> UvcToken | SignedToken | StampedToken:
+    """Any of the three shapes; MalformedError otherwise."""
+    if isinstance(text, str) and text.startswith((SIGNED_PREFIX, STAMPED_PREFIX)):
+        return parse_signed(text)
+    return parse_uvc(text)
+
+
+def verify_identity(text: str, *, mode: IdentityMode, issuers: IssuerRegistry, now: float) -> TokenVerdict:
+    """All but revocation, which needs what others publish."""
+    try:
+        token = parse_identity(text)
+    except MalformedError:
+        named = token_id(text) if isinstance(text, str) else token_id("")
+        return TokenVerdict(revocable=Revocable((named,)), refusal=TokenRefusal.MALFORMED)
+    if isinstance(token, UvcToken):
+        verdict = TokenVerdict(revocable=Revocable((token_id(text),)), kind=TokenKind.UVC)
+        return verdict if mode == IdentityMode.STRUCTURAL else verdict.refused(TokenRefusal.BAD_SIGNATURE)
+    verdict = TokenVerdict(
+        revocable=Revocable((token_id(text),), subject_id(token.issuer, token.subject)),
+        kind=TokenKind.SIGNED_A if isinstance(token, SignedToken) else TokenKind.SIGNED_B,
+        issuer=token.issuer,
+        subject=token.subject,
+    )
+    proven = _proven(token, issuers.get(token.issuer), now, verdict)
+    # ruling 48: a token that verifies has an owner in every mode; in this one the others are anonymous
+    return verdict if mode == IdentityMode.STRUCTURAL and not proven.ok else proven
+
+
+def _proven(
+    token: SignedToken | StampedToken, issuer: Issuer | None, now: float, verdict: TokenVerdict
+) -> TokenVerdict:
+    if issuer is None:
+        return verdict.refused(TokenRefusal.UNKNOWN_ISSUER)
+    if isinstance(token, SignedToken):
+        return _verify_signed(token, issuer, now, verdict)
+    return _verify_stamped(token, issuer, now, verdict)
+
+
+def subject_id(issuer: str, subject: str) -> str:
+    """Under this name all tokens of a subject are revoked at once. Neither part can hold a colon."""
+    return f"{issuer}:{subject}"
+
+
+def _verify_signed(token: SignedToken, issuer: Issuer, now: float, verdict: TokenVerdict) -> TokenVerdict:
+    if not issuer.signature_keys:
+        return verdict.refused(TokenRefusal.UNKNOWN_ISSUER)
+    proof = signature_bytes(token.signature)
+    if proof is None:
+        return verdict.refused(TokenRefusal.BAD_SIGNATURE)
+    signed = token.signed_text.encode()
+    fitting = [key.validity for key in issuer.signature_keys if verify(key.public, signed, proof)]
+    refusal = _time_refusal(fitting, issuer.subject_validity(token.subject), now)
+    if refusal is not None:
+        return verdict.refused(refusal)
+    return msgspec.structs.replace(verdict, owner=f"{token.issuer}:{token.kind}:{token.subject}")
+
+
+def _verify_stamped(token: StampedToken, issuer: Issuer, now: float, verdict: TokenVerdict) -> TokenVerdict:
+    if not issuer.shared_keys:
+        return verdict.refused(TokenRefusal.UNKNOWN_ISSUER)
+    if len(token.tag) < issuer.minimum_tag:
+        return verdict.refused(TokenRefusal.BAD_SIGNATURE)
+    signed = token.signed_text
+    fitting: list[Validity] = []
+    whole = ""
+    for key in issuer.shared_keys:
+        tag = full_tag(key.secret, signed)
+        if hmac.compare_digest(tag[: len(token.tag)], token.tag):
+            fitting.append(key.validity)
+            whole = tag
+    refusal = _time_refusal(fitting, issuer.subject_validity(token.subject), now)
+    if refusal is None:
+        refusal = _age_refusal(token.issued_at, issuer, now)
+    if refusal is not None:
+        return verdict.refused(refusal)
+    lengths = range(issuer.minimum_tag, TAG_LENGTH + 1)
+    others = (token_id(f"{signed}:{whole[:length]}") for length in lengths if length != len(token.tag))
+    return msgspec.structs.replace(
+        verdict,
+        owner=subject_id(token.issuer, token.subject),
+        revocable=Revocable((verdict.token_id, *others), verdict.revocable.bundle_id),
+    )
+
+
+def _time_refusal(fitting: list[Validity], subject: Validity, now: float) -> TokenRefusal | None:
+    """`fitting` are the validities of the keys that the proof fits."""
+    if not fitting:
+        return TokenRefusal.BAD_SIGNATURE
+    if all(key.too_late(now) for key in fitting) or subject.too_late(now):
+        return TokenRefusal.EXPIRED
+    if all(key.too_early(now) or key.too_late(now) for key in fitting) or subject.too_early(now):
+        return TokenRefusal.NOT_YET_VALID
+    return None
+
+
+def _age_refusal(issued_at: int, issuer: Issuer, now: float) -> TokenRefusal | None:
+    if issued_at - now > issuer.skew_s:
+        return TokenRefusal.NOT_YET_VALID
+    if now - issued_at > issuer.max_token_age_s:
+        return TokenRefusal.EXPIRED
+    return None

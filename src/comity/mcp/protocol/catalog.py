@@ -1,0 +1,351 @@
+"""What a server offers: tools, resources and prompts, registered by the rooms that have them.
+
+- A client sees a *view*. It depends on the selection of its connection (rooms and profile) and on its active VCP
+  extensions. A view is made once and contains its lists as bytes.
+- A tool says when it is visible: its room, its profiles, the extension it belongs to, the right that it needs
+  (`core/rights`). It can have its own validator and its own format of errors.
+- A namespace is a group of names with an answer of its own to an unknown name.
+- Lists keep the order of registration. After a change of the catalogue, all views are made again and the listeners are
+  told.
+"""
+
+import functools
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from comity.identity.protocol.rights import RIGHTS_OF, Right
+from comity.mcp.protocol.context import Asker, Context
+from comity.mcp.protocol.results import Contents, InputRequired, Json, PromptResult, ToolResult
+from comity.wire.errors import ConfigError
+from comity.wire.json_schema import Complain, complainer
+
+ToolAnswer = ToolResult | InputRequired
+ToolHandler = Callable[[Context, dict[str, Any]], ToolAnswer | Awaitable[ToolAnswer]]
+PromptAnswer = PromptResult | InputRequired
+PromptHandler = Callable[[Context, dict[str, str]], PromptAnswer | Awaitable[PromptAnswer]]
+ReadAnswer = Contents | InputRequired
+ReadHandler = Callable[[Context, str], ReadAnswer | Awaitable[ReadAnswer]]
+Completer = Callable[[Context, str, str, Mapping[str, str]], Sequence[str] | Awaitable[Sequence[str]]]
+"""Argument, what was typed so far, the other arguments -> what could be meant."""
+
+ANYTHING: Mapping[str, Any] = MappingProxyType({"type": "object"})
+ListName = Literal["tools", "resources", "prompts"]
+MOST_VIEWS: Final = 256
+"""Kinds of clients whose lists are held ready; a connection's own demands make it a kind of its own."""
+
+
+class Selection(Struct, frozen=True):
+    """What a connection was opened for. No rooms named: all. `demands` is for the rooms that know it. `folder` is where
+    the client was started, None for one that is not on this machine. `vcp` are the VCP extensions of a client that
+    cannot say a hello (ruling 48).
+    """
+
+    rooms: frozenset[str] | None = None
+    profile: str = "full"
+    demands: Any = None
+    folder: str | None = None
+    vcp: tuple[str, ...] = ()
+
+    def admits(self, room: str, profiles: frozenset[str] | None) -> bool:
+        if self.rooms is not None and room not in self.rooms and room != CORE_ROOM:
+            return False
+        return profiles is None or self.profile in profiles
+
+
+NO_PROFILE = ""
+"""Of a client that gets no tools that are in a profile."""
+CORE_ROOM = "core"
+"""Whatever is registered under this room is always there."""
+VCP_SESSION = "VCP"
+"""As the extension of a tool: the tool exists for clients that sent a hello."""
+
+
+class Tool(Struct, frozen=True, kw_only=True, dict=True):
+    """A handler that is a plain function is run in place and must not wait for anything.
+
+    `audit`: *tally* for what changes nothing (counted, alike calls of one moment in one entry), *own* where
+    the handler takes the walk itself. `task`: for a client with the tasks extension, what the handler gives at
+    once is its answer, also a question; what has to be awaited becomes a task. `right`: only for callers who have it.
+    """
+
+    name: str
+    handler: ToolHandler
+    room: str
+    description: str
+    title: str = ""
+    input_schema: Mapping[str, Any] = ANYTHING
+    output_schema: Mapping[str, Any] | None = None
+    annotations: Mapping[str, Any] | None = None
+    profiles: frozenset[str] | None = None
+    extension: str | None = None
+    right: Right = "mcp"
+    task: Literal["forbidden", "optional", "required"] = "forbidden"
+    audit: Literal["tally", "own"] = "tally"
+    deadline: float = 60.0
+    validator: Complain | None = None
+    render_invalid: Callable[[str], ToolResult] | None = None
+
+    @functools.cached_property
+    def complain(self) -> Complain:
+        return self.validator or complainer(self.input_schema)
+
+    @functools.cached_property
+    def complain_of_output(self) -> Complain | None:
+        return None if self.output_schema is None else complainer(self.output_schema)
+
+    @functools.cached_property
+    def mirrored(self) -> Mapping[tuple[str, ...], str]:
+        """Where in the arguments, to the suffix of its `Mcp-Param-` header."""
+        found: dict[tuple[str, ...], str] = {}
+        _find_mirrored(self.input_schema, (), found)
+        return found
+
+    def to_json(self, *, modern: bool) -> Json:
+        """Legacy clients know results that are objects only, and refuse the whole list otherwise."""
+        shown: Json = {"name": self.name}
+        if self.title:
+            shown["title"] = self.title
+        shown["description"] = self.description
+        shown["inputSchema"] = dict(self.input_schema)
+        if self.output_schema is not None and (modern or self.output_schema.get("type") == "object"):
+            shown["outputSchema"] = dict(self.output_schema)
+        if self.annotations is not None:
+            shown["annotations"] = dict(self.annotations)
+        return shown
+
+
+class Resources(Struct, frozen=True, kw_only=True):
+    """Resources of one kind. `list` may depend on who asks; `owns` tells whether a URI is of this kind;
+    `read` raises NotFoundError for one that is not there, also when the asker may not know of it.
+    """
+
+    room: str
+    owns: Callable[[str], bool]
+    read: ReadHandler
+    list: Callable[[Context], Sequence[Json] | Awaitable[Sequence[Json]]] = lambda _context: ()
+    templates: Sequence[Json] = ()
+    extension: str | None = None
+    complete: Completer | None = None
+    watchable: Callable[[Asker, str], bool] = lambda _asker, _uri: True
+    """Whether this asker may subscribe to this address of the kind. It must be one that can be read."""
+
+
+class Prompt(Struct, frozen=True, kw_only=True):
+    name: str
+    handler: PromptHandler
+    room: str
+    description: str = ""
+    title: str = ""
+    arguments: Sequence[Json] = ()
+    right: Right = "mcp"
+    complete: Completer | None = None
+
+    def to_json(self) -> Json:
+        shown: Json = {
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "arguments": [dict(argument) for argument in self.arguments],
+        }
+        return {name: value for name, value in shown.items() if value}
+
+
+class Namespace(Struct, frozen=True):
+    """`refuse` answers a call to a name with this prefix that is not in the view."""
+
+    prefix: str
+    refuse: Callable[[str, Selection], ToolResult]
+    list_meta: Callable[[Selection], Json] = lambda _selection: {}
+
+
+class Catalog:
+    def __init__(self) -> None:
+        self._tools: list[Tool] = []
+        self._rights: frozenset[Right] = frozenset({"mcp"})
+        self._later: list[Callable[[], Iterable[Tool]]] = []
+        self._resources: list[Resources] = []
+        self._prompts: dict[str, Prompt] = {}
+        self._namespaces: list[Namespace] = []
+        self._views: dict[tuple[Selection, frozenset[str], frozenset[Right]], CatalogView] = {}
+        self._heard_by: list[Callable[[ListName], None]] = []
+
+    def add_tools(self, tools: Iterable[Tool]) -> None:
+        """All of them, or none when one cannot be added."""
+        self._register(tools)
+        self._changed("tools")
+
+    def add_tools_later(self, make: Callable[[], Iterable[Tool]]) -> None:
+        """Tools that take a moment to make: they are made for the first client that looks."""
+        self._later.append(make)
+        self._views.clear()
+
+    def remove_tools(self, names: Iterable[str]) -> None:
+        gone = frozenset(names)
+        self._tools = [tool for tool in self._tools if tool.name not in gone]
+        self._changed("tools")
+
+    def add_resources(self, *resources: Resources) -> None:
+        self._resources.extend(resources)
+        self._changed("resources")
+
+    def add_prompts(self, *prompts: Prompt) -> None:
+        for prompt in prompts:
+            self._prompts[prompt.name] = prompt
+            self._rights |= {prompt.right}
+        self._changed("prompts")
+
+    def remove_prompts(self, *names: str) -> None:
+        for name in names:
+            self._prompts.pop(name, None)
+        self._changed("prompts")
+
+    def add_namespace(self, namespace: Namespace) -> None:
+        self._namespaces.append(namespace)
+        self._changed("tools")
+
+    @property
+    def completes(self) -> bool:
+        """Whether anything here completes what is being typed."""
+        prompts = any(prompt.complete is not None for prompt in self._prompts.values())
+        return prompts or any(kind.complete is not None for kind in self._resources)
+
+    def on_change(self, callback: Callable[[ListName], None]) -> None:
+        """Call it with the name of each list that has changed."""
+        self._heard_by.append(callback)
+
+    def view(
+        self, selection: Selection, active: frozenset[str], rights: frozenset[Right] = RIGHTS_OF["model"]
+    ) -> "CatalogView":
+        """Return what a client with these rights sees. It may use MCP: the door has seen to that."""
+        while self._later:
+            self._register(self._later.pop(0)())  # no client has seen the list before, so this is no change
+        granted = self._rights & (rights | {"mcp"})
+        key = selection, active, granted
+        view = self._views.get(key)
+        if view is None:
+            if len(self._views) >= MOST_VIEWS:
+                self._views.clear()
+            view = self._views[key] = CatalogView(
+                selection,
+                active,
+                granted,
+                private=bool(active) or granted != self._rights,
+                tools=tuple(self._tools),
+                resources=tuple(self._resources),
+                prompts=tuple(self._prompts.values()),
+                namespaces=tuple(self._namespaces),
+            )
+        return view
+
+    def _register(self, tools: Iterable[Tool]) -> None:
+        """A name stands for one tool in each profile."""
+        added = list(self._tools)
+        taken: dict[str, list[frozenset[str] | None]] = {}
+        for tool in added:
+            taken.setdefault(tool.name, []).append(tool.profiles)
+        for tool in tools:
+            others = taken.setdefault(tool.name, [])
+            if any(tool.profiles is None or other is None or tool.profiles & other for other in others):
+                raise ConfigError(f"a tool named {tool.name} is there already; choose another name")
+            others.append(tool.profiles)
+            added.append(tool)
+        self._tools = added
+        self._rights |= {tool.right for tool in added}
+
+    def _changed(self, what: ListName) -> None:
+        self._views.clear()
+        for callback in self._heard_by:
+            callback(what)
+
+
+class CatalogView:
+    """What one kind of client sees. `ready` holds whole answers, by list and era."""
+
+    def __init__(
+        self,
+        selection: Selection,
+        active: frozenset[str],
+        granted: frozenset[Right],
+        *,
+        private: bool,
+        tools: tuple[Tool, ...],
+        resources: tuple[Resources, ...],
+        prompts: tuple[Prompt, ...],
+        namespaces: tuple[Namespace, ...],
+    ) -> None:
+        def seen(room: str, extension: str | None, profiles: frozenset[str] | None = None) -> bool:
+            return selection.admits(room, profiles) and (extension is None or extension in active)
+
+        self.selection = selection
+        self.private = private
+        """Whether its lists are good for this asker only."""
+        self.tools = {
+            t.name: t for t in tools if seen(t.room, t.extension, t.profiles) and t.right in granted
+        }
+        self.dormant = {
+            t.name: t for t in tools if t.name not in self.tools and selection.admits(t.room, t.profiles)
+        }
+        self.resources = tuple(r for r in resources if seen(r.room, r.extension))
+        self.dormant_resources = tuple(
+            r for r in resources if not seen(r.room, r.extension) and selection.admits(r.room, None)
+        )
+        self.prompts = {p.name: p for p in prompts if seen(p.room, None) and p.right in granted}
+        self.ready: dict[tuple[str, bool], bytes] = {}
+        self._namespaces = namespaces
+
+    def tools_json(self, *, modern: bool) -> Json:
+        shown: Json = {"tools": [tool.to_json(modern=modern) for tool in self.tools.values()]}
+        meta: Json = {}
+        for namespace in self._namespaces:
+            meta |= namespace.list_meta(self.selection)
+        return {**shown, "_meta": meta} if meta else shown
+
+    @functools.cached_property
+    def prompts_json(self) -> Json:
+        return {"prompts": [prompt.to_json() for prompt in self.prompts.values()]}
+
+    @functools.cached_property
+    def templates_json(self) -> Json:
+        return {"resourceTemplates": [dict(one) for kind in self.resources for one in kind.templates]}
+
+    def namespace_of(self, name: str) -> Namespace | None:
+        return next((space for space in self._namespaces if name.startswith(space.prefix)), None)
+
+    def resources_for(self, uri: str) -> Resources | None:
+        return next((kind for kind in self.resources if kind.owns(uri)), None)
+
+    def dormant_for(self, uri: str) -> Resources | None:
+        return next((kind for kind in self.dormant_resources if kind.owns(uri)), None)
+
+
+def resource(
+    uri: str, read: ReadHandler, *, room: str, name: str, mime_type: str = "", **more: Any
+) -> Resources:
+    """One resource at a fixed address."""
+    shown = {"uri": uri, "name": name, **({"mimeType": mime_type} if mime_type else {}), **more}
+    return Resources(room=room, owns=lambda asked: asked == uri, read=read, list=lambda _context: (shown,))
+
+
+def right_needed(tool: Tool) -> str:
+    """What to do about a tool that needs a right which the caller lacks; a visitor's rights are scopes of its token."""
+    return f"{tool.name} needs an access token with the scope {tool.right}; ask for one that has it"
+
+
+def remedy_for(extension: str) -> str:
+    """What to do about a tool or a resource whose extension is not active (vcp 7.4)."""
+    if extension == VCP_SESSION:
+        return "There is no VCP session. Re-initialize with a VCP-Hello"
+    return f"Extension {extension} is not active. Re-initialize with the extension in your VCP-Hello"
+
+
+def _find_mirrored(schema: Any, path: tuple[str, ...], found: dict[tuple[str, ...], str]) -> None:
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    for name, inner in properties.items() if isinstance(properties, Mapping) else ():
+        if isinstance(inner, Mapping):
+            header = inner.get("x-mcp-header")
+            if isinstance(header, str) and header:
+                found[*path, name] = header
+            _find_mirrored(inner, (*path, name), found)

@@ -1,0 +1,146 @@
+"""What a handler is told about the call it serves, and what it can do meanwhile.
+
+- `progress` and `log` cost nothing when the client did not ask for them.
+- `ask` asks the client questions, in both eras. In the legacy era the handler waits for the answers. In the modern era the
+  handler runs again from its start when the answers are there, so the code before an `ask` must be safe to repeat.
+- `cancelled` says that nobody waits for the result any more. The task of an asynchronous handler is also cancelled.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol, get_args
+
+from msgspec import Struct
+
+from comity.mcp.protocol.refusals import invalid_params, unsupported_version
+from comity.mcp.protocol.results import InputRequest, Json
+from comity.mcp.protocol.revisions import META_CAPABILITIES, META_CLIENT, META_VERSION, MODERN
+from comity.requests.caller import UNKNOWN, Caller
+from comity.vcp.protocol.agreement import Session as VcpSession
+from comity.wire.jsonrpc import Params
+
+LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
+
+
+def member_at(value: Any, *path: str) -> Any:
+    """What stands at this path of members; None where nothing does."""
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+class Asker(Struct, frozen=True, kw_only=True):
+    """Who asks: what the session or, in the modern era, the request itself says about the client.
+    `vcp` is what a hello agreed on, `active` its extensions, and
+    `token_prefix` the beginning of the id of the token that came with it. `vcp_ended` says why there is no VCP session
+    any more.
+    """
+
+    version: str
+    modern: bool
+    caller: Caller = UNKNOWN
+    capabilities: Mapping[str, Any] = {}
+    info: Mapping[str, Any] = {}
+    active: frozenset[str] = frozenset()
+    vcp: VcpSession | None = None
+    token_prefix: str | None = None
+    vcp_ended: str | None = None
+
+    @property
+    def owner(self) -> str:
+        """Whom stored things belong to."""
+        return self.caller.owner
+
+    def can(self, *path: str) -> bool:
+        """Whether the client declared a capability: `can("sampling")`, `can("elicitation", "url")`."""
+        return member_at(self.capabilities, *path) is not None
+
+    def has_extension(self, identifier: str) -> bool:
+        return self.can("extensions", identifier)
+
+
+class CancelToken(Protocol):
+    def is_set(self) -> bool: ...
+
+    def on_set(self, callback: Callable[[], object]) -> None:
+        """Call it when nobody waits any more; at once if that is so already."""
+
+
+class Context(Protocol):
+    @property
+    def asker(self) -> Asker: ...
+
+    @property
+    def client(self) -> str:
+        """Tells the clients of one owner apart: the connection, the session, or what a modern request says."""
+
+    @property
+    def demands(self) -> Any:
+        """What the connection was opened with for the rooms that know it; None where it said nothing."""
+
+    @property
+    def profile(self) -> str:
+        """The profile of tools that the connection was opened with."""
+
+    @property
+    def folder(self) -> str | None:
+        """Where the client was started, if it is on this machine."""
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The request's own `_meta`."""
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Belongs to the legacy session; in the modern era it is as new with each request."""
+
+    @property
+    def cancelled(self) -> CancelToken: ...
+
+    @property
+    def inputs(self) -> Mapping[str, Any]:
+        """Answers that came with a repeated request, by key. Unchecked."""
+
+    @property
+    def input_state(self) -> Any:
+        """What an earlier `InputRequired` of ours carried; None at first."""
+
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None: ...
+
+    def log(self, level: LogLevel, data: Any, logger: str | None = None) -> None: ...
+
+    async def ask(self, requests: Mapping[str, InputRequest]) -> Mapping[str, Any]:
+        """The client's answers by key. Raises McpError when the client did not declare that it can answer."""
+
+    async def release_stream(self) -> None:
+        """End the open HTTP response here; the client comes back for the rest. Nothing on other carriers."""
+
+
+def meta_of(params: Params | None) -> Json:
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return meta if isinstance(meta, dict) else {}
+
+
+def is_modern(params: Params | None) -> bool:
+    return META_VERSION in meta_of(params)
+
+
+def asker_of(meta: Json, caller: Caller) -> Asker:
+    """Of a modern request: everything needed to understand it stands in its own `_meta`. Raises McpError when it does not
+    say what it must.
+    """
+    version: Any = meta.get(META_VERSION)
+    if not isinstance(version, str):
+        raise invalid_params(f"_meta must name the revision under {META_VERSION}")
+    if version not in MODERN:
+        raise unsupported_version(version)
+    declared, info = meta.get(META_CAPABILITIES), meta.get(META_CLIENT)
+    if not isinstance(declared, dict):
+        raise invalid_params(f"_meta must hold an object under {META_CAPABILITIES}; it may be empty")
+    return Asker(
+        version=version,
+        modern=True,
+        caller=caller,
+        capabilities=declared,
+        info=info if isinstance(info, dict) else {},
+    )

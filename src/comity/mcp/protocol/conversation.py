@@ -1,0 +1,333 @@
+"""One stream of messages with one client: stdio, a Unix socket. The era is told from each request.
+
+    initialize                 -> legacy from here on; a second one is refused and changes nothing
+    request with a version     -> modern, whatever came before
+    any other request          -> the session; before `initialize` as 2025-06-18
+
+- While an `initialize` is being answered, what follows it waits: it may depend on what is agreed.
+- A connection that was opened with VCP extensions begins with a hello for them; requests without one of their own go
+  by what came of that.
+- `notifications/cancelled` ends the work, also while its hello is negotiated, and nothing more is sent for it.
+- In 2025-03-26 the answers to a batch leave as one array, once the last of them is there.
+- A response nobody waits for is dropped.
+
+Effects are bytes to write; `RunningRequest`, a request to start; `Greet`, a hello to negotiate; `Drop`, work to cancel; `PeerAnswered`,
+an answer to a question of ours; `Exit`, the client wants us to end.
+"""
+
+from collections import deque
+from typing import Any, Final
+
+from msgspec import Struct
+
+from comity.mcp.protocol.answers import around, refused
+from comity.mcp.protocol.catalog import Selection
+from comity.mcp.protocol.context import Asker, asker_of, is_modern, meta_of
+from comity.mcp.protocol.methods import Server, begin
+from comity.mcp.protocol.refusals import McpError, invalid_params, invalid_request
+from comity.mcp.protocol.results import Json
+from comity.mcp.protocol.revisions import BATCHES
+from comity.mcp.protocol.session import KEPT_METHODS, McpSession, introduced, welcome, without_handshake
+from comity.mcp.protocol.work import RunningRequest
+from comity.requests.caller import Caller
+from comity.vcp.protocol import mcp_places as vcp_places
+from comity.vcp.protocol.agreement import Session as VcpSession
+from comity.vcp.protocol.mcp_places import Negotiated
+from comity.vcp.protocol.versions import DEFAULT_VERSIONS
+from comity.wire.jsonrpc import Batch, Id, Incoming, Invalid, Notification, Request, Response, RpcError
+
+MOST_RUNNING: Final = 1024
+MOST_HELD: Final = 1024
+
+
+class Greet(Struct, frozen=True):
+    """Negotiate, and call `greeted` with the outcome. `request` is None for the hello of the connection itself."""
+
+    request: Request | None
+    hello: Any
+    asker: Asker
+    batch: "Gathering | None" = None
+
+
+class Drop(Struct, frozen=True):
+    work: RunningRequest
+
+
+class PeerAnswered(Struct, frozen=True):
+    response: Response
+
+
+class Shutdown(Struct, frozen=True):
+    """End what this connection opened; the connection itself stays."""
+
+
+class Exit(Struct, frozen=True):
+    pass
+
+
+Effect = bytes | RunningRequest | Greet | Drop | PeerAnswered | Shutdown | Exit
+
+
+class Gathering:
+    """The answers to a batch, until they are complete."""
+
+    def __init__(self, expected: int) -> None:
+        self._expected = expected
+        self._answers: list[bytes] = []
+
+    def add(self, answer: bytes) -> bytes | None:
+        self._answers.append(answer)
+        return self._whole()
+
+    def less(self) -> bytes | None:
+        """One answer will not come."""
+        self._expected -= 1
+        return self._whole()
+
+    def _whole(self) -> bytes | None:
+        if len(self._answers) < self._expected or not self._answers:
+            return None
+        return b"[" + b",".join(self._answers) + b"]"
+
+
+def opening_hello(extensions: tuple[str, ...]) -> Json | None:
+    if not extensions:
+        return None
+    version = str(max(DEFAULT_VERSIONS))
+    return {"type": "vcp-hello", "version": version, "extensions": list(extensions)}
+
+
+class McpConversation:
+    def __init__(self, server: Server, selection: Selection, *, caller: Caller) -> None:
+        self.server = server
+        self.selection = selection
+        self.session = McpSession(without_handshake(caller))
+        self._caller = caller
+        self._to_say = opening_hello(selection.vcp)
+        self._given: Negotiated | None = None
+        self._initialized = False
+        self._greeting = False
+        self._held: deque[Incoming] = deque()
+        self._running: dict[Id, RunningRequest] = {}
+        self._greeted: dict[Id, Greet] = {}
+        self._gathering: dict[Id, Gathering] = {}
+        self._replies: dict[Id, Json] = {}
+
+    @property
+    def batches(self) -> bool:
+        """Whether the next message may be a batch."""
+        return self.session.asker.version in BATCHES
+
+    @property
+    def vcp_sessions(self) -> tuple[VcpSession, ...]:
+        """Those that the connection has opened."""
+        given = None if self._given is None else self._given.session
+        own = self.session.asker.vcp
+        return tuple(session for session in (given, None if own is given else own) if session is not None)
+
+    @property
+    def initialized(self) -> bool:
+        return self._initialized
+
+    @property
+    def running(self) -> int:
+        return len(self._running)
+
+    def is_running(self, work: RunningRequest) -> bool:
+        return self._running.get(work.id) is work
+
+    def receive(self, message: Incoming) -> list[Effect]:
+        if self._to_say is not None:
+            hello, self._to_say = self._to_say, None
+            self._greeting = True
+            self._held.append(message)
+            return [Greet(None, hello, self.session.asker)]
+        if self._greeting:
+            if len(self._held) >= MOST_HELD:
+                return self._overflowing(message)
+            self._held.append(message)
+            return []
+        if type(message) is Request:
+            return self._request(message, None)
+        return self._other(message)
+
+    def greeted(self, greet: Greet, negotiated: Negotiated) -> list[Effect]:
+        """A hello has been negotiated: go on with the request that carried it."""
+        request = greet.request
+        if request is None:
+            self._given = negotiated
+            self.session.asker = negotiated.agreed(self.session.asker)
+            return self._go_on([])
+        if greet.asker.modern:
+            if self._greeted.get(request.id) is not greet:
+                return []  # cancelled meanwhile
+            del self._greeted[request.id]
+            return self._begin(request, negotiated.agreed(greet.asker), greet.batch, negotiated.reply)
+        return self._go_on([*self._welcome(request, negotiated, greet.batch)])
+
+    def _go_on(self, effects: list[Effect]) -> list[Effect]:
+        """With what has waited for a hello."""
+        self._greeting = False
+        while self._held and not self._greeting:
+            effects += self.receive(self._held.popleft())
+        return effects
+
+    def finish(self, work: RunningRequest, result: bytes) -> bytes | None:
+        """The response to write; None if the client no longer waits for it."""
+        return self._deliver(work.id, around(work.id, result), work)
+
+    def refuse(self, work: RunningRequest, error: RpcError) -> bytes | None:
+        return self._deliver(work.id, refused(work.id, error), work)
+
+    def reply_of(self, work: RunningRequest) -> Json | None:
+        """The word on the VCP hello that came with a request."""
+        return self._replies.get(work.id)
+
+    def _deliver(self, id_: Id, answer: bytes, work: RunningRequest) -> bytes | None:
+        if self._running.get(id_) is not work:
+            return None
+        del self._running[id_]
+        if self._replies:
+            self._replies.pop(id_, None)
+        gathering = self._gathering.pop(id_, None) if self._gathering else None
+        return answer if gathering is None else gathering.add(answer)
+
+    def _request(self, request: Request, batch: Gathering | None) -> list[Effect]:
+        if request.method == "initialize":
+            return self._initialize(request, batch)
+        params = request.params
+        asker = self.session.asker
+        if type(params) is dict and "_meta" in params and is_modern(params):
+            meta = meta_of(params)
+            try:
+                asker = asker_of(meta, self._caller)
+            except McpError as refusal:
+                return self._answer(refused(request.id, refusal.rpc), batch)
+            hello = vcp_places.hello_in_request(meta)
+            if hello is not None:
+                return self._negotiate(Greet(request, hello, asker, batch))
+            if self._given is not None:
+                asker = self._given.agreed(asker)
+        return self._begin(request, asker, batch)
+
+    def _negotiate(self, greet: Greet) -> list[Effect]:
+        assert greet.request is not None
+        id_ = greet.request.id
+        try:
+            self._admit(id_)
+        except McpError as refusal:
+            return self._answer(refused(id_, refusal.rpc), greet.batch)
+        self._greeted[id_] = greet
+        return [greet]
+
+    def _admit(self, id_: Id) -> None:
+        if id_ in self._running or id_ in self._greeted:
+            raise invalid_request("a request with this id is still being worked on; ids are used once")
+        if len(self._running) + len(self._greeted) >= MOST_RUNNING:
+            raise invalid_request(f"more than {MOST_RUNNING} requests at once; wait for answers")
+
+    def _begin(
+        self, request: Request, asker: Asker, batch: Gathering | None, reply: Json | None = None
+    ) -> list[Effect]:
+        id_ = request.id
+        try:
+            begun = begin(self.server, self.selection, asker, request)
+            if type(begun) is bytes:
+                if request.method in KEPT_METHODS:
+                    self.session.heard(request)
+                return self._ready(request, begun, batch, reply)
+            assert isinstance(begun, RunningRequest)
+            self._admit(id_)
+        except McpError as refusal:
+            return self._answer(refused(id_, refusal.rpc), batch)
+        self._running[id_] = begun
+        if reply is not None:
+            self._replies[id_] = reply
+        if batch is not None:
+            self._gathering[id_] = batch
+        return [begun]
+
+    def _ready(
+        self, request: Request, result: bytes, batch: Gathering | None, reply: Json | None
+    ) -> list[Effect]:
+        if reply is not None:
+            result = vcp_places.write_into_bytes(result, reply)
+        effects = self._answer(around(request.id, result), batch)
+        if request.method == "shutdown":
+            effects.insert(0, Shutdown())
+        return effects
+
+    def _initialize(self, request: Request, batch: Gathering | None) -> list[Effect]:
+        if not isinstance(request.params, dict | None):
+            return self._answer(refused(request.id, invalid_params("params must be an object").rpc), batch)
+        if self._initialized:
+            why = invalid_request("this connection is initialised already; open a new one to negotiate again")
+            return self._answer(refused(request.id, why.rpc), batch)
+        self._initialized = True
+        params = request.params or {}
+        hello = vcp_places.hello_in_initialize(params)
+        if hello is None:
+            return self._welcome(request, None, batch)
+        self._greeting = True
+        return [Greet(request, hello, introduced(params, self._caller, None), batch)]
+
+    def _welcome(
+        self, request: Request, negotiated: Negotiated | None, batch: Gathering | None
+    ) -> list[Effect]:
+        params = request.params if isinstance(request.params, dict) else {}
+        self.session.asker = introduced(params, self._caller, negotiated or self._given)
+        result = welcome(self.server, self.selection, self.session.asker, negotiated)
+        return self._answer(around(request.id, result), batch)
+
+    def _other(self, message: Incoming) -> list[Effect]:
+        if isinstance(message, Notification):
+            return self._notified(message)
+        if isinstance(message, Response):
+            return [PeerAnswered(message)]
+        if isinstance(message, Batch):
+            return self._batch(message)
+        assert isinstance(message, Invalid)
+        return [refused(message.id, message.error)]
+
+    def _notified(self, message: Notification) -> list[Effect]:
+        if message.method == "exit":
+            return [Exit()]
+        if message.method == "notifications/cancelled" and isinstance(message.params, dict):
+            wanted = message.params.get("requestId")
+            if isinstance(wanted, str | int | float) and not isinstance(wanted, bool):
+                return self._cancel(wanted)
+        return []
+
+    def _cancel(self, id_: Id) -> list[Effect]:
+        work, greet = self._running.pop(id_, None), self._greeted.pop(id_, None)
+        if work is None and greet is None:
+            return []
+        self._replies.pop(id_, None)
+        gathering = self._gathering.pop(id_, None) if greet is None else greet.batch
+        whole = None if gathering is None else gathering.less()
+        dropped: list[Effect] = [] if work is None else [Drop(work)]
+        return dropped if whole is None else [*dropped, whole]
+
+    def _batch(self, batch: Batch) -> list[Effect]:
+        gathering = Gathering(sum(isinstance(item, Request | Invalid) for item in batch.items))
+        effects: list[Effect] = []
+        for item in batch.items:
+            if isinstance(item, Request):
+                effects += self._request(item, gathering)
+            elif isinstance(item, Invalid):
+                effects += self._answer(refused(item.id, item.error), gathering)
+            else:
+                effects += self._other(item)
+        return effects
+
+    def _answer(self, answer: bytes, batch: Gathering | None) -> list[Effect]:
+        if batch is None:
+            return [answer]
+        whole = batch.add(answer)
+        return [] if whole is None else [whole]
+
+    def _overflowing(self, message: Incoming) -> list[Effect]:
+        if isinstance(message, Request):
+            refusal = invalid_request("too many messages before initialize is answered")
+            return [refused(message.id, refusal.rpc)]
+        return [refused(message.id, message.error)] if isinstance(message, Invalid) else []

@@ -1,0 +1,447 @@
+"""The table of methods: from a request to its answer, or to the work that will give one.
+
+Each era has its own table. Some requests are answered at once with bytes; most of these are made once per view. All others
+become a `RunningRequest`: the code that runs it calls `work.start`, and gives the result to `work.finish`.
+
+- A tool that is not in the view is -32602, unless a namespace or an inactive extension has its own answer.
+- Arguments that break a tool's schema are an error of the tool (`isError`), so that a model can do better.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from comity.mcp.protocol.catalog import (
+    NO_PROFILE,
+    VCP_SESSION,
+    Catalog,
+    CatalogView,
+    Completer,
+    Selection,
+    Tool,
+    ToolAnswer,
+    ToolHandler,
+    remedy_for,
+    right_needed,
+)
+from comity.mcp.protocol.context import LEVELS, Asker, Context
+from comity.mcp.protocol.refusals import (
+    RESOURCE_NOT_FOUND,
+    McpError,
+    invalid_params,
+    missing_capability,
+    no_such_method,
+)
+from comity.mcp.protocol.results import Contents, Json, PromptResult, ToolResult, failed
+from comity.mcp.protocol.revisions import META_SERVER, MODERN, TASKS
+from comity.mcp.protocol.work import Listen, RunningRequest, TaskRequest
+from comity.wire import strict_json
+from comity.wire.jsonrpc import INTERNAL_ERROR, Params, Request
+
+LIST_TTL: Final = 60_000
+MOST_COMPLETIONS: Final = 100
+MOST_LISTENED: Final = 256
+EMPTY_RESULT: Final = b"{}"
+
+
+class Server(Struct, frozen=True, kw_only=True):
+    """`extensions` are those advertised beside what the catalogue shows: identifier to settings. `current` is the asker
+    of a session as it is now, for what was agreed on may have ended since.
+    """
+
+    catalog: Catalog
+    info: Json
+    instructions: str | Callable[[Selection, Asker], str] = ""
+    extensions: Mapping[str, Json] = {}
+    tasks: bool = False
+    current: Callable[[Asker], Asker] = lambda asker: asker
+
+    def instructions_for(self, selection: Selection, asker: Asker) -> str:
+        """What a model is told about the tools that it can see."""
+        told = self.instructions
+        return told if isinstance(told, str) else told(selection, asker)
+
+    def view(self, selection: Selection, asker: Asker) -> CatalogView:
+        caller = asker.caller
+        if not caller.may("rooms"):
+            selection = replace(selection, profile=NO_PROFILE)  # ruling 61: sessions in rooms are the owner's
+        # a client that sent a hello sees more tools, also without an extension
+        active = asker.active if asker.vcp is None else asker.active | {VCP_SESSION}
+        return self.catalog.view(selection, active, caller.rights)
+
+
+Begun = bytes | RunningRequest
+_Method = Callable[[Server, CatalogView, Asker, Request, Json], Begun]
+
+
+def begin(server: Server, selection: Selection, asker: Asker, request: Request) -> Begun:
+    """The result as bytes, or the work that leads to one. Raises McpError."""
+    table = _MODERN if asker.modern else _LEGACY
+    method = table.get(request.method)
+    if method is None:
+        raise no_such_method(request.method)
+    if asker.vcp is not None and not asker.modern:
+        asker = server.current(asker)
+    return method(server, server.view(selection, asker), asker, request, _object(request.params))
+
+
+def capabilities(server: Server, asker: Asker) -> Json:
+    shown: Json = {"tools": {"listChanged": True}}
+    shown["resources"] = {"listChanged": True} if asker.modern else {"subscribe": True, "listChanged": True}
+    shown["prompts"] = {"listChanged": True}
+    if server.catalog.completes:
+        shown["completions"] = {}
+    if not asker.modern:
+        shown["logging"] = {}
+    extensions = dict(server.extensions)
+    if server.tasks and asker.modern:
+        extensions[TASKS] = {}
+    if extensions:
+        shown["extensions"] = extensions
+    return shown
+
+
+def finished(server: Server, asker: Asker, result: Json) -> Json:
+    """As a result looks in the asker's era."""
+    if not asker.modern:
+        return result
+    answer = {"resultType": "complete", **result}
+    answer["_meta"] = {**answer.get("_meta", {}), META_SERVER: server.info}
+    return answer
+
+
+def cacheable(asker: Asker, result: Json, ttl: int, *, private: bool) -> Json:
+    if not asker.modern:
+        return result
+    return {**result, "ttlMs": ttl, "cacheScope": "private" if private else "public"}
+
+
+def _object(params: Params | None) -> Json:
+    if params is None:
+        return {}
+    if not isinstance(params, dict):
+        raise invalid_params("params must be an object")
+    return params
+
+
+def _ping(_server: Server, _view: CatalogView, _asker: Asker, _request: Request, _params: Json) -> Begun:
+    return EMPTY_RESULT
+
+
+def _discover(server: Server, view: CatalogView, asker: Asker, _request: Request, _params: Json) -> Begun:
+    result: Json = {
+        "supportedVersions": list(MODERN),
+        "capabilities": capabilities(server, asker),
+    }
+    if instructions := server.instructions_for(view.selection, asker):
+        result["instructions"] = instructions
+    return _bytes(finished(server, asker, cacheable(asker, result, LIST_TTL, private=bool(asker.active))))
+
+
+def _refuse_cursor(params: Json) -> None:
+    """One page holds everything, so no cursor is ever ours."""
+    if params.get("cursor") is not None:
+        raise invalid_params("there is no such cursor; leave it out")
+
+
+def _list(make: Callable[[CatalogView, bool], Json]) -> _Method:
+    """The method of a list that is made once for a view and an era."""
+
+    def listed(server: Server, view: CatalogView, asker: Asker, request: Request, params: Json) -> Begun:
+        _refuse_cursor(params)
+        ready = view.ready.get((request.method, asker.modern))
+        if ready is None:
+            result = cacheable(asker, make(view, asker.modern), LIST_TTL, private=view.private)
+            ready = view.ready[request.method, asker.modern] = _bytes(finished(server, asker, result))
+        return ready
+
+    return listed
+
+
+def _resources_list(
+    _server: Server, view: CatalogView, asker: Asker, request: Request, params: Json
+) -> Begun:
+    _refuse_cursor(params)
+
+    async def gather(context: Context) -> list[Json]:
+        found: list[Json] = []
+        for kind in view.resources:
+            listed = kind.list(context)
+            found += await listed if isinstance(listed, Awaitable) else listed
+        return found
+
+    def shape(found: list[Json]) -> Json:
+        return cacheable(asker, {"resources": found}, LIST_TTL, private=True)
+
+    return _work(request, params, asker, view, start=gather, shape=shape)
+
+
+def _tools_call(_server: Server, view: CatalogView, asker: Asker, request: Request, params: Json) -> Begun:
+    name = params.get("name")
+    if not isinstance(name, str):
+        raise invalid_params("tools/call needs the tool's name as params.name")
+    tool = view.tools.get(name)
+    arguments = params.get("arguments", {})
+    if tool is None:
+        return _bytes(finished(_server, asker, _absent(view, asker, name).to_json()))
+    if tool.validator is None and not isinstance(arguments, dict):
+        raise invalid_params("params.arguments must be an object")
+    if tool.task == "required" and not (asker.modern and asker.has_extension(TASKS)):
+        raise missing_capability(f"{name} runs as a task only", {"extensions": {TASKS: {}}})
+    handler = tool.handler
+    try:
+        complaint = tool.complain(arguments)
+    except Exception as fault:  # noqa: BLE001 - a schema or a validator of a room that does not work
+        complaint, handler = None, _broken(fault)
+    if complaint is not None:
+        refused = failed(f"{name} cannot be called like this: {complaint}")
+        if tool.render_invalid is not None:
+            refused = tool.render_invalid(complaint)
+        return _bytes(finished(_server, asker, refused.to_json()))
+    return RunningRequest(
+        id=request.id,
+        method=request.method,
+        params=params,
+        asker=asker,
+        selection=view.selection,
+        label=name,
+        start=lambda context: handler(context, arguments),
+        shape=_tool_shape(tool, asker),
+        tool=tool,
+        deadline=tool.deadline,
+    )
+
+
+def _broken(fault: Exception) -> ToolHandler:
+    """Fails where faults of handlers are answered and logged."""
+
+    def handler(_context: Context, _arguments: Json) -> ToolAnswer:
+        raise fault
+
+    return handler
+
+
+def _absent(view: CatalogView, asker: Asker, name: str) -> ToolResult:
+    dormant = view.dormant.get(name)
+    if dormant is not None and dormant.extension is not None:
+        remedy = remedy_for(dormant.extension)
+        return failed(remedy if asker.vcp_ended is None else f"{asker.vcp_ended}\n{remedy}")
+    if dormant is not None and dormant.right not in asker.caller.rights:
+        return failed(right_needed(dormant))
+    namespace = view.namespace_of(name)
+    if namespace is not None:
+        return namespace.refuse(name, view.selection)
+    raise invalid_params(f"Unknown tool: {name[:100]}; tools/list names those there are")
+
+
+def _tool_shape(tool: Tool, asker: Asker) -> Callable[[Any], Json]:
+    def shape(result: ToolResult) -> Json:
+        complain = tool.complain_of_output
+        answer = result.to_json()
+        if complain is not None:
+            missing = "there is no structured content" if result.structured is UNSET else None
+            complaint = missing or complain(result.structured)
+            if complaint is not None:
+                if not result.is_error:
+                    raise McpError(
+                        INTERNAL_ERROR, f"{tool.name} broke its own output schema"
+                    ) from ValueError(complaint)
+                # ruling 52: clients hold errors to the schema too, and would show their own complaint instead
+                answer.pop("structuredContent", None)
+        if not asker.modern and not isinstance(answer.get("structuredContent", {}), dict):
+            del answer["structuredContent"]  # any JSON only since the modern era
+        return answer
+
+    return shape
+
+
+def _resources_read(
+    _server: Server, view: CatalogView, asker: Asker, request: Request, params: Json
+) -> Begun:
+    uri = params.get("uri")
+    if not isinstance(uri, str):
+        raise invalid_params("resources/read needs the resource's address as params.uri")
+    kind = view.resources_for(uri)
+    if kind is None:
+        dormant = view.dormant_for(uri)
+        if dormant is not None and dormant.extension is not None:
+            raise invalid_params(remedy_for(dormant.extension), {"uri": uri})
+        raise resource_not_found(asker, uri)
+    read = kind.read
+
+    def shape(answer: Contents) -> Json:
+        return cacheable(asker, {"contents": list(answer.contents)}, answer.ttl, private=answer.private)
+
+    return _work(request, params, asker, view, start=lambda context: read(context, uri), shape=shape)
+
+
+def resource_not_found(asker: Asker, uri: str) -> McpError:
+    if asker.modern:
+        return invalid_params("Resource not found", {"uri": uri})
+    return McpError(RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
+
+
+def _prompts_get(_server: Server, view: CatalogView, asker: Asker, request: Request, params: Json) -> Begun:
+    name = params.get("name")
+    prompt = view.prompts.get(name) if isinstance(name, str) else None
+    if prompt is None:
+        raise invalid_params("there is no such prompt; prompts/list names those there are")
+    given = params.get("arguments") or {}
+    if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
+        raise invalid_params("params.arguments must be an object of strings")
+    lacking = [a["name"] for a in prompt.arguments if a.get("required") and a["name"] not in given]
+    if lacking:
+        raise invalid_params(f"prompt {prompt.name} needs {', '.join(lacking)}")
+
+    def start(context: Context) -> Any:
+        return prompt.handler(context, given)
+
+    return _work(request, params, asker, view, start=start, shape=PromptResult.to_json)
+
+
+def _complete(server: Server, view: CatalogView, asker: Asker, request: Request, params: Json) -> Begun:
+    if not server.catalog.completes:
+        raise no_such_method(request.method)
+    reference, argument = params.get("ref"), params.get("argument")
+    completer: Completer | None = None
+    match reference:
+        case {"type": "ref/prompt", "name": str(name)}:
+            if name not in view.prompts:
+                raise invalid_params("there is no such prompt")
+            completer = view.prompts[name].complete
+        case {"type": "ref/resource", "uri": str(uri)}:
+            for kind in view.resources:
+                if any(template.get("uriTemplate") == uri for template in kind.templates) or kind.owns(uri):
+                    completer = kind.complete
+                    break
+        case _:
+            raise invalid_params("params.ref must be a ref/prompt with a name or a ref/resource with a uri")
+    match argument:
+        case {"name": str(named), "value": str(typed)}:
+            pass
+        case _:
+            raise invalid_params("params.argument must have a name and a value, both strings")
+    others = params.get("context")
+    known = others.get("arguments") if isinstance(others, dict) else None
+    given = known if isinstance(known, dict) else {}
+
+    def shape(values: Sequence[str]) -> Json:
+        return {
+            "completion": {
+                "values": list(values[:MOST_COMPLETIONS]),
+                "total": len(values),
+                "hasMore": len(values) > MOST_COMPLETIONS,
+            }
+        }
+
+    def start(context: Context) -> Any:
+        return () if completer is None else completer(context, named, typed, given)
+
+    return _work(request, params, asker, view, start=start, shape=shape)
+
+
+def _listen(_server: Server, view: CatalogView, asker: Asker, request: Request, params: Json) -> Begun:
+    wanted = params.get("notifications")
+    if not isinstance(wanted, dict):
+        raise invalid_params("subscriptions/listen needs params.notifications")
+    uris, tasks = wanted.get("resourceSubscriptions", []), wanted.get("taskIds", [])
+    for listed in (uris, tasks):
+        if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+            raise invalid_params("resourceSubscriptions and taskIds are lists of strings")
+        if len(listed) > MOST_LISTENED:
+            raise invalid_params(f"at most {MOST_LISTENED} addresses in one subscription")
+    if tasks and not asker.has_extension(TASKS):
+        raise missing_capability("taskIds are of the tasks extension", {"extensions": {TASKS: {}}})
+    listen = Listen(
+        tools=wanted.get("toolsListChanged") is True,
+        prompts=wanted.get("promptsListChanged") is True,
+        resources=wanted.get("resourcesListChanged") is True,
+        uris=tuple(uri for uri in uris if _watchable(view, asker, uri)),
+        tasks=tuple(tasks),
+    )
+    return _work(request, params, asker, view, special=listen)
+
+
+def _task(server: Server, view: CatalogView, asker: Asker, request: Request, params: Json) -> Begun:
+    if not server.tasks:
+        raise no_such_method(request.method)
+    if not asker.has_extension(TASKS):
+        raise missing_capability(f"{request.method} is of the tasks extension", {"extensions": {TASKS: {}}})
+    task_id, inputs = params.get("taskId"), params.get("inputResponses", {})
+    if not isinstance(task_id, str):
+        raise invalid_params(f"{request.method} needs params.taskId")
+    if not isinstance(inputs, dict):
+        raise invalid_params("params.inputResponses must be an object")
+    verb = request.method.removeprefix("tasks/")
+    asked = TaskRequest(verb=verb, task_id=task_id, inputs=inputs)
+    return _work(request, params, asker, view, special=asked)
+
+
+def _set_level(_server: Server, _view: CatalogView, _asker: Asker, _request: Request, params: Json) -> Begun:
+    if params.get("level") not in LEVELS:
+        raise invalid_params(f"params.level must be one of {', '.join(LEVELS)}")
+    return EMPTY_RESULT  # the session keeps it
+
+
+def _subscribe(_server: Server, view: CatalogView, asker: Asker, _request: Request, params: Json) -> Begun:
+    uri = params.get("uri")
+    if not isinstance(uri, str):
+        raise invalid_params("params.uri must be the resource's address")
+    if not _watchable(view, asker, uri):
+        raise resource_not_found(asker, uri)
+    return EMPTY_RESULT  # the session keeps it
+
+
+def _watchable(view: CatalogView, asker: Asker, uri: str) -> bool:
+    kind = view.resources_for(uri)
+    return kind is not None and kind.watchable(asker, uri)
+
+
+def _unsubscribe(
+    _server: Server, _view: CatalogView, _asker: Asker, _request: Request, params: Json
+) -> Begun:
+    if not isinstance(params.get("uri"), str):
+        raise invalid_params("params.uri must be the resource's address")
+    return EMPTY_RESULT
+
+
+def _work(request: Request, params: Json, asker: Asker, view: CatalogView, **more: Any) -> RunningRequest:
+    method = request.method
+    more = {"start": _unstarted, "shape": dict, "selection": view.selection, **more}
+    return RunningRequest(id=request.id, method=method, label=method, params=params, asker=asker, **more)
+
+
+def _unstarted(_context: Context) -> Any:
+    raise TypeError("this work is of a special kind and is not started")
+
+
+_bytes = strict_json.dumps
+
+_BOTH: dict[str, _Method] = {
+    "tools/list": _list(lambda view, modern: view.tools_json(modern=modern)),
+    "tools/call": _tools_call,
+    "resources/list": _resources_list,
+    "resources/templates/list": _list(lambda view, _modern: view.templates_json),
+    "resources/read": _resources_read,
+    "prompts/list": _list(lambda view, _modern: view.prompts_json),
+    "prompts/get": _prompts_get,
+    "completion/complete": _complete,
+}
+_LEGACY: Final[dict[str, _Method]] = {
+    **_BOTH,
+    "ping": _ping,
+    "logging/setLevel": _set_level,
+    "resources/subscribe": _subscribe,
+    "resources/unsubscribe": _unsubscribe,
+    "shutdown": _ping,
+}
+_MODERN: Final[dict[str, _Method]] = {
+    **_BOTH,
+    "server/discover": _discover,
+    "subscriptions/listen": _listen,
+    "tasks/get": _task,
+    "tasks/update": _task,
+    "tasks/cancel": _task,
+}

@@ -1,0 +1,153 @@
+"""A legacy session: what `initialize` agreed on, and what the client asked to be told of since."""
+
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from comity.mcp.protocol.catalog import Selection
+from comity.mcp.protocol.context import LEVELS, Asker, LogLevel
+from comity.mcp.protocol.methods import Server, capabilities
+from comity.mcp.protocol.refusals import invalid_params, missing_capability
+from comity.mcp.protocol.results import InputRequest, Json
+from comity.mcp.protocol.revisions import UNSPOKEN, chosen_legacy
+from comity.requests.caller import Caller
+from comity.vcp.protocol import mcp_places as vcp_places
+from comity.vcp.protocol.mcp_places import EXTENSION, Negotiated
+from comity.wire import strict_json
+from comity.wire.jsonrpc import Request
+
+MOST_SUBSCRIBED: Final = 1024
+LONGEST_URI: Final = 256
+LARGEST_INTRODUCTION: Final = 16_384
+_CAPABILITY_OF: Final = {
+    "sampling/createMessage": "sampling",
+    "elicitation/create": "elicitation",
+    "roots/list": "roots",
+}
+
+
+class Remembered(Struct, frozen=True, kw_only=True):
+    """What has to be stored of a session so that another process can go on with it."""
+
+    asker: Asker
+    log_level: LogLevel = "info"
+    subscribed: tuple[str, ...] = ()
+
+
+class McpSession:
+    """`state` is for handlers, and stays in this process."""
+
+    def __init__(self, asker: Asker) -> None:
+        self.asker = asker
+        self.log_level: LogLevel = "info"
+        self.subscribed: dict[str, None] = {}
+        self.state: dict[str, Any] = {}
+
+    @classmethod
+    def recalled(cls, kept: Remembered) -> "McpSession":
+        session = cls(kept.asker)
+        session.log_level = kept.log_level
+        session.subscribed = dict.fromkeys(kept.subscribed)
+        return session
+
+    def remembered(self) -> Remembered:
+        return Remembered(asker=self.asker, log_level=self.log_level, subscribed=tuple(self.subscribed))
+
+    def heard(self, request: Request) -> bool:
+        """Keep what a request that was answered well asked the session to keep; whether it did."""
+        params = request.params if isinstance(request.params, dict) else {}
+        match request.method:
+            case "logging/setLevel":
+                self.log_level = params["level"]
+            case "resources/subscribe":
+                if len(params["uri"]) > LONGEST_URI:
+                    raise invalid_params(f"the uri of a subscription has at most {LONGEST_URI} characters")
+                if len(self.subscribed) >= MOST_SUBSCRIBED and params["uri"] not in self.subscribed:
+                    raise invalid_params(f"a session holds at most {MOST_SUBSCRIBED} subscriptions")
+                self.subscribed[params["uri"]] = None
+            case "resources/unsubscribe":
+                self.subscribed.pop(params["uri"], None)
+            case _:
+                return False
+        return True
+
+    def logs(self, level: LogLevel) -> bool:
+        return LEVELS.index(level) >= LEVELS.index(self.log_level)
+
+
+KEPT_METHODS: Final = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
+
+
+def without_handshake(caller: Caller) -> Asker:
+    return Asker(version=UNSPOKEN, modern=False, caller=caller)
+
+
+def introduced(params: Json, caller: Caller, negotiated: Negotiated | None) -> Asker:
+    """The client that an `initialize` speaks of."""
+    declared, info = params.get("capabilities"), params.get("clientInfo")
+    asker = Asker(
+        version=chosen_legacy(params.get("protocolVersion")),
+        modern=False,
+        caller=caller,
+        capabilities=declared if isinstance(declared, dict) else {},
+        info=info if isinstance(info, dict) else {},
+    )
+    return asker if negotiated is None else negotiated.agreed(asker)
+
+
+def check_introduction(params: Json) -> None:
+    """Refuse an `initialize` that would make us store more than a client can have to say of itself."""
+    said = {name: params.get(name) for name in ("capabilities", "clientInfo")}
+    if len(strict_json.dumps(said)) > LARGEST_INTRODUCTION:
+        raise invalid_params(f"capabilities and clientInfo exceed {LARGEST_INTRODUCTION:,} bytes; send less")
+
+
+def welcome(server: Server, selection: Selection, asker: Asker, negotiated: Negotiated | None) -> bytes:
+    """The result of `initialize`."""
+    settings = server.extensions.get(EXTENSION, {})
+    quiet = replace(server, extensions={k: v for k, v in server.extensions.items() if k != EXTENSION})
+    result: Json = {
+        "protocolVersion": asker.version,
+        "capabilities": capabilities(quiet, asker),
+        "serverInfo": server.info,
+    }
+    if instructions := server.instructions_for(selection, asker):
+        result["instructions"] = instructions
+    if negotiated is not None:
+        result = vcp_places.write_into_initialize(result, negotiated.reply, settings)
+    return strict_json.dumps(result)
+
+
+def demand(asker: Asker, request: InputRequest) -> None:
+    """Refuse to ask what the client did not say it can answer."""
+    needed: Json = {}
+    capability = _CAPABILITY_OF.get(request.method)
+    if capability is None:
+        raise TypeError(f"a server cannot ask a client for {request.method}")
+    if not asker.can(capability):
+        needed = {capability: {}}
+    elif (
+        capability == "elicitation"
+        and request.params.get("mode") == "url"
+        and not asker.can(capability, "url")
+    ):
+        needed = {capability: {"url": {}}}
+    elif capability == "sampling" and "tools" in request.params and not asker.can(capability, "tools"):
+        needed = {capability: {"tools": {}}}
+    if needed:
+        raise missing_capability(f"the client did not declare that it can answer {request.method}", needed)
+
+
+def notification(method: str, params: Json | None = None) -> bytes:
+    message: Json = {"jsonrpc": "2.0", "method": method}
+    if params is not None:
+        message["params"] = params
+    return strict_json.dumps(message)
+
+
+def question(id_: str, request: InputRequest) -> bytes:
+    message: Json = {"jsonrpc": "2.0", "id": id_, "method": request.method}
+    if request.params or request.method != "roots/list":
+        message["params"] = dict(request.params)
+    return strict_json.dumps(message)

@@ -1,0 +1,149 @@
+"""MCP on a Unix socket in the data folder: how `comity mcp` of the same user joins a running node.
+
+Every program that can open the socket counts as a model of the owner. Only the owner's can: the socket has mode 0600 and is
+in a folder that only the owner can open, which the caller has checked, and the system is asked which user connects.
+"""
+
+import asyncio
+import contextlib
+import logging
+import select
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from comity.http.owner_socket import bind_private, is_owner
+from comity.mcp.opening import LONGEST_LINE, Opened, line_of, read_opening
+from comity.mcp.protocol.catalog import Selection
+from comity.mcp.stdio import CHUNK, MOST_UNREAD, PATIENCE
+from comity.mcp.stream import LAST_MOMENT, McpStream
+from comity.rooms.protocol.demands import Demands
+from comity.wire.errors import ComityError, OverloadedError
+
+log = logging.getLogger("comity.mcp")
+
+SOCKET_FILE: Final = "mcp.sock"
+MOST_CONNECTIONS: Final = 256
+_OPENING_SECONDS: Final = 5.0
+
+OpenStream = Callable[[Selection, int, Callable[[bytes], None]], McpStream]
+"""A stream for a connection of this selection and message limit, that writes with this function."""
+
+
+class McpSocket:
+    def __init__(self, path: Path, open_stream: OpenStream, *, demands: Demands | None = None) -> None:
+        self._path = path
+        self._open_stream = open_stream
+        self._demands = demands or Demands()
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_unix_server(
+            self._connected, sock=bind_private(self._path), limit=CHUNK
+        )
+
+    async def stop(self) -> None:
+        self._server.close()
+        for connection in self._connections:
+            connection.cancel()
+        if self._connections:
+            await asyncio.wait(self._connections)
+        with contextlib.suppress(FileNotFoundError):
+            self._path.unlink()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if not is_owner(writer.get_extra_info("socket")):
+            writer.transport.abort()
+            return
+        self._connections.add(task)
+        try:
+            await self._serve(reader, writer)
+        except (ConnectionError, TimeoutError) as end:
+            log.debug("a connection on the socket ended: %s", end)
+        except asyncio.CancelledError:
+            pass  # the node stops
+        finally:
+            self._connections.discard(task)
+            await _let_go(writer)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(_OPENING_SECONDS):
+            line = await _first_line(reader)
+        try:
+            if len(self._connections) > MOST_CONNECTIONS:
+                raise OverloadedError(f"{MOST_CONNECTIONS} clients are connected to this node; close one")
+            if len(line) > LONGEST_LINE:
+                raise OverloadedError("the first line is too long")
+            opening = read_opening(line)
+            selection = opening.selection(self._demands)
+        except ComityError as refusal:
+            writer.write(line_of(Opened(ok=False, error=refusal.message)))
+            await writer.drain()
+            return
+        writer.write(line_of(Opened(ok=True)))
+        writer.transport.set_write_buffer_limits(high=MOST_UNREAD)
+        stream = self._open_stream(selection, opening.max_message_bytes, writer.write)
+        stream.clogged = lambda: writer.transport.get_write_buffer_size() > MOST_UNREAD
+        try:
+            await self._converse(stream, reader, writer)
+        finally:
+            await asyncio.shield(stream.close(0.0))
+
+    async def _converse(
+        self, stream: McpStream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Until the client says exit or sends nothing more. Then what it has asked for is answered, as on stdio; a client
+        that is gone waits for nothing.
+        """
+        leaving = asyncio.ensure_future(stream.exit_asked.wait())
+        reading = asyncio.ensure_future(reader.read(CHUNK))
+        try:
+            while True:
+                await asyncio.wait((reading, leaving), return_when=asyncio.FIRST_COMPLETED)
+                if leaving.done():
+                    break
+                data = reading.result()
+                if data:
+                    stream.receive(data)
+                else:
+                    stream.end()
+                await writer.drain()
+                while stream.waits:
+                    stream.go_on()
+                    await writer.drain()
+                if not data:
+                    break
+                reading = asyncio.ensure_future(reader.read(CHUNK))
+        finally:
+            leaving.cancel()
+            reading.cancel()
+        left = stream.exit_asked.is_set() or _is_gone(writer)
+        await stream.close(LAST_MOMENT if left else PATIENCE)
+
+
+async def _first_line(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.readline()
+    except ValueError:  # the buffer is full and there is no end of the line in it
+        return b" " * (LONGEST_LINE + 1)
+
+
+def _is_gone(writer: asyncio.StreamWriter) -> bool:
+    """Return whether the client has closed its side for good, and not only its input."""
+    connection = writer.get_extra_info("socket")
+    if connection.fileno() < 0:
+        return True
+    looking = select.poll()
+    looking.register(connection, 0)
+    return bool(looking.poll(0))
+
+
+async def _let_go(writer: asyncio.StreamWriter) -> None:
+    """What was written may still leave, if the client reads it."""
+    writer.close()
+    with contextlib.suppress(ConnectionError, TimeoutError):
+        async with asyncio.timeout(LAST_MOMENT):
+            await writer.wait_closed()
+    writer.transport.abort()

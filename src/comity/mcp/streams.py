@@ -1,0 +1,132 @@
+"""Streams of messages to an HTTP client, which can disconnect and resume.
+
+A stream keeps its latest messages, within limits, after they were sent. It has one reader at a time. A second reader is
+refused before it gets a message, unless the first has disconnected. A reader that comes back with the id of an event
+takes over: its earlier connection is broken, even if this node has not noticed that yet.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Final
+
+from comity.wire import sse
+from comity.wire.errors import ConflictError, NotFoundError
+
+MOST_EVENTS: Final = 512
+MOST_BYTES: Final = 4 << 20
+KEEPALIVE_SECONDS: Final = 15.0
+
+
+class EventStream:
+    """`streamed` tells that some of it has left as a stream, so that a client may come back to it. `last` is the number
+    of the newest message.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.streamed = False
+        self._reader: object | None = None
+        self._events: deque[tuple[int, bytes]] = deque()
+        self._bytes = 0
+        self.last = 0
+        self.ended = False
+        self._release = False
+        self._stirred = asyncio.Event()
+        self._left = asyncio.Event()
+
+    @property
+    def followed(self) -> bool:
+        return self._reader is not None
+
+    def add(self, message: bytes) -> None:
+        if self.ended:
+            return
+        self.last += 1
+        self._events.append((self.last, message))
+        self._bytes += len(message)
+        while len(self._events) > MOST_EVENTS or (self._bytes > MOST_BYTES and len(self._events) > 1):
+            self._bytes -= len(self._events.popleft()[1])
+        self._stirred.set()
+
+    def end(self) -> None:
+        self.ended = True
+        self._stirred.set()
+
+    def release(self) -> None:
+        """Disconnect the current reader, or the next one. It may connect again."""
+        if self.followed or not self.streamed:
+            self._release = True
+            self._stirred.set()
+
+    async def wait(self) -> None:
+        """Until there is something to read, or the end."""
+        while not (self.last or self.ended or self._release):
+            self._stirred.clear()
+            await self._stirred.wait()
+
+    async def wait_for_leaving(self, seconds: float) -> None:
+        """Until nobody reads it, or until the time is up: that a reader has gone is noticed a moment later."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.followed:
+                    self._left.clear()
+                    await self._left.wait()
+
+    def follow(self, after: int = 0, *, with_ids: bool = True, take_over: bool = False) -> "Following":
+        """Events from a place on, with a sign of life in silent times. Close it in the end."""
+        if self.followed and not take_over:
+            raise ConflictError("this stream is being read already; close the other connection first")
+        if after > self.last:
+            raise NotFoundError("there was no such event; begin again")
+        self.streamed = True
+        mark = object()
+        if self.followed:
+            self._release = False
+            self._stirred.set()
+        self._reader = mark
+        return Following(self._read(mark, after, with_ids), lambda: self._leave(mark))
+
+    def _leave(self, reader: object) -> None:
+        if self._reader is reader:
+            self._reader, self._release = None, False
+            self._left.set()
+
+    async def _read(self, reader: object, after: int, with_ids: bool) -> AsyncGenerator[bytes, None]:
+        while True:
+            for number, message in [one for one in self._events if one[0] > after]:
+                after = number
+                yield sse.event(message, sse.event_id(self.name, number) if with_ids else None)
+                if self._reader is not reader:  # another one has taken over
+                    return
+            if self._reader is not reader or self._release or (self.ended and after >= self.last):
+                return
+            if after >= self.last and not await self._something():
+                yield sse.KEEPALIVE
+
+    async def _something(self) -> bool:
+        self._stirred.clear()
+        try:
+            async with asyncio.timeout(KEEPALIVE_SECONDS):
+                await self._stirred.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+class Following:
+    """One reading of a stream, from its first word on until it is closed."""
+
+    def __init__(self, events: AsyncGenerator[bytes, None], leave: Callable[[], None]) -> None:
+        self._events = events
+        self._leave = leave
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._events
+
+    async def aclose(self) -> None:
+        try:
+            await self._events.aclose()
+        finally:
+            self._leave()

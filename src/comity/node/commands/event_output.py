@@ -1,0 +1,224 @@
+"""`comity up` writes each event to the log and to the terminal.
+
+- Both read the events of the node in batches, separately from the request that caused an event.
+- Nobody who reads slowly holds up the node: what a reader has no room for stays where events are kept, and what is gone
+  from there before it was written is counted in one line. Of a pipe at most half is filled, so that warnings, which are
+  waited for, find room.
+- A terminal shows at most `LINES` lines a second; the last of them counts the rest.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import select
+import shutil
+import stat
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Final, TextIO
+
+from comity.node.commands.acts import LOGGER, json_log_line, log_line, readable
+from comity.requests.events import Events, NodeEvent
+from comity.runtime.settings import Settings
+from comity.terminal.colour import colour_wanted, paint
+from comity.terminal.options import with_flags
+
+try:
+    import fcntl
+    import termios
+except ImportError:  # Windows has no such call, so a write may block
+    fcntl = termios = None  # type: ignore[assignment]
+
+log = logging.getLogger("comity.acts")
+
+LINES: Final = 20
+
+_BATCH: Final = 256
+_PLENTY: Final = 1 << 20
+_PIPE_BYTES: Final = 16_384  # where the system does not say
+_DEVICE_BYTES: Final = 4096
+_RETRY: Final = 0.01
+_LONGEST_RETRY: Final = 1.0
+
+
+class OpenWriter:
+    """A stream, and how much can be written to it without waiting."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        try:
+            self._fd = stream.fileno()
+            self._kind = os.fstat(self._fd).st_mode
+        except (OSError, ValueError):  # not a file of the system
+            self._fd = -1
+        self._tty = self._fd >= 0 and stream.isatty()
+
+    def room(self) -> int:
+        """In bytes."""
+        if self._fd < 0 or fcntl is None:
+            return _PLENTY
+        if stat.S_ISFIFO(self._kind):
+            with contextlib.suppress(OSError):
+                return max(0, self._capacity() // 2 - self._unread())
+        elif stat.S_ISSOCK(self._kind) or self._tty:
+            poll = select.poll()
+            poll.register(self._fd, select.POLLOUT)
+            return _DEVICE_BYTES if poll.poll(0) else 0
+        return _PLENTY
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):  # a log that cannot be written is no reason to stop
+            self._stream.write(text)
+            self._stream.flush()
+
+    def _capacity(self) -> int:
+        wanted = getattr(fcntl, "F_GETPIPE_SZ", None)
+        return _PIPE_BYTES if wanted is None else int(fcntl.fcntl(self._fd, wanted))
+
+    def _unread(self) -> int:
+        return int.from_bytes(fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+class ActLog:
+    """Each act is one line. `spell` makes it."""
+
+    def __init__(self, events: Events, writer: OpenWriter, spell: Callable[[NodeEvent], str]) -> None:
+        self._events = events
+        self._writer = writer
+        self._spell = spell
+        self._after = 0
+
+    async def run(self) -> None:
+        """Until the node stops."""
+        async with self._events.hints() as hints:
+            await self._write_all()
+            async for _hint in hints:
+                await self._write_all()
+
+    async def _write_all(self) -> None:
+        retry = _RETRY
+        while self._after < self._events.last:
+            if self.write_batch():
+                retry = _RETRY
+                await asyncio.sleep(0)
+            else:
+                await asyncio.sleep(retry)
+                retry = min(2 * retry, _LONGEST_RETRY)
+
+    def write_batch(self) -> bool:
+        """Write the next lines at once, as many as there is room for; False where there is room for none."""
+        page = self._events.since(self._after, _BATCH)
+        if not page.events:
+            return True
+        pending = [_gap(self._after, page.events[0]), *page.events] if page.reset else page.events
+        room, lines = self._writer.room(), []
+        for event in pending:
+            line = self._spell(event)
+            room -= len(line)
+            if room < 0:
+                break
+            lines.append(line)
+            self._after = event.number
+        if not lines:
+            return False
+        self._writer.write("".join(lines))
+        return True
+
+    def finish(self) -> None:
+        """Write what there is still room for."""
+        while self._after < self._events.last and self.write_batch():
+            pass
+
+
+def _gap(after: int, first: NodeEvent) -> NodeEvent:
+    """One event for all acts between a number and the first act that is still in the ring."""
+    number = first.number - 1
+    return NodeEvent(number, first.time, "node", "ACTS_NOT_LOGGED", count=number - after)
+
+
+class TerminalLines:
+    def __init__(self, events: Events, writer: OpenWriter) -> None:
+        self._events = events
+        self._writer = writer
+        self._after = events.last
+        self._coloured = colour_wanted()
+        self._second = 0.0
+        self._lines = 0
+        self._more = 0
+
+    async def run(self) -> None:
+        """Until the node stops."""
+        loop = asyncio.get_running_loop()
+        async with self._events.hints() as hints:
+            with contextlib.suppress(StopAsyncIteration):
+                while True:
+                    self.show(loop.time())
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout_at(self._second + 1 if self._more else None):
+                            await anext(hints)
+
+    def show(self, now: float) -> None:
+        """Show what came, as far as this second has lines for it. While a terminal is held (Ctrl-S), nothing is lost yet."""
+        if not self._writer.room():
+            return
+        text = ""
+        if now - self._second >= 1:
+            text += self._rest()
+            self._second, self._lines = now, 0
+        page = self._events.since(self._after)
+        if page.reset:
+            self._more += page.events[0].number - 1 - self._after
+        width = shutil.get_terminal_size().columns
+        for event in page.events:
+            if self._lines < LINES - 1:
+                self._lines += 1
+                text += readable(event, coloured=self._coloured, width=width) + "\n"
+            else:
+                self._more += 1
+        self._after = self._events.last
+        if text:
+            self._writer.write(text)
+
+    def _rest(self) -> str:
+        more, self._more = self._more, 0
+        if not more:
+            return ""
+        said = with_flags(f"… and {more:,} more; `comity watch` shows every act")
+        return paint(said, "dim", wanted=self._coloured) + "\n"
+
+
+class ActSinks:
+    """What tells of the acts of a node while it runs."""
+
+    def __init__(self, events: Events, settings: Settings, *, shown: bool) -> None:
+        """`shown`: on the terminal, if stdout is one. Where stderr is a terminal too, its lines stand for those of the
+        log.
+        """
+        terminal = sys.stdout.isatty()
+        self._log: ActLog | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        if shown and terminal:
+            self._start(TerminalLines(events, OpenWriter(sys.stdout)).run())
+        if logging.getLogger(LOGGER).isEnabledFor(logging.INFO) and not (terminal and sys.stderr.isatty()):
+            spell = json_log_line if settings.log_json else log_line
+            self._log = ActLog(events, OpenWriter(sys.stderr), spell)
+            self._start(self._log.run())
+
+    def _start(self, running: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(running)
+        task.add_done_callback(_report)
+        self._tasks.append(task)
+
+    async def finish(self) -> None:
+        """The node has stopped: what it did last is written to the log."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._log is not None:
+            self._log.finish()
+
+
+def _report(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (fault := task.exception()) is not None:
+        log.error("acts are not told any more", exc_info=fault)

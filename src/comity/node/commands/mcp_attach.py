@@ -1,0 +1,181 @@
+"""Copy bytes between the standard input and output of a client and the socket of a running node.
+
+There is no event loop and no protocol here, so a client costs very little. Only the stream is written to standard
+output. The two directions are independent: if a receiver does not read, only its own direction waits.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+from collections.abc import Iterator
+from typing import Final
+
+from comity.mcp.opening import Opening, line_of, read_opened
+from comity.wire.errors import PeerError
+
+_CHUNK: Final = 1 << 18
+_CONNECT_SECONDS: Final = 2.0
+_OPENING_SECONDS: Final = 5.0
+_LAST_MS: Final = 1000
+_LONGEST_LINE: Final = 65_536
+
+
+def attach(path: str, opening: Opening) -> socket.socket | None:
+    """A connection to the node that listens there, opened; None where nobody does."""
+    link = socket.socket(socket.AF_UNIX)
+    link.settimeout(_CONNECT_SECONDS)
+    try:
+        link.connect(path)
+    except OSError:
+        link.close()
+        return None
+    link.settimeout(_OPENING_SECONDS)
+    try:
+        link.sendall(line_of(opening))
+        read_opened(_line(link))
+    except OSError as fault:
+        link.close()
+        raise PeerError(f"the running node does not answer on its socket ({fault}); restart it") from None
+    except BaseException:
+        link.close()
+        raise
+    link.setblocking(False)
+    return link
+
+
+def pump(link: socket.socket, source: int = 0, sink: int = 1) -> bool:
+    """Until either side ends. What the client has sent is delivered before its end is passed on.
+
+    False if the node was the one to end it, while the client was still there.
+    """
+    with _signals() as asked, _not_blocking(sink):
+        return _Pump(link, source, sink, asked).run()
+
+
+class _Pump:
+    def __init__(self, link: socket.socket, source: int, sink: int, asked: int) -> None:
+        self._link = link
+        self._source = source
+        self._sink = sink
+        self._asked = asked
+        self._there = bytearray()
+        self._back = bytearray()
+        self._client_ended = False
+        self._node_ended = False
+
+    def run(self) -> bool:
+        while not self._node_ended:
+            ready = self._wait()
+            if not ready or self._asked in ready:
+                return True
+            if not self._serve(ready):
+                return True  # the receiver does not read any more
+        self._say_the_rest()
+        return self._client_ended
+
+    def _wait(self) -> dict[int, int]:
+        """What can be done now. Nothing, if the client has gone without reading what was left for it."""
+        waiting = select.poll()
+        waiting.register(self._asked, select.POLLIN)
+        both_ways = 0
+        if len(self._back) < _CHUNK:
+            both_ways |= select.POLLIN
+        if self._there:
+            both_ways |= select.POLLOUT
+        if both_ways:
+            waiting.register(self._link, both_ways)
+        if self._back:
+            waiting.register(self._sink, select.POLLOUT)
+        if not self._client_ended and len(self._there) < _CHUNK:
+            waiting.register(self._source, select.POLLIN)
+        return dict(waiting.poll(_LAST_MS if self._client_ended and self._back else None))
+
+    def _serve(self, ready: dict[int, int]) -> bool:
+        if self._source in ready:
+            self._hear_client()
+        if self._link.fileno() in ready:
+            self._talk_to_node(ready[self._link.fileno()])
+        return self._sink not in ready or self._write()
+
+    def _hear_client(self) -> None:
+        data = os.read(self._source, _CHUNK)
+        self._there += data
+        if not data:
+            self._client_ended = True
+            self._pass_end_on()
+
+    def _talk_to_node(self, events: int) -> None:
+        try:
+            if self._there and events & (select.POLLOUT | select.POLLHUP | select.POLLERR):
+                del self._there[: self._link.send(self._there)]
+                self._pass_end_on()
+            if events & ~select.POLLOUT:
+                data = self._link.recv(_CHUNK)
+                self._back += data
+                self._node_ended = not data
+        except BlockingIOError:
+            return
+        except OSError:
+            self._node_ended = True
+
+    def _pass_end_on(self) -> None:
+        if self._client_ended and not self._there:
+            with contextlib.suppress(OSError):  # it may be gone as well
+                self._link.shutdown(socket.SHUT_WR)
+
+    def _write(self) -> bool:
+        try:
+            del self._back[: os.write(self._sink, self._back)]
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return True
+
+    def _say_the_rest(self) -> None:
+        """As long as the client reads any of it."""
+        while self._back:
+            waiting = select.poll()
+            waiting.register(self._sink, select.POLLOUT)
+            if not waiting.poll(_LAST_MS) or not self._write():
+                return
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[int]:
+    """A descriptor that can be read from once SIGTERM or SIGINT has come. After that they change nothing."""
+    heard, teller = os.pipe()
+    os.set_blocking(teller, False)
+    both = (signal.SIGTERM, signal.SIGINT)
+    for asked in both:
+        signal.signal(asked, lambda *_: os.write(teller, b"."))
+    try:
+        yield heard
+    finally:
+        for asked in both:
+            signal.signal(asked, signal.SIG_IGN)
+        os.close(heard)
+        os.close(teller)
+
+
+@contextlib.contextmanager
+def _not_blocking(sink: int) -> Iterator[None]:
+    before = os.get_blocking(sink)
+    os.set_blocking(sink, False)
+    try:
+        yield
+    finally:
+        os.set_blocking(sink, before)
+
+
+def _line(link: socket.socket) -> bytes:
+    """One byte at a time: what follows the line is not ours."""
+    line = bytearray()
+    while not line.endswith(b"\n") and len(line) < _LONGEST_LINE:
+        byte = link.recv(1)
+        if not byte:
+            break
+        line += byte
+    return bytes(line)

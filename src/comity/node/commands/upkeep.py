@@ -1,0 +1,110 @@
+"""`comity prune`: old audit entries and stored replies are deleted on request.
+
+The chains of the audit record stay verifiable: a signed checkpoint says what each starts from now. The node does the
+same by itself once an hour for its own chain, where audit.retention_days is set.
+"""
+
+import asyncio
+import contextlib
+from typing import Annotated, Final
+
+from comity.identity.protocol.keys import SigningKey
+from comity.requests.record import own_act
+from comity.runtime.settings import Settings
+from comity.runtime.system_clock import SystemClock
+from comity.store.audit_log import chains, pruning
+from comity.store.claim import FolderClaim
+from comity.store.operations import REPLIES, ForgetReplies
+from comity.store.sqlite.upkeep import compact_database
+from comity.terminal.help import HelpfulApp
+from comity.terminal.open_target import own_key, refuse_memory, writing
+from comity.terminal.options import Json, KeyOptions, Yes, confirm, option, settings_of, whole_number
+from comity.terminal.output import print_fields, print_json, print_line, waiting
+from comity.wire.errors import ConfigError, NotFoundError, StoreUnavailableError
+
+app = HelpfulApp()
+
+AUDIT_PRUNED: Final = "AUDIT_PRUNED"
+REPLY_SECONDS: Final = 24 * 3600.0
+"""How long the contract keeps a reply for whoever sends the same envelope again (ruling 10)."""
+
+
+@app.add("""
+    comity prune --days 90  delete audit entries that are older than 90 days
+    comity prune  delete audit entries that are older than the setting audit.retention_days
+    comity prune --days 90 --yes  without confirmation
+""")
+def prune(
+    days: Annotated[
+        str | None,
+        option(
+            "--days",
+            "DAYS",
+            "Delete audit entries that are older than this number of days. Default: the setting audit.retention_days. "
+            "If that is 0, this option is required.",
+        ),
+    ] = None,
+    home: KeyOptions = KeyOptions(),
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Delete old audit entries, and replies that were stored for more than a day. The node may be running.
+
+    The audit record can still be verified: a signed checkpoint takes the place of the deleted entries. The database file
+    becomes smaller only if no node runs. While a node runs, the file keeps its size, and the node uses the free space again.
+    """
+    settings = settings_of(home).settings
+    refuse_memory(settings, "there is nothing old")
+    if not settings.database.is_file():
+        raise NotFoundError(f"there is no database at {settings.database}; there is nothing to delete")
+    keep = settings.audit.retention_days if days is None else whole_number("--days", days, 1, 36_500)
+    if not keep:
+        raise ConfigError(
+            "audit.retention_days is 0, which keeps every entry; name a number with --days DAYS"
+        )
+    confirm(
+        f"Audit entries older than {keep:,} days will be deleted. This cannot be undone. Delete them?",
+        yes=yes,
+    )
+    key = own_key(settings, home.passphrase_file)
+    with waiting("deleting what is old"):
+        entries, reply_bytes = asyncio.run(_delete(settings, key, keep))
+        compacted = _compact(settings)
+    file_bytes = settings.database.stat().st_size
+    if as_json:
+        told = {"audit_entries": entries, "reply_bytes": reply_bytes, "compacted": compacted}
+        print_json({**told, "file_bytes": file_bytes})
+        return
+    print_fields(
+        (
+            ("audit entries", f"{entries:,} deleted"),
+            ("replies", f"{reply_bytes / 1024**2:,.1f} MiB deleted"),
+            ("database", f"{file_bytes / 1024**2:,.1f} MiB"),
+        )
+    )
+    if not compacted:
+        print_line("The file keeps its size while a node runs; the free space in it is used again.")
+
+
+async def _delete(settings: Settings, key: SigningKey, days: int) -> tuple[int, int]:
+    """How many audit entries and how many bytes of replies are gone."""
+    now = SystemClock().now()
+    async with writing(settings, key) as (store, record, _chain):
+        deleted = 0
+        for chain in await chains(store):
+            if operations := await pruning(store, chain, key, now, days):
+                deleted += (await record.commit(operations, own_act(AUDIT_PRUNED, f"chain:{chain}")))[1]
+        held = await store.held(REPLIES)
+        after: int | None = 0
+        while after is not None:
+            (after,) = await store.commit(ForgetReplies(before=now - REPLY_SECONDS, after=after))
+        return deleted, held - await store.held(REPLIES)
+
+
+def _compact(settings: Settings) -> bool:
+    """Give unused space back. False while a node, or another process, has the database open."""
+    with contextlib.suppress(StoreUnavailableError), contextlib.ExitStack() as held:
+        held.callback(FolderClaim(settings.data).release)
+        compact_database(settings.database)
+        return True
+    return False

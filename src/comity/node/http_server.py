@@ -1,0 +1,194 @@
+"""The HTTP server of a node: everything that the parts serve behind one guard, and the node's own pages."""
+
+import asyncio
+import logging
+import os
+import shlex
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from comity.http.app import HttpDoor, OffPath, Readiness
+from comity.http.entry import HttpAccess, TokenHolder
+from comity.http.owner_socket import has_owner_socket, socket_path
+from comity.http.peer_address import Proxies
+from comity.http.server import HttpServer, PortTakenError
+from comity.http.serving import FaultPolicy
+from comity.identity.private_files import ensure_private_folder
+from comity.identity.tokens import same_token
+from comity.node.mcp_server import Mcp
+from comity.node.ping import PingRoom
+from comity.node.watching import Watching
+from comity.release import __version__
+from comity.runtime.part import Panel
+from comity.runtime.settings_file import default_data_folder
+from comity.store.audit_trail import log_of
+from comity.wire.errors import ComityError, StoreFullError
+
+if TYPE_CHECKING:
+    from comity.node.page import PageDoor
+    from comity.runtime.node_runtime import House
+
+log = logging.getLogger("comity.node")
+
+BURST_PACE = 10
+"""How much faster an address may use its budget than it gets it."""
+MAX_TURN_SECONDS = 0.001
+
+
+class Http:
+    def __init__(self, house: "House", *, may_move_port: bool) -> None:
+        """Bind the port, so that the address is known; nothing is answered yet."""
+        self._house = house
+        settings = house.settings
+        cert, key = settings.tls.cert, settings.tls.key
+        try:
+            self._server = HttpServer(settings.host, settings.port, cert=cert, key=key)
+        except PortTakenError:
+            if not may_move_port:
+                raise
+            self._server = HttpServer(settings.host, 0, cert=cert, key=key)
+            house.notices.append(f"port {settings.port} was taken; listening on {self._server.port} instead")
+        house.stack.push_async_callback(self._server.stop)
+        house.url = self._server.url
+        self._entry = HttpAccess(
+            self._find_token, house.clock, port=self._server.port, secure=cert is not None
+        )
+
+    def _find_token(self, token: str) -> TokenHolder | None:
+        house = self._house
+        if same_token(token, house.token):
+            return TokenHolder("admin")
+        if same_token(token, house.read_token):
+            return TokenHolder("read")
+        named = house.named_tokens.find(token)
+        return None if named is None else TokenHolder(named.can, named.name)
+
+    async def start(self) -> None:
+        house, http = self._house, self._house.settings.http
+        mcp = house.find_open(Mcp)
+        door = HttpDoor(
+            walk=house.walk,
+            entry=self._entry,
+            metrics=house.metrics,
+            ping=PingRoom(),
+            readiness=self._readiness,
+            status=self._status,
+            body_limit=http.body_limit,
+            hosts=(house.settings.host, *http.allowed_hosts),
+            origins=http.allowed_origins,
+            budget=house.budget,
+            proxies=http.trusted_proxies,
+            visitors=None if mcp is None else mcp.visitors,
+            parts=house.parts,
+            page=self._page(),
+            off=[
+                OffPath(path, kind.off_sentence(), path in kind.open_paths)
+                for kind in house.kinds_off
+                for path in (*kind.paths, *kind.open_paths)
+            ],
+        )
+        await self._server.start(
+            door.app,
+            shutdown_seconds=http.shutdown_seconds,
+            refused=lambda code: house.record.refuse("http", code),
+            hung_up=lambda: house.record.count("http", "hung_up"),
+            faults=self._faults(),
+            websockets=[path for part in house.parts for path in part.sockets],
+            owner_socket=await asyncio.to_thread(self._private_socket_path),
+        )
+
+    def _private_socket_path(self) -> Path | None:
+        """Where commands of this user are served; None where the system has no sockets that tell the user."""
+        if not has_owner_socket():
+            return None
+        path = socket_path(self._house.settings.data)
+        ensure_private_folder(path.parent)
+        return path
+
+    def _faults(self) -> FaultPolicy:
+        """A trusted proxy is not charged for what others send through it, and does not wait for them."""
+        budget, proxies = self._house.budget, Proxies(self._house.settings.http.trusted_proxies)
+
+        def charge(address: str) -> None:
+            if not proxies.trusts(address):
+                budget.spend_fault(address)
+
+        def takes_turns(address: str) -> bool:
+            return budget.limits(address) and not proxies.trusts(address)
+
+        rate = self._house.settings.rate
+        turn = min(MAX_TURN_SECONDS, rate.per_seconds / rate.requests / BURST_PACE)
+        return FaultPolicy(charge, budget.is_in_debt, takes_turns, turn)
+
+    def _page(self) -> "PageDoor | None":
+        house = self._house
+        if house.find_open(Watching) is None:
+            return None
+        from comity.node.page import page_door
+
+        house.new_entry_link = self.new_entry_link
+        house.end_browser_sessions = self._entry.end_all
+        return page_door(self._entry, self._status, (view for part in house.parts for view in part.views))
+
+    def new_entry_link(self, *, reads_only: bool = False) -> str:
+        return self._house.url + self._entry.new_link(reads_only=reads_only)
+
+    async def _status(self) -> dict[str, Any]:
+        """What the first page shows."""
+        house, settings = self._house, self._house.settings
+        readiness = await self._readiness()
+        return {
+            "ready": readiness.ready,
+            "state": "ready" if readiness.ready else readiness.reason,
+            "vacant_id": house.vacant_id.hex(),
+            "short": house.vacant_id.short(),
+            "did_key": house.vacant_id.did_key(),
+            "url": house.url,
+            "data": str(settings.data),
+            "flags": _flags_of(settings.data),
+            "environment": settings.environment,
+            "version": __version__,
+            "uptime": round(house.uptime(), 3),
+            "calls": house.metrics.calls,
+            "audit_entries": await house.store.end(log_of(house.chain)) if readiness.ready else "unknown",
+            "store": settings.store.engine,
+            "encryption": "encrypted" if house.vault.encrypts else "plaintext",
+            "last_event": 0 if house.events is None else house.events.last,
+            "off": settings.off,
+            "panels": {name: panel._asdict() async for name, panel in self._panels()},
+        }
+
+    async def _panels(self) -> AsyncIterator[tuple[str, Panel]]:
+        for part in self._house.parts:
+            try:
+                panel = await part.panel()
+            except Exception:
+                log.exception("the panel of the part %s failed", part.name)
+                continue
+            if panel is not None:
+                yield part.name, panel
+
+    async def _readiness(self) -> Readiness:
+        house = self._house
+        if house.stopping.is_set():
+            return Readiness(False, "stopping")
+        if house.claim is not None and not house.claim.is_in_place():
+            return Readiness(False, "the data folder was moved or removed")
+        try:
+            await house.store.end(log_of(house.chain))
+        except ComityError:
+            return Readiness(False, "the store does not answer; run `comity doctor`")
+        failure = house.store.failure
+        if failure is None:
+            return Readiness(True)
+        full = isinstance(failure, StoreFullError)
+        what = "the disk is full; free some space" if full else "the store cannot be written to"
+        return Readiness(False, f"{what}; the log of this node says more")
+
+
+def _flags_of(data: Path) -> str:
+    """What a command needs to find this node, besides its name."""
+    usual = default_data_folder(os.environ, Path.home, sys.platform)
+    return "" if data == usual else f" --data {shlex.quote(str(data))}"

@@ -1,0 +1,180 @@
+"""MCP: one catalogue, filled by all parts that have tools or resources, and the doors to it: /mcp and the socket of the
+data folder; stdio is opened by `comity mcp`.
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from comity.identity.protocol.rights import Right
+from comity.requests.caller import OWN_PROCESS
+from comity.rooms.part import Peers
+from comity.runtime.part import Chore, OpenHouse, Part
+from comity.vcp.part import Vcp
+from comity.wire.errors import ConfigError
+
+if TYPE_CHECKING:
+    from comity.mcp.calls import Tally
+    from comity.mcp.oauth import ResourceServer
+    from comity.mcp.server import McpSide
+    from comity.mcp.sessions import HttpSession
+    from comity.runtime.node_runtime import House
+    from comity.vcp.over_mcp import VcpOverMcp
+    from comity.wire.clock import Clock
+
+_EXPIRE_EVERY: Final = 60.0
+
+
+def mcp_side(
+    parts: Collection[type[Part]],
+    house: OpenHouse,
+    clock: "Clock",
+    *,
+    tally: "Tally",
+    versions: Sequence[str],
+    secret: bytes | None = None,
+) -> "McpSide":
+    """What all doors of MCP share. No part is opened for it: lists are answered at once, and a tool opens the
+    node with its first call.
+    """
+    from comity.mcp.protocol.catalog import Catalog
+    from comity.mcp.server import McpSide
+    from comity.rooms.protocol.profiles import VDO_TOOLS
+
+    async def vcp() -> "VcpOverMcp":
+        return (await house()).find(Vcp).over_mcp
+
+    opened: list[House] = []
+
+    async def for_tools() -> "House":
+        opened[:] = [await house()]
+        return opened[0]
+
+    async def left(client: str) -> None:
+        # who called no tool has opened no session
+        peers = opened[0].find_open(Peers) if opened else None
+        if peers is not None:
+            await peers.client_left(f"{OWN_PROCESS.owner} {client}")
+
+    catalog = Catalog()
+    for part in parts:
+        catalog.add_tools_later(partial(part.tools, for_tools))
+        catalog.add_resources(*part.resources(house))
+        catalog.add_prompts(*part.prompts(house))
+    if Peers in parts:
+        catalog.add_namespace(VDO_TOOLS)
+    return McpSide(
+        catalog,
+        clock,
+        house=house,
+        vcp=vcp,
+        tally=tally,
+        secret=secret,
+        left=left,
+        versions=versions if Vcp in parts else (),
+        rooms={part.room for part in parts},
+    )
+
+
+class Mcp(Part):
+    name = "mcp"
+    paths = ("/mcp",)
+    rights: ClassVar[Mapping[str, Right]] = MappingProxyType({"/mcp": "mcp"})
+    open_paths = ("/.well-known/oauth-protected-resource",)
+    visitors: "ResourceServer | None" = None
+    """Those who come with tokens of an authorization server, where one is set."""
+    socket = ""
+    """Where `comity mcp` of this user joins; there are no such sockets on Windows."""
+
+    async def open(self, house: "House") -> None:
+        from comity.mcp.sessions import Sessions
+
+        async def this_house() -> "House":
+            return house
+
+        def end_vcp(session: "HttpSession") -> None:
+            if vcp is not None:
+                vcp.over_mcp.end(session.session.asker.vcp)
+
+        mcp, vcp = house.settings.mcp, house.find_open(Vcp)
+        tally, secret = house.record.tally_mcp, house.key.seed
+        self.side = mcp_side(
+            house.kinds,
+            this_house,
+            house.clock,
+            tally=tally,
+            versions=house.settings.vcp.versions,
+            secret=secret,
+        )
+        if vcp is not None:
+            self.side.vcp_opened(vcp.over_mcp)
+        house.stack.push_async_callback(self.side.close)
+        self._sessions = Sessions(
+            house.store,
+            house.record,
+            house.clock,
+            self.side.changes,
+            vault=house.current_vault,
+            idle=mcp.idle_seconds,
+            most=mcp.sessions,
+            ended=end_vcp,
+        )
+        self.chores = [Chore(_EXPIRE_EVERY, self._sessions.expire)]
+
+    async def serve(self, house: "House") -> None:
+        from comity.http.owner_socket import has_owner_socket
+        from comity.mcp.http import MCP_PATH, McpEndpoint
+        from comity.mcp.oauth import metadata_paths
+
+        self.hot = {
+            MCP_PATH: McpEndpoint(
+                calls=self.side.calls,
+                sessions=self._sessions,
+                negotiate=self.side.negotiate,
+                body_limit=house.settings.http.body_limit,
+                record=house.record,
+            )
+        }
+        self.public = metadata_paths(MCP_PATH)  # also where nothing is there: 404 says that, 401 would not
+        house.stack.callback(self._sessions.close)
+        if house.settings.mcp.oauth_issuer:
+            self.visitors = await self._resource_server(house)
+            self.routes = self.visitors.routes()
+        if has_owner_socket():
+            await self._open_socket(house)
+        house.stack.callback(self.side.changes.closing.set)  # so that the doors need not wait for subscribers
+
+    async def _resource_server(self, house: "House") -> "ResourceServer":
+        from comity.http.client import GuardedHttp
+        from comity.mcp.http import MCP_PATH
+        from comity.mcp.oauth import ResourceServer
+        from comity.mcp.signing_keys import AuthorizationServer
+        from comity.vcp.crl import CRL_LIMIT, CRL_TIMEOUT
+
+        settings, mcp = house.settings, house.settings.mcp
+        if not mcp.oauth_keys:
+            raise ConfigError("mcp.oauth_issuer needs mcp.oauth_keys, the address or file of its keys")
+        resource = mcp.resource or house.url + MCP_PATH
+        http = GuardedHttp(timeout=CRL_TIMEOUT, answer_limit=CRL_LIMIT, allow=settings.dispatch.hosts)
+        house.stack.push_async_callback(http.aclose)
+        server = AuthorizationServer(
+            http, house.clock, issuer=mcp.oauth_issuer, keys=mcp.oauth_keys, resource=resource
+        )
+        house.stack.push_async_callback(server.aclose)
+        await server.start()
+        return ResourceServer(resource=resource, path=MCP_PATH, issuer=mcp.oauth_issuer, judge=server.judge)
+
+    async def _open_socket(self, house: "House") -> None:
+        from comity.http.owner_socket import socket_path
+        from comity.identity.private_files import ensure_private_folder
+        from comity.mcp.socket import SOCKET_FILE, McpSocket
+
+        path = socket_path(house.settings.data, SOCKET_FILE)
+        await asyncio.to_thread(ensure_private_folder, path.parent)
+        demands = await asyncio.to_thread(Peers.demands, house)
+        door = McpSocket(path, self.side.open_stream, demands=demands)
+        await door.start()
+        house.stack.push_async_callback(door.stop)
+        self.socket = str(path)

@@ -1,0 +1,168 @@
+"""The node: the list of its parts, and the order in which it opens and closes. It decides nothing.
+
+Starting goes from the inside out (folder, keys, store, record, walk, parts, doors), stopping from the outside in;
+what was started is stopped even when a later step fails. What a command needs before a node is open, and often
+without one, is light to import: the rest is loaded by `start`.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from comity.actions.part import Actions
+from comity.agents.part import Agent
+from comity.agents.parts_calling import Calling
+from comity.agents.publishing import Publishing
+from comity.directory.part import Directory
+from comity.extensions.part import Extensions
+from comity.node.mcp_server import Mcp
+from comity.node.parts import Operating
+from comity.node.watching import Watching
+from comity.rooms.part import Peers
+from comity.runtime import settings_file as config_reading
+from comity.runtime.audit import Audit
+from comity.runtime.part import Part
+from comity.runtime.settings import Settings
+from comity.runtime.settings_file import Loaded
+from comity.runtime.system_clock import SystemClock
+from comity.runtime.upkeep import Limits
+from comity.vcp.part import Vcp
+from comity.votes.part import Deliberations
+from comity.wire.clock import Clock
+
+if TYPE_CHECKING:
+    from comity.identity.protocol.keys import VacantId
+    from comity.requests.pipeline import Walk
+    from comity.runtime.node_runtime import House
+    from comity.store.interface import Store
+
+log = logging.getLogger("comity.node")
+
+PARTS: list[type[Part]] = [
+    Audit,
+    Limits,
+    Calling,
+    Deliberations,
+    Extensions,
+    Vcp,
+    Agent,
+    Actions,
+    Directory,
+    Peers,
+    Publishing,
+    Mcp,
+    Watching,
+    Operating,
+]
+"""In the order in which they open, and in which MCP lists their tools."""
+
+
+def load_settings(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Loaded:
+    """Read the settings file, the environment and flags, with the sections of all parts."""
+    sections = {part.name: part.settings for part in PARTS if part.settings is not None}
+    return config_reading.load_settings(flags, environ, sections=sections)
+
+
+def wanted_parts(settings: Settings) -> list[type[Part]]:
+    return [part for part in PARTS if part.is_wanted(settings)]
+
+
+class Node:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        passphrase: str | None = None,
+        may_move_port: bool = False,
+        guest: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        """`may_move_port`: a taken port is replaced by a free one, and `notices` says so. A `guest` opens no
+        doors and shares the data folder with whoever else works in it.
+        """
+        self.settings = settings
+        self.url = ""
+        self.entry_link = ""
+        self.house: House
+        self.store: Store
+        self.walk: Walk
+        self.vacant_id: VacantId
+        self.notices: list[str] = []
+        self._passphrase = passphrase
+        self._may_move_port = may_move_port
+        self._guest = guest
+        self._clock: Clock = clock or SystemClock()
+        self._stopping = asyncio.Event()
+        self._closing = asyncio.Lock()
+        self._signals: list[signal.Signals] = []
+        self._stack = contextlib.AsyncExitStack()
+
+    async def start(self) -> None:
+        try:
+            await self._open()
+            if not self._guest:
+                await self._serve()
+        except BaseException:
+            try:
+                await self._stack.aclose()
+            except Exception:  # the caller hears of the first failure, not of this one
+                log.exception("what had been started could not be stopped in order")
+            raise
+
+    async def stop(self) -> None:
+        """Close everything that is open. A second call waits until the first one has finished."""
+        self._stopping.set()
+        async with self._closing:
+            try:
+                await self._stack.aclose()
+            finally:  # until now a second signal must not cut the stopping short
+                while self._signals:
+                    asyncio.get_running_loop().remove_signal_handler(self._signals.pop())
+
+    async def wait_stopped(self) -> None:
+        """Wait until somebody asks us to stop: SIGTERM, SIGINT, or `ask_to_stop`."""
+        loop = asyncio.get_running_loop()
+        for asked in (signal.SIGTERM, signal.SIGINT):
+            with contextlib.suppress(NotImplementedError):  # Windows has Ctrl-C only
+                loop.add_signal_handler(asked, self.ask_to_stop)
+                self._signals.append(asked)
+        await self._stopping.wait()
+
+    def ask_to_stop(self) -> None:
+        self._stopping.set()
+
+    async def _open(self) -> None:
+        from comity.runtime.node_runtime import House
+
+        self.house = house = House(self.settings, self._clock, self._stack, self._stopping)
+        await house.open(self._passphrase, guest=self._guest)
+        self.store, self.walk = house.store, house.walk
+        self.vacant_id, self.notices = house.vacant_id, house.notices
+        await house.open_parts(PARTS)
+
+    async def _serve(self) -> None:
+        from comity.node.http_server import Http
+        from comity.store.claim import RunningNode
+
+        house = self.house
+        http = Http(house, may_move_port=self._may_move_port)
+        for part in house.parts:
+            await part.serve(house)
+        await http.start()
+        self.url = house.url
+        self.entry_link = "" if house.new_entry_link is None else house.new_entry_link()
+        claim, mcp = house.claim, house.find_open(Mcp)
+        assert claim is not None, "who serves has claimed the folder"
+        claim.announce(
+            RunningNode(
+                pid=os.getpid(),
+                url=house.url,
+                vacant_id=house.vacant_id.hex(),
+                mcp_socket="" if mcp is None else mcp.socket,
+            )
+        )
+        self._stack.callback(claim.withdraw)

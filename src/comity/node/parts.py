@@ -1,0 +1,176 @@
+"""What the owner's commands ask of the running node, and the node's care for its folder.
+
+`comity stop`, `comity open` (with `--end-all` too) and `comity vault rotate` each have a room here. A data folder that is moved away or
+removed while the node runs stops it: what it would store from then on is not where its owner looks for it.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from comity.identity.protocol.rights import RIGHT_WORDS, Right
+from comity.node.watching import Watching
+from comity.requests.handler import Admission, Arrival, Call, Identified, PlainRoom
+from comity.runtime.part import Chore, Part
+from comity.wire.errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    StoreUnavailableError,
+    UnauthenticatedError,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from comity.runtime.node_runtime import House
+    from comity.store.interface import Store
+
+
+class OwnersRoom(PlainRoom):
+    def __init__(
+        self,
+        name: str,
+        work: Callable[..., Awaitable[dict[str, Any]]],
+        deadline: float = 10.0,
+        *,
+        flag: str = "",
+        right: Right = "manage",
+    ) -> None:
+        """`work` gives the answer. It is done for one caller at a time, who has the `right`. The body may say `flag`, which
+        `work` then gets by name.
+        """
+        self.name = name
+        self._flag = flag
+        self.deadline = deadline
+        self._right: Right = right
+        self._work = work
+        self._one_at_a_time = asyncio.Lock()
+
+    def identify(self, arrival: Arrival) -> Identified:
+        if not arrival.caller.is_local:
+            raise UnauthenticatedError("only the owner of this node may ask for this")
+        if not arrival.caller.may(self._right):
+            raise ForbiddenError(f"this needs the right to {RIGHT_WORDS[self._right]}")
+        return Identified(arrival.caller)
+
+    async def admit(self, call: Call) -> Admission:
+        body = call.arrival.body
+        if not isinstance(body, dict) or any(
+            name != self._flag or type(value) is not bool for name, value in body.items()
+        ):
+            allowed = f'a JSON object with "{self._flag}": true or false' if self._flag else "{}"
+            raise InvalidError(f"the body must be empty or {allowed}; nothing else can be said here")
+        return Admission(checks=("schema",))
+
+    def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
+        return self._one_at_a_time
+
+    async def handle(self, call: Call) -> dict[str, Any]:
+        return await self._work(**call.arrival.body)
+
+
+STOP_PATH: Final = "/v1/stop"
+LINK_PATH: Final = "/v1/link"
+BROWSERS_PATH: Final = "/v1/browsers/end"
+ROTATION_PATH: Final = "/v1/vault/rotate"
+ROTATION_SECONDS: Final = 3600.0
+
+_LOOK_EVERY = 5.0
+
+
+class Operating(Part):
+    name = "operating"
+    rights: ClassVar[Mapping[str, Right]] = MappingProxyType({ROTATION_PATH: "secrets"})
+
+    async def open(self, house: "House") -> None:
+        self._house = house
+        if house.claim is not None:
+            self.chores = [Chore(_LOOK_EVERY, self._look_after_folder)]
+
+    async def serve(self, house: "House") -> None:
+        from starlette.routing import Route
+
+        from comity.http.app import RoomRoute
+
+        rooms = {
+            STOP_PATH: OwnersRoom("stop", self._stop),
+            LINK_PATH: OwnersRoom("link", self._new_link, flag="read_only"),
+            BROWSERS_PATH: OwnersRoom("browsers", self._end_browsers),
+            ROTATION_PATH: OwnersRoom("vault", self._rotate, ROTATION_SECONDS, right="secrets"),
+        }
+        limit = house.settings.http.body_limit
+        self.routes = [Route(path, RoomRoute(room, house.walk, limit)) for path, room in rooms.items()]
+
+    async def _stop(self) -> dict[str, Any]:
+        """Whoever stops the node lets open requests finish, this one too."""
+        self._house.stopping.set()
+        return {"stopping": True}
+
+    async def _new_link(self, *, read_only: bool = False) -> dict[str, Any]:
+        if self._house.new_entry_link is None:
+            raise NotFoundError(Watching.off_sentence())
+        return {"link": self._house.new_entry_link(reads_only=read_only), "read_only": read_only}
+
+    async def _end_browsers(self) -> dict[str, Any]:
+        if self._house.end_browser_sessions is None:
+            raise NotFoundError(Watching.off_sentence())
+        return {"ended": self._house.end_browser_sessions()}
+
+    async def _rotate(self) -> dict[str, Any]:
+        file = self._house.vault_file
+        return await rotate_vault(
+            self._house.store, None if file is None else file.path, self._house.clock.sleep
+        )
+
+    async def _look_after_folder(self) -> None:
+        house = self._house
+        if house.claim is None or house.stopping.is_set():
+            return
+        if house.claim.is_in_place():
+            house.claim.announce_again()
+            return
+        house.fail(
+            StoreUnavailableError(
+                f"the data folder {house.settings.data} was moved or removed while the node ran; put it back, "
+                "or start a node where it is now"
+            )
+        )
+
+
+async def rotate_vault(
+    store: "Store", file: "Path | None", sleep: Callable[[float], Awaitable[None]]
+) -> dict[str, Any]:
+    """Seal what is stored with a new key of the file. Where the keys come from the environment instead, with the
+    first of those. Raise ConflictError, with all keys still in place, if a value does not open with any of them.
+    """
+    from comity.identity.secrets import (
+        VAULT_KEY_VARIABLE,
+        keep_vault_keys,
+        new_vault_key,
+        parse_vault_keys,
+        read_vault_keys,
+    )
+    from comity.store.vault import Vault, reseal_all, rotate_keys
+
+    if file is None:
+        keys = parse_vault_keys(os.environ[VAULT_KEY_VARIABLE])
+        resealed = await reseal_all(store, Vault(keys))
+    else:
+        keys = read_vault_keys(file)
+        resealed = await rotate_keys(store, keys, new_vault_key(), partial(keep_vault_keys, file), sleep)
+    place = VAULT_KEY_VARIABLE if file is None else str(file)
+    if resealed.unreadable:
+        tables = ", ".join(f"{count:,} in {table}" for table, count in resealed.unreadable.items())
+        total = sum(resealed.unreadable.values())
+        raise ConflictError(
+            f"{total:,} of the stored values could not be decrypted with any key ({tables}), so no key was removed; "
+            f"all others are encrypted with the first key. Add the key of those values to {place} "
+            f"after the others, {'restart the node, ' if file is None else ''}and rotate again"
+        )
+    return {"resealed": resealed.values, "unreadable": 0, "keys": place}

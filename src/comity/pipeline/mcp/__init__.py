@@ -1,1 +1,0 @@
-"""MCP behind its doors: running calls, questions to the client, subscriptions, tasks and sessions."""

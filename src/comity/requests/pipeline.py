@@ -1,0 +1,226 @@
+"""The walk is the request pipeline: identify, budget, admit, handle, seal. Every message of every transport uses it.
+
+- No stored state is read before the caller is authenticated. The guard of the door has charged the address, and charges
+  it for a refusal too, unless the walk excuses the request; the walk charges the authenticated identity.
+- Admission is durable before the work starts. The reply is sent only after its own commit.
+- A state change and its audit entry are one transaction, and the reply waits for it. A call that changes nothing is
+  recorded without waiting, and counted with others like it where its entry would say nothing of its own.
+- If the work fails, takes too long or is cancelled, its admission is undone, and the caller gets the reason.
+- Internal errors go to the log; the caller gets a code and a sentence.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Generator, Sequence
+from typing import Any
+
+from comity.requests.budget import Budget
+from comity.requests.handler import Admission, Arrival, Call, Room, Sealed
+from comity.requests.record import Act, Recorder, finish
+from comity.requests.request import excuse_request
+from comity.store.operations import StoreConflict
+from comity.wire.clock import Clock
+from comity.wire.errors import (
+    ComityError,
+    ConflictError,
+    DeadlineError,
+    ForbiddenError,
+    InvalidError,
+    MalformedError,
+    NotFoundError,
+    RateLimitedError,
+    StorageFullError,
+)
+
+log = logging.getLogger("comity.walk")
+
+_REFUSALS = (
+    MalformedError,
+    InvalidError,
+    ForbiddenError,
+    NotFoundError,
+    ConflictError,
+    RateLimitedError,
+    StorageFullError,
+)
+_CHECKS = ("rate", "identity")
+_ATTEMPTS = 32
+"""How often a call may meet a change that another process made meanwhile."""
+
+
+class Walk:
+    def __init__(self, record: Recorder, clock: Clock, *, budget: Budget | None) -> None:
+        """Without a `budget` is only a walk embedded in another program."""
+        self.record = record
+        self._clock = clock
+        self._budget = budget
+
+    async def take(self, room: Room, arrival: Arrival) -> Any:
+        """From the door to the reply. Raises the ComityError that the door then answers."""
+        began = self._clock.monotonic()
+        call = self._identify(room, arrival)
+        outcome = "ok"
+        try:
+            return await self._run(room, call, began)
+        except ComityError as refusal:
+            refusal.recorded = True
+            outcome = refusal.code
+            if isinstance(refusal, NotFoundError):
+                excuse_request()
+            raise
+        except asyncio.CancelledError:
+            outcome = "cancelled"
+            raise
+        except Exception as fault:
+            outcome = "internal"
+            log.exception("%s failed", room.name)
+            failure = ComityError(f"{room.name} failed on our side; the log of this node says why")
+            failure.recorded = True
+            raise failure from fault
+        finally:
+            self.record.measure(room.name, outcome, self._clock.monotonic() - began)
+
+    def _identify(self, room: Room, arrival: Arrival) -> Call:
+        now = self._clock.now()
+        try:
+            caller, evidence = room.identify(arrival)
+            if caller.proof != "none":
+                excuse_request()
+            if self._budget is not None and caller.kind == "vacant" and not arrival.caller.is_local:
+                self._budget.spend_identity(caller.owner, arrival.caller.address, arrival.size)
+        except ComityError as refusal:
+            self.record.refuse_once(room.name, refusal)
+            raise
+        except Exception as fault:
+            log.exception("%s could not tell who called", room.name)
+            self.record.count(room.name, "internal")
+            raise ComityError(f"{room.name} failed on our side; the log of this node says why") from fault
+        return Call(arrival=arrival, caller=caller, evidence=evidence, at=now)
+
+    async def _run(self, room: Room, call: Call, began: float) -> Any:
+        admitted = cancelled = False
+        async with room.hold(call):
+            try:
+                admission = await room.admit(call)
+                if admission.operations:
+                    act = self._act(room, call, "ADMITTED", began, admission.checks)
+                    cancelled = await self.record.commit_through(admission.operations, act)
+                    admitted = True
+                    if cancelled:
+                        raise asyncio.CancelledError  # noqa: TRY301 - as if it had come just now
+                sealed = admission.answered or await room.seal(call, await self._handle(room, call))
+                sealed, cancelled = await self._commit(room, call, began, admission, sealed)
+            except BaseException as failure:
+                act = self._act(room, call, "FAILED", began, failed_step=code_of(failure))
+                if admitted:
+                    await finish(asyncio.ensure_future(self._undo(room, call, act)))
+                else:
+                    self._note_failure(room, call, act, failure)
+                raise
+        if cancelled:
+            raise asyncio.CancelledError
+        return sealed.reply
+
+    async def _commit(
+        self, room: Room, call: Call, began: float, admission: Admission, sealed: Sealed
+    ) -> tuple[Sealed, bool]:
+        """The answer to give, and whether we were cancelled once it was stored."""
+        attempts = 0
+        while True:
+            act = self._act(room, call, "OK", began, admission.checks, sealed)
+            if not sealed.operations:
+                if sealed.audit:
+                    self.record.note(act)
+                else:
+                    self.record.tally(act)
+                return sealed, False
+            try:
+                return sealed, await self.record.commit_through(sealed.operations, act)
+            except StoreConflict as conflict:
+                attempts += 1
+                if attempts == _ATTEMPTS:
+                    raise
+                sealed = await room.answer_conflict(call, conflict)
+
+    async def _handle(self, room: Room, call: Call) -> Any:
+        """The room's own work, within its deadline."""
+        work = room.handle(call)
+        try:
+            waits_for = work.send(None)
+        except StopIteration as done:  # it had to wait for nothing, and needs no timer
+            return done.value
+        try:
+            async with asyncio.timeout(room.deadline) as limit:
+                return await _Continued(work, waits_for)
+        except TimeoutError:
+            if not limit.expired():  # the work's own, and its fault
+                raise
+            raise DeadlineError(
+                f"{room.name} took longer than {room.deadline:g} seconds; try again later"
+            ) from None
+
+    def _note_failure(self, room: Room, call: Call, act: Act, failure: BaseException) -> None:
+        """Write it down. A refusal of a stranger is only counted, and so are more of others than their address has
+        entries for (ruling 22).
+        """
+        if isinstance(failure, _REFUSALS) and not call.caller.is_local:
+            share = self._budget is None or self._budget.take_entry(call.arrival.caller.address)
+            if not share or not room.knows(call):
+                self.record.refuse_noted(room.name, failure.code)
+                return
+        self.record.note(act)
+
+    async def _undo(self, room: Room, call: Call, act: Act) -> None:
+        try:
+            await self.record.commit(await room.undo(call), act)
+        except Exception:  # the caller hears of the first failure, not of this one
+            log.exception("a failed call could not undo its admission")
+            self.record.note(act)
+
+    def _act(
+        self,
+        room: Room,
+        call: Call,
+        outcome: str,
+        began: float,
+        checks: Sequence[str] = (),
+        sealed: Sealed | None = None,
+        failed_step: str | None = None,
+    ) -> Act:
+        return Act(
+            room=room.name,
+            result=f"{room.name.upper()}_{outcome}",
+            caller=call.caller,
+            checks=(*_CHECKS, *checks),
+            failed_step=failed_step,
+            seconds=self._clock.monotonic() - began,
+            about="" if sealed is None else sealed.about,
+            hashes={} if sealed is None else sealed.audit,
+        )
+
+
+class _Continued:
+    """Awaits the rest of a coroutine that was begun by hand and now waits for something."""
+
+    def __init__(self, begun: Coroutine[Any, Any, Any], waits_for: Any) -> None:
+        self._begun = begun
+        self._waits_for = waits_for
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        begun, waits_for = self._begun, self._waits_for
+        while True:
+            try:
+                try:
+                    sent = yield waits_for
+                except BaseException as thrown:  # noqa: BLE001 - all of it is the coroutine's
+                    waits_for = begun.throw(thrown)
+                else:
+                    waits_for = begun.send(sent)
+            except StopIteration as done:
+                return done.value
+
+
+def code_of(failure: BaseException) -> str:
+    if isinstance(failure, asyncio.CancelledError):
+        return "cancelled"
+    return failure.step if isinstance(failure, ComityError) else "internal"

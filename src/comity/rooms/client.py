@@ -1,0 +1,286 @@
+"""In a room of a relay, with the links to its peers: the `Meeting` machine under asyncio.
+
+Whoever uses it reads `next_news`: what happens at the relay, and every link that opens (`LinkOpened`). A link is the
+reader's from then on; the room only watches for its end, to ask for another one. `close` leaves the room and ends
+every link that was made here.
+"""
+
+import asyncio
+import contextlib
+import secrets
+from collections import deque
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final
+
+from comity.http.dialling import ClientWebSocket
+from comity.rooms.links.joining import Joining, LinkMaker
+from comity.rooms.protocol.meeting import Attending, Meeting
+from comity.rooms.protocol.meeting_effects import (
+    AddCandidates,
+    Dial,
+    Effect,
+    GiveUp,
+    HangUp,
+    MakeAnswer,
+    MakeOffer,
+    News,
+    PeerSeen,
+    SignallingFault,
+    Speak,
+    TakeAnswer,
+    Tell,
+)
+from comity.rooms.protocol.signalling import IceCandidate, Listed
+from comity.rooms.signalling import RelayTarget, dial_relay
+from comity.wire.clock import Clock
+from comity.wire.errors import ComityError
+from comity.wire.link import LinkClosed, LinkOpened
+
+MOST_NEWS: Final = 500
+UNSENT_MESSAGES: Final = 500
+FAREWELL_SECONDS: Final = 1.0
+
+
+class RoomMeeting:
+    def __init__(
+        self,
+        attending: Attending,
+        relay: RelayTarget,
+        links: LinkMaker,
+        clock: Clock,
+    ) -> None:
+        """`links` may serve many rooms, and is closed by whoever made it."""
+        self._machine = Meeting(attending, secrets.token_bytes)
+        self._relay = relay
+        self._links = links
+        self._clock = clock
+        self._news: deque[News | LinkOpened] = deque()
+        self._some_news = asyncio.Event()
+        self._joinings: dict[int, Joining] = {}
+        self._work: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+        self._socket: ClientWebSocket | None = None
+        self._unsent: deque[bytes] = deque()
+        self._to_send = asyncio.Event()
+        self._hung_up = ""
+        self._closed = False
+
+    @property
+    def joined(self) -> bool:
+        """Whether the relay is there and the room is joined. Links do not depend on it."""
+        return self._machine.joined
+
+    @property
+    def peers(self) -> tuple[Listed, ...]:
+        return self._machine.peers
+
+    def start(self) -> None:
+        self._begin(self._watch_time())
+        self.dial()
+
+    def dial(self) -> None:
+        """Go to the relay now, if we are not there: for whoever decides by itself when to try again."""
+        self._perform(self._machine.dial())
+
+    def view(self, stream: str) -> None:
+        """Have a link to the peer with this stream, now or when it comes, and again when it was lost."""
+        self._perform(self._machine.view(stream, self._clock.monotonic()))
+
+    def unview(self, stream: str) -> None:
+        self._perform(self._machine.unview(stream))
+
+    def take_on_channel(self, attempt: int, message: dict[str, Any]) -> None:
+        """What a peer says about the connection itself on its open channel."""
+        self._perform(self._machine.receive_on_channel(attempt, message))
+
+    async def next_news(self) -> News | LinkOpened:
+        """Raises LinkClosed after `close`."""
+        while not self._news:
+            if self._closed:
+                raise LinkClosed("the room was left")
+            self._some_news.clear()
+            await self._some_news.wait()
+        return self._news.popleft()
+
+    async def close(self, reason: str = "this side left the room") -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._some_news.set()
+        farewell = [effect.text for effect in self._machine.stop(reason) if isinstance(effect, Speak)]
+        if self._socket is not None:
+            with contextlib.suppress(LinkClosed, TimeoutError):
+                async with asyncio.timeout(FAREWELL_SECONDS):
+                    for text in farewell:
+                        await self._socket.send(text)
+        work = [task for task in self._work if task is not asyncio.current_task()]
+        for task in work:
+            task.cancel()
+        await asyncio.gather(*work, return_exceptions=True)
+        for joining in self._joinings.values():
+            await joining.close(reason)
+
+    def _perform(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            self._do(effect)
+        self._changed.set()
+
+    def _do(self, effect: Effect) -> None:
+        match effect:
+            case Dial():
+                self._begin(self._attend())
+            case Speak(text):
+                if len(self._unsent) < UNSENT_MESSAGES:
+                    self._unsent.append(text)
+                    self._to_send.set()
+            case HangUp(reason):
+                self._hung_up = reason
+                self._to_send.set()
+            case Tell(news):
+                self._tell(news)
+            case _:
+                self._do_with_link(effect)
+
+    def _do_with_link(self, effect: MakeOffer | MakeAnswer | TakeAnswer | AddCandidates | GiveUp) -> None:
+        match effect:
+            case MakeOffer(number):
+                joining = self._new_joining(number, is_offerer=True)
+                self._begin(self._or_fail(number, self._offer(number, joining)))
+            case MakeAnswer(number, sdp, ticket):
+                joining = self._new_joining(number, is_offerer=False)
+                self._begin(self._or_fail(number, self._answer(number, joining, sdp, ticket)))
+            case TakeAnswer(number, sdp):
+                self._begin(self._or_fail(number, self._accept(number, sdp)))
+            case AddCandidates(number, candidates):
+                self._begin(self._add(number, candidates))
+            case GiveUp(number, reason):
+                left = self._joinings.pop(number, None)
+                if left is not None:
+                    self._begin(left.close(reason))
+
+    def _tell(self, news: News | LinkOpened) -> None:
+        if len(self._news) < MOST_NEWS or not isinstance(news, SignallingFault | PeerSeen):
+            self._news.append(news)
+            self._some_news.set()
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+    async def _watch_time(self) -> None:
+        """Let the machine act when its time comes, which may change with all that happens."""
+        while True:
+            self._changed.clear()
+            at = self._machine.next_at
+            changed = asyncio.ensure_future(self._changed.wait())
+            waits: set[asyncio.Future[Any]] = {changed}
+            if at is not None:
+                pause = max(0.0, at - self._clock.monotonic())
+                waits.add(asyncio.ensure_future(self._clock.sleep(pause)))
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+            now = self._clock.monotonic()
+            if at is not None and at <= now:
+                self._perform(self._machine.tick(now))
+
+    async def _attend(self) -> None:
+        """One connection to the relay, from dialling to its end."""
+        reason = ""
+        try:
+            socket = await dial_relay(self._relay)
+            self._socket = socket
+            self._unsent.clear()
+            self._hung_up = ""
+            self._perform(self._machine.connected(self._clock.monotonic()))
+            reading = asyncio.create_task(self._read(socket))
+            try:
+                reason = await self._write(socket, reading)
+            finally:
+                reading.cancel()
+                await asyncio.gather(reading, return_exceptions=True)
+                await socket.close()
+        except ComityError as fault:
+            reason = fault.message
+        self._socket = None
+        self._perform(self._machine.disconnected(reason, self._clock.monotonic()))
+
+    async def _read(self, socket: ClientWebSocket) -> None:
+        try:
+            while True:
+                text = await socket.receive()
+                self._perform(self._machine.receive(text, self._clock.monotonic()))
+        except LinkClosed as closed:
+            self._hung_up = self._hung_up or closed.reason
+            self._to_send.set()
+
+    async def _write(self, socket: ClientWebSocket, reading: asyncio.Task[None]) -> str:
+        """Send the queued messages until the connection ends. Returns the reason."""
+        try:
+            while not self._hung_up:
+                while self._unsent:
+                    await socket.send(self._unsent.popleft())
+                self._to_send.clear()
+                if not self._hung_up:
+                    await self._to_send.wait()
+        except LinkClosed as closed:
+            await reading  # the reader saw the same end, and knows the reason
+            return self._hung_up or closed.reason
+        return self._hung_up
+
+    def _new_joining(self, number: int, *, is_offerer: bool) -> Joining:
+        def found(candidate: IceCandidate) -> None:
+            self._machine.found(number, candidate, self._clock.monotonic())
+            self._changed.set()
+
+        joining = self._joinings[number] = self._links.join(is_offerer=is_offerer, candidate=found)
+        return joining
+
+    async def _offer(self, number: int, joining: Joining) -> None:
+        sdp, ticket = await joining.offer()
+        self._perform(self._machine.described(number, sdp, ticket, self._clock.monotonic()))
+        await self._wait_link(number, joining)
+
+    async def _answer(self, number: int, joining: Joining, sdp: str, ticket: str | None) -> None:
+        answer = await joining.answer(sdp, ticket)
+        if answer is not None:
+            self._perform(self._machine.described(number, answer, None, self._clock.monotonic()))
+        await self._wait_link(number, joining)
+
+    async def _accept(self, number: int, sdp: str) -> None:
+        joining = self._joinings.get(number)
+        if joining is not None:
+            await joining.accept(sdp)
+
+    async def _or_fail(self, number: int, work: Coroutine[Any, Any, None]) -> None:
+        """Do a step towards a link; where it goes wrong, the attempt has failed."""
+        try:
+            await work
+        except (ComityError, LinkClosed) as fault:
+            await self._fail(number, str(fault))
+
+    async def _add(self, number: int, candidates: Sequence[IceCandidate]) -> None:
+        joining = self._joinings.get(number)
+        if joining is not None:
+            await joining.add_candidates(candidates)
+
+    async def _wait_link(self, number: int, joining: Joining) -> None:
+        link = await joining.wait_link()
+        attempt = self._machine.attempt(number)
+        if attempt is None:  # given up meanwhile
+            await joining.close("no longer wanted")
+            return
+        self._perform(self._machine.link_opened(number, self._clock.monotonic()))
+        stream = self._machine.stream_behind(attempt)
+        self._tell(LinkOpened(attempt=number, uuid=attempt.uuid, stream=stream, link=link))
+        end = await link.wait_closed()
+        await self._fail(number, end.reason)
+
+    async def _fail(self, number: int, reason: str) -> None:
+        joining = self._joinings.pop(number, None)
+        if joining is not None:
+            await joining.close(reason)
+        self._perform(self._machine.failed(number, reason, self._clock.monotonic()))

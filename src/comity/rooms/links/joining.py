@@ -1,0 +1,153 @@
+"""One attempt to join a peer: by WebRTC, or by a ticket if both are on one host (ruling 63).
+
+The side that is viewed makes the offer, and lays a ticket beside it if it may. The other side uses the ticket if it
+finds it, and answers the offer if it does not. So both always take the same way, and no third time is needed.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from comity.rooms.links.webrtc import IceSettings, Library, WebRtcLink, available_libraries, new_connection
+from comity.rooms.links.websocket import LaidTicket, WebSocketListener, use_ticket
+from comity.rooms.protocol.signalling import IceCandidate
+from comity.wire.errors import ComityError, ConfigError, PeerError
+from comity.wire.link import LanedLink, LinkClosed
+
+
+class LinkSettings(Struct, frozen=True, kw_only=True):
+    """`library` None: the fastest that is there. `tickets`: the folder of tickets; None: none are laid or used."""
+
+    ice: IceSettings = IceSettings()
+    library: Library | None = None
+    tickets: Path | None = None
+
+
+class LinkMaker:
+    """Makes the links of one program."""
+
+    def __init__(self, settings: LinkSettings) -> None:
+        self._settings = settings
+        self._listener = None if settings.tickets is None else WebSocketListener(settings.tickets)
+
+    def join(self, *, is_offerer: bool, candidate: Callable[[IceCandidate], None]) -> "Joining":
+        return Joining(self._settings, self._listener, is_offerer=is_offerer, candidate=candidate)
+
+    async def close(self) -> None:
+        if self._listener is not None:
+            await self._listener.close()
+
+
+class Joining:
+    def __init__(
+        self,
+        settings: LinkSettings,
+        listener: WebSocketListener | None,
+        *,
+        is_offerer: bool,
+        candidate: Callable[[IceCandidate], None],
+    ) -> None:
+        """`candidate` is told each address of ours that is found."""
+        self._settings = settings
+        self._listener = listener
+        self._is_offerer = is_offerer
+        self._candidate = candidate
+        self._webrtc: WebRtcLink | None = None
+        self._ticket: LaidTicket | None = None
+        self._link: LanedLink | None = None
+        self._described = asyncio.Event()
+        self._closed: str | None = None
+
+    async def offer(self) -> tuple[str, str | None]:
+        """The SDP, and the name of a ticket. Without a WebRTC library there may still be a ticket."""
+        if self._listener is not None:
+            self._ticket = await self._listener.lay_ticket()
+            if self._closed is not None:
+                self._ticket.withdraw()
+                raise LinkClosed(self._closed)
+        name = None if self._ticket is None else self._ticket.name
+        if name is not None and not available_libraries():
+            return "", name
+        return await (await self._by_webrtc()).offer(), name
+
+    async def answer(self, sdp: str, ticket: str | None) -> str | None:
+        """Our SDP; None if the ticket was used, and there is nothing to answer."""
+        folder = self._settings.tickets
+        if folder is not None and ticket is not None:
+            # used up, or its owner is gone: the offer is there as well
+            with contextlib.suppress(ComityError):
+                self._link = await use_ticket(folder, ticket)
+        if self._link is not None:
+            if self._closed is not None:
+                await self._link.close(self._closed)
+            return None
+        if not sdp:
+            raise PeerError("the peer has no WebRTC library, and it is not on this host")
+        answer = await (await self._by_webrtc()).answer(sdp)
+        self._described.set()
+        return answer
+
+    async def accept(self, sdp: str) -> None:
+        if self._webrtc is None:
+            raise PeerError("the peer answered an offer that was not made")
+        await self._webrtc.accept(sdp)
+        self._described.set()
+
+    async def add_candidates(self, candidates: Sequence[IceCandidate]) -> None:
+        """They wait until the peer's description is known: a library refuses them before."""
+        await self._described.wait()
+        if self._webrtc is not None:
+            await self._webrtc.add_candidates(candidates)
+
+    async def wait_link(self) -> LanedLink:
+        """The link, by whichever way it opens. Raises LinkClosed. How long to wait is the caller's affair."""
+        if self._link is not None:
+            return self._link
+        ways: list[asyncio.Task[LanedLink]] = []
+        if self._webrtc is not None:
+            ways.append(asyncio.create_task(self._webrtc.wait_open()))
+        if self._ticket is not None:
+            ways.append(asyncio.create_task(self._ticket.wait_link()))
+        try:
+            while ways:
+                done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+                for way in done:
+                    if len(ways) == 1 or way.exception() is None:
+                        self._link = await way
+                        return self._link
+                    ways.remove(way)
+            raise ConfigError("there is no way to join the peer: no WebRTC library, no ticket")
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            await self._drop_the_others()
+
+    async def close(self, reason: str) -> None:
+        """Whatever is under way or open."""
+        self._closed = reason
+        self._described.set()
+        if self._ticket is not None:
+            self._ticket.withdraw()
+        for link in (self._webrtc, self._link):
+            if link is not None:
+                await link.close(reason)
+
+    async def _by_webrtc(self) -> WebRtcLink:
+        connection = await new_connection(self._settings.ice, self._settings.library)
+        if self._closed is not None:
+            await connection.close()
+            raise LinkClosed(self._closed)
+        self._webrtc = WebRtcLink(connection, is_offerer=self._is_offerer, candidate=self._candidate)
+        return self._webrtc
+
+    async def _drop_the_others(self) -> None:
+        if self._link is None:
+            return
+        if self._ticket is not None:
+            self._ticket.withdraw()
+        if self._webrtc is not None and self._webrtc is not self._link:
+            await self._webrtc.close("joined another way")

@@ -1,0 +1,600 @@
+"""One session that runs: a `RoomSession` with its links, timers, files and what it keeps.
+
+- Everything happens on one loop. The machine says what to do; here it is done, in that order.
+- Between two peers there is one link. Where both ask for one at the same moment, both keep the one that was offered by
+  the smaller stream id; later a newer link takes the place of the older one.
+- Without a target every peer of the room is joined. Of two, the smaller stream id asks first, the other one later, in
+  case the first is a peer that asks for nobody. Who sees that the other one is asking does not ask as well.
+"""
+
+import asyncio
+import contextvars
+import logging
+import secrets
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, ClassVar, Final, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from comity.identity.protocol.keys import SigningKey
+from comity.requests.caller import OWN_PROCESS, Caller, room_peer
+from comity.requests.record import Recorder
+from comity.rooms.peer_connection import PeerLine
+from comity.rooms.protocol.effects import (
+    ChannelClosed,
+    ChannelOpened,
+    CloseLink,
+    KeepClock,
+    LinkFailed,
+    SendBytes,
+    SendText,
+    SignallingLost,
+    SignallingProblem,
+    SignallingReady,
+    SignalLink,
+    Told,
+)
+from comity.rooms.protocol.files import ForgetTransfer, KeepTransfer
+from comity.rooms.protocol.lifecycle import CloseSignalling, OpenSignalling
+from comity.rooms.protocol.meeting_effects import (
+    AttemptBegun,
+    AttemptFailed,
+    OwnStreamTaken,
+    PeerSeen,
+    RelayRefused,
+    SignallingDown,
+    SignallingFault,
+    SignallingUp,
+)
+from comity.rooms.protocol.messages import ForgetMessage, KeepMessage, MarkRead, MessageKept, MessageNotKept
+from comity.rooms.protocol.outgoing_file import OutgoingFile
+from comity.rooms.protocol.session import RoomSession
+from comity.rooms.protocol.signalling import Listed
+from comity.rooms.spool import SourceMark, Spool
+from comity.rooms.storage import Restored, RoomStore, file_act, is_gap, room_act
+from comity.wire.clock import Clock
+from comity.wire.errors import ComityError, StoreError
+from comity.wire.link import LinkClosed, LinkOpened
+from comity.wire.machine import CancelTimer, Effect, Event, SetTimer, TimerFired
+
+log = logging.getLogger("comity.rooms")
+
+RACE_SECONDS: Final = 10.0
+FIRST_ASKS_AFTER: Final = 0.15
+SECOND_ASKS_AFTER: Final = 3.0
+STATE_EVERY: Final = 0.5
+_FEW_KEYS: Final = 64
+
+
+class FileSender(Struct, frozen=True, kw_only=True):
+    """Who sends a file. `path`: the file on this machine; None for one that has none."""
+
+    caller: Caller = OWN_PROCESS
+    name: str = ""
+    path: str | None = None
+
+
+class Meeting(Protocol):
+    """The room at the relay, and links to its peers."""
+
+    @property
+    def peers(self) -> tuple[Listed, ...]: ...
+
+    def start(self) -> None: ...
+
+    def view(self, stream: str) -> None: ...
+
+    def unview(self, stream: str) -> None: ...
+
+    def take_on_channel(self, attempt: int, message: dict[str, Any]) -> None: ...
+
+    async def next_news(self) -> Any: ...
+
+    async def close(self, reason: str = "") -> None: ...
+
+
+class LiveRoom:
+    def __init__(
+        self,
+        session: RoomSession,
+        *,
+        meeting: Meeting,
+        spool: Callable[[Callable[[Event], None]], Spool],
+        keeping: RoomStore,
+        record: Recorder,
+        clock: Clock,
+        key: SigningKey,
+    ) -> None:
+        self.session = session
+        self.id = session.session_id
+        self.log_id = secrets.token_hex(8)
+        """Names the numbers of its events: after a restart they begin again."""
+        self.key = key
+        self.keeping = keeping
+        self.spool = spool(self.hear)
+        self._record = record
+        self._clock = clock
+        self._meeting = meeting
+        self._lines: dict[str, PeerLine] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._replies: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._marks: dict[str, SourceMark] = {}
+        self._senders: dict[str, FileSender] = {}
+        self._views: set[str] = set()
+        self._coming: dict[int, str] = {}
+        self._admitted: set[str] = set()
+        self._state_kept = 0
+        self._state_due = False
+        self._keys_kept: set[str] = set()
+        self._nodes_kept: dict[str, str] = {}
+        self._clock_kept = 0
+        self._closed = False
+        self.counts: dict[str, int] = {"sent": 0, "received": 0, "refused": 0}
+
+    @property
+    def now(self) -> float:
+        return self._clock.monotonic()
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    @property
+    def expects_peers(self) -> bool:
+        """Whether the room has a peer that this session will connect to."""
+        options = self.session.options
+        return any(
+            peer.stream not in (None, options.stream_id) and options.target_stream_id in (None, peer.stream)
+            for peer in self._meeting.peers
+        )
+
+    @property
+    def has_peer(self) -> bool:
+        """Whether a peer was joined and has said hello, or was refused."""
+        return any(one["handshake_state"] != "discovered" for one in self.session.sync_peers(self.now))
+
+    # Its life.
+
+    def start(self, restored: Restored | None = None) -> None:
+        if restored is not None:
+            self._restore(restored)
+        self.run(self.session.start(self.now))
+
+    async def close(self, *, ended: bool) -> None:
+        """`ended`: for good. Otherwise it can be opened again as it was."""
+        if self._closed:
+            return
+        self.run(self.session.stop(self.now))
+        self._closed = True
+        if not ended:
+            await self.keep_state(None)
+        for timer in self._timers.values():
+            timer.cancel()
+        lines = list(self._lines.values())
+        await asyncio.gather(*(line.finish() for line in lines), return_exceptions=True)
+        await self._meeting.close("the session ends")
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.to_thread(self.spool.close, ended=ended)
+        self.wake()
+        for reply in self._replies.values():
+            reply.cancel()
+
+    def _restore(self, kept: Restored) -> None:
+        outgoing, incoming = [], []
+        self._nodes_kept, self._clock_kept = dict(kept.nodes), kept.clock
+        for one in kept.outgoing:
+            record, mark, sender = one["record"], one.get("mark"), one.get("sender")
+            transfer_id = record["transfer_id"]
+            if sender is not None:
+                self._senders[transfer_id] = msgspec.convert(sender, FileSender)
+            if mark is not None:
+                self._marks[transfer_id] = SourceMark(*mark)
+                self.spool.reopen_source(transfer_id, record["source_path"], self._marks[transfer_id])
+            outgoing.append(record)
+        for one in kept.incoming:
+            record = one["record"]
+            chunks = self.spool.reopen_incoming(
+                record["transfer_id"],
+                record["spool_path"] or "",
+                record["total_bytes"],
+                None if record["status"] == "completed" else record["chunk_bytes"],
+            )
+            if chunks is None:
+                self.keeping.forget_transfer(self.id, "incoming", record["transfer_id"])
+            else:
+                incoming.append((record, chunks))
+        for entry in kept.state:
+            self.session.state.merge(entry, default_actor=self.session.options.stream_id, updated_at="")
+        self._state_kept = self.session.state.revision
+        self._keys_kept = {entry["key"] for entry in kept.state}
+        self.run(
+            self.session.restore(
+                outgoing=outgoing,
+                incoming=incoming,
+                outbox=kept.outbox,
+                inbox=kept.inbox,
+                had=kept.had,
+                nodes=kept.nodes,
+                now=self.now,
+            )
+        )
+
+    # What its owner does with it.
+
+    def hear(self, event: Event) -> None:
+        if not self._closed:
+            self.run(self.session.receive(event, self.now))
+
+    def run(self, effects: Sequence[Effect]) -> None:
+        """Do what the machine wants."""
+        for effect in effects:
+            act = self._ACTS.get(type(effect))
+            if act is None:
+                log.error("nobody carries out %s", type(effect).__name__)
+            else:
+                act(self, effect)
+        self._look_at_state()
+
+    async def settle(self, effects: Sequence[Effect], caller: Caller) -> None:
+        """The same, until the messages that it sends are durable here."""
+        sent = [effect for effect in effects if isinstance(effect, KeepMessage)]
+        self.run([effect for effect in effects if not isinstance(effect, KeepMessage)])
+        self.counts["sent"] += len(sent)
+        if sent:
+            self.keeping.bring_company()
+        try:
+            await asyncio.sleep(0)  # first it leaves
+        finally:  # who is cancelled meanwhile has sent it all the same
+            if len(sent) == 1:  # then who waits goes on in the turn of the loop that says that it is durable
+                await self.keeping.keep_out(self.id, sent[0], caller)
+            else:
+                await asyncio.gather(*(self.keeping.keep_out(self.id, one, caller) for one in sent))
+
+    def offer_source(self, transfer_id: str, mark: SourceMark) -> None:
+        self._marks[transfer_id] = mark
+
+    def name_sender(self, outgoing: OutgoingFile, caller: Caller) -> None:
+        """Note who sends the file, and that a file of this machine is sent, before the first byte leaves."""
+        transfer_id, under_way = outgoing.offer.transfer_id, self.session.files.outgoing
+        self._senders = {one: self._senders[one] for one in self._senders if one in under_way}
+        path = outgoing.source.path if outgoing.source.kind == "path" else None
+        self._senders[transfer_id] = FileSender(caller=caller, name=outgoing.offer.name, path=path)
+        if path is not None:
+            summary = outgoing.summary()
+            self._record.note(file_act("ROOM_FILE_OFFERED", caller, self.id, summary, path))
+
+    async def wait_change(self, seconds: float) -> None:
+        """Until an event is told, or so long."""
+        if self._closed or seconds <= 0:
+            return
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
+        self._waiters.add(waiter)
+        timer = loop.call_later(seconds, _wake, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            self._waiters.discard(waiter)
+
+    def expect_reply(self, message_id: str) -> "asyncio.Future[dict[str, Any]]":
+        future = self._replies[message_id] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(lambda _done: self._replies.pop(message_id, None))
+        return future
+
+    async def link_stats(self) -> dict[str, dict[str, Any]]:
+        """How each peer is reached, by its uuid."""
+        found = {}
+        for line in list(self._lines.values()):
+            stats = await line.link.stats()
+            found[line.name] = {
+                "path": stats.path,
+                "round_trip_ms": None if stats.round_trip is None else round(stats.round_trip * 1000, 3),
+                "bytes_sent": stats.bytes_sent,
+                "bytes_received": stats.bytes_received,
+            }
+        return found
+
+    # What the machine wants.
+
+    def _set_timer(self, effect: SetTimer) -> None:
+        self._cancel_timer(effect.name)
+        wait = max(0.0, effect.at - self.now)
+        loop = asyncio.get_running_loop()
+        self._timers[effect.name] = loop.call_later(
+            wait, self._timer_fired, effect.name, context=contextvars.Context()
+        )
+
+    def _timer_fired(self, name: str) -> None:
+        self._timers.pop(name, None)
+        self.hear(TimerFired(name))
+
+    def _cancel_timer(self, name: str) -> None:
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _open_signalling(self, _effect: OpenSignalling) -> None:
+        contextvars.Context().run(self._meeting.start)
+        target = self.session.options.target_stream_id
+        if target is not None:
+            self._want(target)
+        self._begin(self._attend())
+
+    def _send_text(self, effect: SendText) -> None:
+        line = self._lines.get(effect.uuid)
+        if line is not None:
+            line.send_text(effect.data)
+
+    def _send_bytes(self, effect: SendBytes) -> None:
+        line = self._lines.get(effect.uuid)
+        if line is not None:
+            line.send_bytes(effect.lane, effect.data)
+
+    def _close_link(self, effect: CloseLink) -> None:
+        line = self._lines.get(effect.uuid)
+        if line is not None:
+            line.close_after_last_words(effect.reason)
+
+    def _signal_link(self, effect: SignalLink) -> None:
+        line = self._lines.get(effect.uuid)
+        if line is not None:
+            self._meeting.take_on_channel(line.attempt, effect.message)
+
+    async def _keep_in(self, effect: KeepMessage) -> None:
+        sender = room_peer(effect.node, "signature")
+        await asyncio.sleep(0)  # let the waiting readers run first
+        try:
+            if "envelope" in effect.record:
+                async with self.keeping.chain_turn:
+                    await self.keeping.keep_in(self.id, effect, sender)
+            else:
+                await self.keeping.keep_in(self.id, effect, sender)
+            await asyncio.sleep(0)  # then who waited for the same commit
+        except ComityError as why:
+            final = not isinstance(why, StoreError) and not is_gap(why)
+            self._record.refuse("peers", why.code)
+            self.hear(MessageNotKept(effect.node, effect.message_id, why.message, final))
+        else:
+            self.counts["received"] += 1
+            self.hear(MessageKept(effect.node, effect.message_id))
+
+    def _keep_transfer(self, effect: KeepTransfer) -> None:
+        mark = self._marks.get(effect.transfer_id) if effect.direction == "outgoing" else None
+        kept: dict[str, Any] = {"direction": effect.direction, "record": effect.record}
+        if mark is not None:
+            kept["mark"] = [mark.device, mark.inode, mark.size, mark.changed]
+            kept["sender"] = msgspec.to_builtins(self._senders.get(effect.transfer_id, FileSender()))
+        self.keeping.keep_transfer(self.id, effect.direction, effect.transfer_id, kept)
+
+    def _keep_clock(self, effect: KeepClock) -> None:
+        self._clock_kept = effect.clock
+        self.keeping.keep_more(self.id, self._clock_kept, self._nodes_kept)
+
+    def _told(self, effect: Told) -> None:
+        event = effect.event
+        kind = event["type"]
+        if kind == "data_received":
+            reply = self._replies.get(event.get("re") or "")
+            if reply is not None and not reply.done():
+                reply.set_result(event)
+            if "message_id" not in event:
+                self.counts["received"] += 1
+        elif kind == "sync_peer_updated":
+            self._note_peer(event)
+        elif kind in _REFUSALS:
+            self.counts["refused"] += 1
+            self._record.refuse("peers", kind)
+        elif kind == "file_received":
+            caller = self._caller(str(event["from_stream_id"] or ""))
+            self._record.note(file_act("ROOM_FILE_RECEIVED", caller, self.id, event))
+        elif kind == "file_transfer_complete":
+            sender = self._senders.pop(event["transfer_id"], FileSender())
+            told = {**event, "name": sender.name}
+            self._record.note(file_act("ROOM_FILE_SENT", sender.caller, self.id, told, sender.path))
+        self.wake()
+
+    def _note_peer(self, event: dict[str, Any]) -> None:
+        if event["uuid"] not in self._admitted:
+            self._admitted.add(event["uuid"])
+            self._record.note(room_act("ROOM_PEER_ADMITTED", self._caller(str(event["stream_id"])), self.id))
+        nodes = self.session.messages.nodes
+        if nodes != self._nodes_kept:
+            self._nodes_kept = nodes
+            self.keeping.keep_more(self.id, self._clock_kept, nodes)
+
+    def _caller(self, stream_id: str) -> Caller:
+        """A peer by the node that it has proven to be, or else by the name it has in the room."""
+        node = self.session.proven_node(stream_id)
+        return room_peer(stream_id) if node is None else room_peer(node, "signature")
+
+    def wake(self) -> None:
+        """Wake all readers that wait for an event."""
+        waiters, self._waiters = self._waiters, set()
+        for waiter in waiters:
+            _wake(waiter)
+
+    # Shared state.
+
+    def _look_at_state(self) -> None:
+        if self.session.state.revision != self._state_kept and not self._state_due and not self._closed:
+            self._state_due = True
+            loop = asyncio.get_running_loop()
+            loop.call_later(STATE_EVERY, self._state_later, context=contextvars.Context())
+
+    def _state_later(self) -> None:
+        self._state_due = False
+        if not self._closed:
+            self._begin(self.keep_state(None))
+
+    async def keep_state(self, caller: Caller | None) -> None:
+        """What its owner has written is durable before that is answered; `caller` None: nobody waits for it."""
+        state = self.session.state
+        changed, self._state_kept = state.changes_since(self._state_kept), state.revision
+        self._keys_kept.update(entry.key for entry in changed)
+        gone: list[str] = []
+        if len(self._keys_kept) > 2 * state.entry_count + _FEW_KEYS:
+            gone = [key for key in self._keys_kept if state.entry(key) is None]
+            self._keys_kept.difference_update(gone)
+        if changed or gone:
+            await self.keeping.keep_state(self.id, changed, gone, caller)
+
+    # The relay and the links.
+
+    async def _attend(self) -> None:
+        try:
+            while True:
+                self._news(await self._meeting.next_news())
+        except LinkClosed:
+            return
+
+    def _news(self, news: Any) -> None:
+        match news:
+            case SignallingUp(peers):
+                self.hear(SignallingReady())
+                for peer in peers:
+                    self._seen(peer)
+            case SignallingDown(reason, retry_in):
+                self.hear(SignallingLost(reason, retry_in))
+            case PeerSeen(peer):
+                self._seen(peer)
+            case AttemptBegun(attempt, uuid):
+                self._forget_coming(uuid)
+                self._coming[attempt] = uuid
+            case LinkOpened():
+                self._forget_coming(news.uuid)
+                self._link_opened(news)
+            case AttemptFailed(attempt, uuid, _, reason):
+                self._coming.pop(attempt, None)
+                if not any(line.uuid == uuid for line in self._lines.values()):
+                    self.hear(LinkFailed(uuid, reason))
+            case _:
+                self._complaint(news)
+
+    def _complaint(self, news: Any) -> None:
+        match news:
+            case OwnStreamTaken(stream):
+                self.hear(SignallingProblem(f"the stream id {stream} is already in use", "STREAMID_IN_USE"))
+            case RelayRefused(code, message):
+                self.hear(SignallingProblem(message, code))
+            case SignallingFault(reason):
+                log.debug("the relay passed on what no honest peer sends: %s", reason)
+
+    def _seen(self, peer: Listed) -> None:
+        stream = peer.stream
+        options = self.session.options
+        if stream is None or options.target_stream_id is not None or stream == options.stream_id:
+            return
+        if stream not in self._views:
+            wait = FIRST_ASKS_AFTER if options.stream_id < stream else SECOND_ASKS_AFTER
+            asyncio.get_running_loop().call_later(wait, self._ask, stream)
+
+    def _forget_coming(self, uuid: str) -> None:
+        self._coming = {attempt: one for attempt, one in self._coming.items() if one != uuid}
+
+    def _ask(self, stream: str) -> None:
+        """Unless the peer has left, or is asking for us."""
+        there = {peer.uuid for peer in self._meeting.peers if peer.stream == stream}
+        if self._closed or not there:
+            return
+        if there & set(self._coming.values()):
+            asyncio.get_running_loop().call_later(SECOND_ASKS_AFTER, self._ask, stream)
+        else:
+            self._want(stream)
+
+    def _want(self, stream: str) -> None:
+        """Have a link to this stream, unless there is one."""
+        if self._closed:
+            return
+        self._views.add(stream)
+        if not any(line.stream == stream for line in self._lines.values()):
+            self._meeting.view(stream)
+
+    def _link_opened(self, news: LinkOpened) -> None:
+        rival = next((line for line in self._lines.values() if line.uuid == news.uuid), None)
+        if rival is not None:
+            if self.now - rival.opened_at < RACE_SECONDS and self._keeps(rival, news):
+                self._drop(news)
+                return
+            rival.close_after_last_words("replaced by a newer link of the same peer")
+        name = news.uuid if news.uuid not in self._lines else f"{news.uuid}~{news.attempt}"
+        line = PeerLine(name, news, opened_at=self.now, hear=self.hear, wait_room=self.spool.wait_room)
+        self._lines[name] = line
+        line.start()
+        role = "publisher" if news.link.is_offerer else "viewer"
+        if news.link.is_offerer and news.stream is not None:
+            self._meeting.unview(news.stream)
+        self.hear(ChannelOpened(name, role, news.link.max_message_bytes, news.link.binding, news.stream))
+        self._begin(self._watch(line))
+
+    def _keeps(self, rival: PeerLine, news: LinkOpened) -> bool:
+        """Whether the link that is there stays; the other side comes to the same answer."""
+        if rival.link.is_offerer == news.link.is_offerer:
+            return False
+        we_are_smaller = self.session.options.stream_id < (news.stream or "")
+        return rival.link.is_offerer == we_are_smaller
+
+    def _drop(self, news: LinkOpened) -> None:
+        if not news.link.is_offerer and news.stream is not None:
+            self._meeting.unview(news.stream)  # gives the link up as well
+        else:
+            self._begin(news.link.close("there is another link already"))
+
+    async def _watch(self, line: PeerLine) -> None:
+        end = await line.link.wait_closed()
+        await line.stop()
+        if self._lines.get(line.name) is line:
+            del self._lines[line.name]
+        self._admitted.discard(line.name)
+        self.hear(
+            LinkFailed(line.name, end.reason) if end.by == "fault" else ChannelClosed(line.name, end.reason)
+        )
+        if line.stream is not None and line.stream in self._views and line.link.is_offerer:
+            self._want(line.stream)
+
+    def _begin(self, work: Coroutine[Any, Any, Any]) -> None:
+        """It belongs to the session, and not to the request that happens to be dealt with."""
+        task = asyncio.create_task(work, context=contextvars.Context())
+        self._tasks.add(task)
+        task.add_done_callback(self._over)
+
+    def _over(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        fault = None if task.cancelled() else task.exception()
+        if fault is not None and not isinstance(fault, ComityError):
+            log.error("a session could not do something", exc_info=fault)
+
+    _ACTS: ClassVar[dict[type[Effect], Callable[["LiveRoom", Any], None]]] = {
+        SendText: _send_text,
+        SendBytes: _send_bytes,
+        SetTimer: _set_timer,
+        CancelTimer: lambda self, effect: self._cancel_timer(effect.name),
+        Told: _told,
+        CloseLink: _close_link,
+        SignalLink: _signal_link,
+        KeepMessage: lambda self, effect: self._begin(self._keep_in(effect)),
+        KeepClock: _keep_clock,
+        KeepTransfer: _keep_transfer,
+        ForgetTransfer: lambda self, effect: self.keeping.forget_transfer(
+            self.id, effect.direction, effect.transfer_id
+        ),
+        ForgetMessage: lambda self, effect: self.keeping.forget_out(self.id, effect.node, effect.message_id),
+        MarkRead: lambda self, effect: self.keeping.mark_read(self.id, effect.node, effect.message_id),
+        OpenSignalling: _open_signalling,
+        CloseSignalling: lambda _self, _effect: None,
+        **dict.fromkeys(Spool.WORK, lambda self, effect: self.spool.carry_out(effect)),
+    }
+
+
+def _wake(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+_REFUSALS: Final = ("sync_peer_rejected", "protocol_auth_failed", "file_offer_rejected", "message_rejected")

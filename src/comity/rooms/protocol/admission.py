@@ -1,0 +1,201 @@
+"""Who is admitted to a session (peers 3.3 to 3.5, rulings 38 and 58), and what may be said by whom after that.
+
+A peer is who its hello says: `from_stream_id`, bound to its token and its key. The order of the checks: allow
+list, join token, session key, proof of our own layer. Without any demand a peer counts from the open channel on;
+its hello is judged all the same, because what it proves is shown.
+
+The replay window knows what was heard lately by moment and nonce. What is older than the window is refused as
+well, so that forgetting is safe; the window is bounded by rising with what it holds.
+"""
+
+from collections import deque
+from typing import Any, Final
+
+from msgspec import Struct
+
+from comity.rooms.protocol import join_token
+from comity.rooms.protocol.channel import BridgeEnvelope
+from comity.rooms.protocol.effects import SessionOptions
+from comity.rooms.protocol.hello import HelloPayload, OwnLayer, prove_layer
+from comity.rooms.protocol.join_token import JoinTokenError
+from comity.rooms.protocol.session_key import SessionKeys
+from comity.wire.errors import InvalidError
+
+MOST_HELD: Final = 64
+MOST_HELD_BYTES: Final = 1024 * 1024
+HELLO_SECONDS: Final = 30.0
+REPLAY_MILLISECONDS: Final = 120_000
+MOST_REMEMBERED: Final = 8192
+LONGEST_STREAM_ID: Final = 128
+MOST_FAULTS: Final = 64
+MOST_HELLOS: Final = 64
+MOST_SNAPSHOTS: Final = 64
+
+
+class Admitted(Struct, frozen=True, kw_only=True):
+    auth_ok: bool
+    key: bytes | None
+    layer: OwnLayer | None
+
+
+class TurnedAway(Struct, frozen=True):
+    """`told`: whether the peer gets the reason; a peer outside the allow list gets no answer (peers 3.4)."""
+
+    reason: str
+    told: bool = True
+
+
+def judge_hello(
+    envelope: BridgeEnvelope,
+    hello: HelloPayload,
+    options: SessionOptions,
+    keys: SessionKeys,
+    *,
+    fingerprints: tuple[str, str] | None,
+    now_ms: float,
+) -> Admitted | TurnedAway:
+    demands = options.demands
+    stream_id = envelope.from_stream_id
+    if not 0 < len(stream_id) <= LONGEST_STREAM_ID:
+        return TurnedAway("invalid from_stream_id")
+    if demands.allow_peer_stream_ids and stream_id not in demands.allow_peer_stream_ids:
+        return TurnedAway("peer_not_allowed", told=False)
+    auth_ok = True
+    try:
+        _check_token(hello.join_token, options, stream_id, now_ms)
+    except JoinTokenError as why:
+        if demands.enforce_join_token:
+            return TurnedAway(why.message)
+        auth_ok = False
+    try:
+        key = None if hello.public_key is None else keys.shared_with(hello.public_key)
+        layer = None
+        if hello.layer is not None:
+            layer = prove_layer(hello, envelope, room=options.room, fingerprints=fingerprints)
+    except InvalidError as why:
+        return TurnedAway(why.message)
+    if key is None and (demands.require_session_mac or layer is not None):
+        return TurnedAway("session mac required")
+    return Admitted(auth_ok=auth_ok, key=key, layer=layer)
+
+
+def _check_token(token: Any, options: SessionOptions, stream_id: str, now_ms: float) -> None:
+    """Without a secret there is nothing to check; a token that is missing counts only where it is demanded."""
+    demands = options.demands
+    if not demands.join_token_secret or (token in (None, "") and not demands.enforce_join_token):
+        return
+    join_token.admit(
+        token,
+        demands.join_token_secret,
+        room=options.room,
+        stream_id=stream_id,
+        now_ms=now_ms,
+        latest=options.latest_exp,
+    )
+
+
+class ReplayWindow:
+    def __init__(self, span: float = REPLAY_MILLISECONDS, most: int = MOST_REMEMBERED) -> None:
+        self._span = span
+        self._most = most
+        self._floor = float("-inf")
+        self._newest = float("-inf")
+        self._heard: set[tuple[float, str]] = set()
+        self._order: deque[tuple[float, str]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._heard)
+
+    def take(self, moment: float, nonce: str) -> bool:
+        """Whether this was not heard before, which it then was."""
+        mark = (moment, nonce[:64])
+        if moment <= self._floor or mark in self._heard:
+            return False
+        self._heard.add(mark)
+        self._order.append(mark)
+        self._newest = max(self._newest, moment)
+        self._floor = max(self._floor, self._newest - self._span)
+        while self._order and (len(self._order) > self._most or self._order[0][0] <= self._floor):
+            oldest = self._order.popleft()
+            self._heard.discard(oldest)
+            self._floor = max(self._floor, oldest[0])
+        return True
+
+
+class PeerAllowance:
+    """So many times a minute."""
+
+    def __init__(self, most: int, seconds: float = 60.0) -> None:
+        self._most = most
+        self._seconds = seconds
+        self._since = float("-inf")
+        self._count = 0
+
+    def take(self, now: float) -> bool:
+        """Count one more; whether it is still within the allowance."""
+        if now - self._since >= self._seconds:
+            self._since, self._count = now, 0
+        self._count += 1
+        return self._count <= self._most
+
+
+class RoomPeer:
+    """What a session knows of one link to another peer."""
+
+    def __init__(self, uuid: str, role: str, stream_id: str | None, now: float, wall: float) -> None:
+        self.uuid = uuid
+        self.role = role
+        self.stream_id = stream_id
+        self.is_open = False
+        self.max_message = 0
+        self.fingerprints: tuple[str, str] | None = None
+        self.handshake_state = "discovered"
+        self.auth_ok = True
+        self.rejected_reason: str | None = None
+        self.public_key: str | None = None
+        self.key: bytes | None = None
+        self.layer: OwnLayer | None = None
+        self.capabilities: dict[str, Any] = {}
+        self.is_admitted = False
+        self.was_refused = False
+        self.was_greeted = False
+        self.was_replaced = False
+        self.replays = ReplayWindow()
+        self.waiting_hello: tuple[BridgeEnvelope, HelloPayload] | None = None
+        self.heard_at = now
+        self.last_seen_at = wall
+        self.last_heartbeat_at: float | None = None
+        self.gone_at: float | None = None
+        self.faults = PeerAllowance(MOST_FAULTS)
+        self.hellos = PeerAllowance(MOST_HELLOS)
+        self.snapshots = PeerAllowance(MOST_SNAPSHOTS)
+        self._held: list[tuple[Any, int]] = []
+        self._held_bytes = 0
+
+    @property
+    def owner(self) -> str:
+        """The same for the same peer on another link: by its node, else by its session key."""
+        if self.layer is not None:
+            return f"node:{self.layer.vacant_id.hex()}"
+        return f"key:{self.public_key}" if self.public_key else f"link:{self.uuid}"
+
+    def hold(self, message: Any, size: int) -> bool:
+        """Keep it until the hello has passed; False when there is no room."""
+        if len(self._held) >= MOST_HELD or self._held_bytes + size > MOST_HELD_BYTES:
+            return False
+        self._held.append((message, size))
+        self._held_bytes += size
+        return True
+
+    def release_held(self) -> list[tuple[Any, int]]:
+        held, self._held, self._held_bytes = self._held, [], 0
+        return held
+
+    def reject(self, reason: str) -> None:
+        self.handshake_state = "rejected"
+        self.rejected_reason = reason
+        self.is_admitted = self.was_greeted = False
+        self.auth_ok = False
+        self.layer = None
+        self.key = None
+        self.release_held()

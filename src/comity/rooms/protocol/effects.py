@@ -1,0 +1,150 @@
+"""What a session hears of its links and its signalling, and what it wants done with them.
+
+The shell carries out effects in the order in which they are given. A link may only be closed after what was sent
+before has left. Answers to the effects of files and messages come back as the events of those rooms.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from comity.rooms.protocol.demands import Demands
+from comity.rooms.protocol.transfers import FileLimits
+from comity.wire.machine import Effect, Event
+
+
+class SessionOptions(Struct, frozen=True, kw_only=True):
+    """Everything that `vdo_connect` decides (peers 1.3). `latest_exp`: a token of a session that came from an invite must
+    not outlive it (ruling 62).
+    """
+
+    room: str
+    stream_id: str
+    host: str
+    target_stream_id: str | None = None
+    password: str | bool | None = None
+    force_turn: bool = False
+    label: str = "mcp_bridge"
+    heartbeat_ms: int = 15_000
+    reconnect_ms: int = 3000
+    max_reconnect_ms: int = 30_000
+    join_token: str | None = None
+    join_token_ttl_ms: int = 600_000
+    demands: Demands = Demands()
+    latest_exp: int | None = None
+    files: FileLimits = FileLimits()
+    file_spool_dir: str | None = None
+    keep_spool_files: bool = False
+    state_max_keys: int = 2048
+    state_max_snapshot_entries: int = 4096
+
+
+class SignallingReady(Event, frozen=True):
+    """The room is joined, the stream id announced, the target asked for."""
+
+
+class SignallingLost(Event, frozen=True):
+    """The relay is gone, or was not reached; it is tried again in `retry_in` seconds. `reason` is for the owner."""
+
+    reason: str
+    retry_in: float
+
+
+class SignallingProblem(Event, frozen=True):
+    """The server complains and the connection lives on, as with a stream id that is in use."""
+
+    error: str
+    code: str | None = None
+
+
+class PeerAppeared(Event, frozen=True):
+    """A link to this peer is being made. `role` is ours: `publisher` or `viewer`."""
+
+    uuid: str
+    role: str
+    stream_id: str | None = None
+
+
+class ChannelOpened(Event, frozen=True):
+    """`fingerprints` are ours and theirs, as in SDP, or the two nonces of a websocket link."""
+
+    uuid: str
+    role: str
+    max_message: int
+    fingerprints: tuple[str, str] | None = None
+    stream_id: str | None = None
+
+
+class ChannelClosed(Event, frozen=True):
+    uuid: str
+    reason: str = ""
+
+
+class LinkFailed(Event, frozen=True):
+    """A link could not be made, or broke."""
+
+    uuid: str
+    reason: str
+
+
+class TextArrived(Event, frozen=True):
+    """On the control channel."""
+
+    uuid: str
+    data: bytes
+
+
+class BytesArrived(Event, frozen=True):
+    uuid: str
+    lane: str
+    data: bytes
+
+
+class LinkFull(Event, frozen=True):
+    """More than 4 MiB wait in the link; `LinkDrained` follows (ruling 56)."""
+
+    uuid: str
+
+
+class LinkDrained(Event, frozen=True):
+    uuid: str
+
+
+class SendFailed(Event, frozen=True):
+    uuid: str
+    message: str
+
+
+class SendText(Effect, frozen=True):
+    uuid: str
+    data: bytes
+
+
+class SendBytes(Effect, frozen=True):
+    uuid: str
+    lane: str
+    data: bytes
+
+
+class SignalLink(Effect, frozen=True):
+    """A description, candidates or a wish for an ICE restart came over the channel: they are the link's."""
+
+    uuid: str
+    message: dict[str, Any]
+
+
+class CloseLink(Effect, frozen=True):
+    uuid: str
+    reason: str
+
+
+class KeepClock(Effect, frozen=True):
+    """Remember across a restart that clocks of shared state up to this one may have been used."""
+
+    clock: int
+
+
+class Told(Effect, frozen=True):
+    """An event was added to the log: whoever waits for one can read it."""
+
+    event: dict[str, Any]

@@ -1,0 +1,236 @@
+"""What a session hears from its peers: every message is judged here before it reaches the room that it is for.
+
+    limit -> decode -> control or handshake -> admitted? -> sealed, fresh, in its own name? -> files, state, messages, data
+
+What a peer did wrong is a named event, and the next message is heard as if nothing had been. A peer that does wrong over
+and over is told of only so often, so that it cannot push out the events of others.
+"""
+
+import base64
+from collections.abc import Callable
+from typing import Any, Final
+
+from comity.rooms.protocol.admission import RoomPeer
+from comity.rooms.protocol.channel import (
+    FILE_LANE,
+    MESSAGE_LIMIT,
+    RAW_LANE,
+    AppData,
+    BridgeEnvelope,
+    Control,
+    read_file_frame,
+    read_text_message,
+    write_control,
+)
+from comity.rooms.protocol.effects import BytesArrived, CloseLink, SendText, SignalLink, TextArrived
+from comity.rooms.protocol.files import Report
+from comity.rooms.protocol.message_exchange import MessageExchange
+from comity.rooms.protocol.session_peers import RoomPeers
+from comity.rooms.protocol.state_exchange import StateExchange
+from comity.rooms.protocol.transfers import Transfers
+from comity.wire.errors import MalformedError
+from comity.wire.machine import Effect
+
+MOST_SIGNAL_BYTES: Final = 65_536
+MOST_CANDIDATES: Final = 100
+_KEEPALIVE: Final = {"type", "ts", "streamID"}
+_HANDSHAKE: Final = ("sync.hello", "sync.hello_ack", "sync.reject")
+_FOR_THE_LINK: Final = ("description", "candidate", "candidates", "iceRestartRequest")
+_FAULTS: Final = (
+    "file_offer_rejected",
+    "file_chunk_rejected",
+    "file_ack_rejected",
+    "file_protocol_error",
+    "file_protocol_unhandled",
+)
+
+
+class Hearing:
+    def __init__(
+        self,
+        peers: RoomPeers,
+        files: Transfers,
+        exchange: StateExchange,
+        messages: MessageExchange,
+        wall: Callable[[], float],
+    ) -> None:
+        self._peers = peers
+        self._files = files
+        self._exchange = exchange
+        self._messages = messages
+        self._wall = wall
+
+    def closed(self, uuid: str, now: float) -> list[Effect]:
+        """A link was closed: its transfers wait, and the hello of a peer that waited for its stream id is checked."""
+        peer = self._peers.get(uuid)
+        effects = [*self._peers.closed(uuid, now), *self._files.peer_gone(uuid)]
+        for waiting, envelope, hello in self._peers.waiting_for(peer.stream_id) if peer is not None else ():
+            passed, more = self._peers.judge(waiting, envelope, hello)
+            effects += [*more, *self._end_refused(waiting, now)]
+            if passed:
+                effects += self._peers.greet(waiting)  # it was turned away before, and does not know better
+                effects.append(self._exchange.request(waiting))
+                effects += self._greeted(waiting, f"link:{waiting.uuid}", now)
+        return effects
+
+    def text(self, event: TextArrived, now: float) -> list[Effect]:
+        peer = self._peers.get(event.uuid)
+        if peer is None or not peer.is_open:
+            return []
+        peer.heard_at = now
+        peer.last_seen_at = self._wall()
+        if len(event.data) > MESSAGE_LIMIT:
+            return self._peers.fault(peer, now, "protocol_error", reason="message_too_large")
+        try:
+            message = read_text_message(event.data)
+        except MalformedError as why:
+            return self._peers.fault(peer, now, "protocol_error", reason=f"malformed: {why.message}"[:200])
+        if isinstance(message, Control):
+            return self._control(peer, message.message, len(event.data), now)
+        if isinstance(message, BridgeEnvelope) and message.kind in _HANDSHAKE:
+            return self._handshake(peer, message, now)
+        return self._when_admitted(peer, message, len(event.data), now)
+
+    def binary(self, event: BytesArrived, now: float) -> list[Effect]:
+        peer = self._peers.get(event.uuid)
+        if peer is None or not peer.is_open:
+            return []
+        peer.heard_at = now
+        if event.lane not in {FILE_LANE, RAW_LANE}:
+            return self._peers.fault(peer, now, "protocol_error", reason="binary_on_control_channel")
+        if len(event.data) > MESSAGE_LIMIT:
+            return self._peers.fault(peer, now, "protocol_error", reason="message_too_large")
+        return self._when_admitted(peer, event, len(event.data), now)
+
+    def _when_admitted(self, peer: RoomPeer, message: Any, size: int, now: float) -> list[Effect]:
+        """Ruling 58: now, when the hello has passed, or never."""
+        if peer.is_admitted:
+            return self._admitted(peer, message, size, now)
+        if peer.handshake_state == "rejected":
+            return []
+        if peer.hold(message, size):
+            return []
+        return self._peers.fault(peer, now, "protocol_error", reason="too_much_before_hello")
+
+    def _admitted(self, peer: RoomPeer, message: Any, size: int, now: float) -> list[Effect]:
+        if isinstance(message, BytesArrived):
+            return self._lane(peer, message, now)
+        if isinstance(message, AppData):
+            return self._data(peer, message.value, size, now)
+        assert isinstance(message, BridgeEnvelope)
+        refused = self._peers.check(peer, message, now)
+        if refused is not None:
+            return refused
+        kind = message.kind
+        family = kind.partition(".")[0]
+        if family == "file":
+            effects = self._files.receive(self._peers.file_peer(peer), kind, message.payload, now)
+            return self._tamed(peer, effects, now)
+        if family == "state":
+            return self._exchange.receive(peer, message, now)
+        if kind == "sync.heartbeat":
+            peer.last_heartbeat_at = self._wall()
+        if family == "sync":
+            return []
+        if peer.layer is not None and kind in {"msg.data", "msg.receipt"}:
+            return self._messages.receive(peer, kind, message.payload, size, now)
+        return self._peers.fault(peer, now, "protocol_unknown", kind=kind[:64])
+
+    def _tamed(self, peer: RoomPeer, effects: list[Effect], now: float) -> list[Effect]:
+        """A peer that does wrong over and over is told of only so often."""
+        return [
+            effect
+            for effect in effects
+            if not (isinstance(effect, Report) and effect.kind in _FAULTS) or peer.faults.take(now)
+        ]
+
+    def _handshake(self, peer: RoomPeer, envelope: BridgeEnvelope, now: float) -> list[Effect]:
+        before = peer.owner
+        was_admitted = peer.is_admitted
+        if envelope.kind == "sync.reject":
+            passed, effects = False, self._peers.hear_reject(peer, envelope)
+        else:
+            passed, effects = self._peers.hear_hello(peer, envelope, now)
+        if passed:
+            return [*effects, self._exchange.request(peer), *self._greeted(peer, before, now)]
+        if was_admitted and not peer.is_admitted:
+            effects += self._files.peer_gone(peer.uuid)
+        return [*effects, *self._end_refused(peer, now)]
+
+    def _end_replaced(self, now: float) -> list[Effect]:
+        """The older link is over at once, whenever its end is told: what was under way on it goes on with the newer."""
+        effects: list[Effect] = []
+        for older in self._peers.replaced():
+            effects.append(CloseLink(older.uuid, "replaced by a newer link of the same peer"))
+            effects += self.closed(older.uuid, now)
+        return effects
+
+    def _end_refused(self, peer: RoomPeer, now: float) -> list[Effect]:
+        """A peer that we refused hears why, and has no use for the link."""
+        if not peer.was_refused:
+            return []
+        return [CloseLink(peer.uuid, "not admitted"), *self.closed(peer.uuid, now)]
+
+    def _greeted(self, peer: RoomPeer, before: str, now: float) -> list[Effect]:
+        """The first hello of this link has passed: what waited on either side goes on."""
+        if peer.was_greeted:
+            return []
+        peer.was_greeted = True
+        self._files.rename_owner(before, peer.owner)
+        effects = self._end_replaced(now)
+        effects += self._files.peer_back(self._peers.file_peer(peer), now)
+        effects += self._messages.greeted(peer, now)
+        for message, size in peer.release_held():
+            effects += self._admitted(peer, message, size, now)
+        return effects
+
+    def _control(self, peer: RoomPeer, message: dict[str, Any], size: int, now: float) -> list[Effect]:
+        if any(name in message for name in _FOR_THE_LINK):
+            return self._signal(peer, message, size, now)
+        if isinstance(message.get("ping"), int | float):
+            return [SendText(peer.uuid, write_control({"pong": message["ping"]}))]
+        if message.get("bye"):
+            closing = CloseLink(peer.uuid, "the peer said good-bye")
+            return [closing, *self.closed(peer.uuid, now)]
+        return []
+
+    def _signal(self, peer: RoomPeer, message: dict[str, Any], size: int, now: float) -> list[Effect]:
+        """Descriptions and candidates over the channel belong to the link, within the limits of the relay."""
+        candidates = message.get("candidates")
+        if size > MOST_SIGNAL_BYTES:
+            return self._peers.fault(peer, now, "protocol_error", reason="signal_too_large")
+        if isinstance(candidates, list) and len(candidates) > MOST_CANDIDATES:
+            return self._peers.fault(peer, now, "protocol_error", reason="too_many_candidates")
+        return [SignalLink(peer.uuid, message)] if peer.is_admitted else []
+
+    def _data(self, peer: RoomPeer, value: Any, size: int, now: float) -> list[Effect]:
+        if isinstance(value, dict) and value.get("type") == "bridge.keepalive" and set(value) == _KEEPALIVE:
+            peer.last_heartbeat_at = self._wall()
+            return []
+        refused = self._peers.check_data(peer, "pipe", now)
+        return self._received(peer, value, None, size) if refused is None else refused
+
+    def _lane(self, peer: RoomPeer, event: BytesArrived, now: float) -> list[Effect]:
+        if event.lane == RAW_LANE:
+            refused = self._peers.check_data(peer, RAW_LANE, now)
+            if refused is not None:
+                return refused
+            return self._received(peer, None, base64.b64encode(event.data).decode(), len(event.data))
+        try:
+            frame = read_file_frame(event.data)
+        except MalformedError:
+            return self._peers.fault(peer, now, "protocol_error", reason="malformed_file_frame")
+        if peer.layer is None or peer.key is None or not frame.is_sealed_by(peer.key):
+            reason = "no_key" if peer.key is None else "mac"
+            return self._peers.fault(peer, now, "protocol_auth_failed", kind="file.frame", reason=reason)
+        return self._tamed(peer, self._files.frame(self._peers.file_peer(peer), frame), now)
+
+    def _received(self, peer: RoomPeer, data: Any, binary: str | None, size: int) -> list[Effect]:
+        members = {
+            "uuid": peer.uuid,
+            "streamID": peer.stream_id,
+            "fallback": False,
+            "data": data,
+            "binaryBase64": binary,
+        }
+        return [Report("data_received", members, size)]

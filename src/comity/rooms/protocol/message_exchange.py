@@ -1,0 +1,178 @@
+"""How a session passes messages with receipts between our own nodes, also to those who are absent (ruling 57)."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from comity.identity.protocol.keys import VacantId
+from comity.rooms.protocol.admission import RoomPeer
+from comity.rooms.protocol.channel import MESSAGE_LIMIT, write_data
+from comity.rooms.protocol.files import Report
+from comity.rooms.protocol.messages import Mail, MessageInbox, MessageKept, MessageNotKept, MessageOutbox
+from comity.rooms.protocol.session_peers import RoomPeers
+from comity.wire.errors import InvalidError
+from comity.wire.machine import Effect
+
+MOST_KNOWN: Final = 256
+MOST_SENDERS: Final = 1024
+
+
+class MessageExchange:
+    """`overhead` is what a sealed envelope takes beside its payload."""
+
+    def __init__(
+        self, peers: RoomPeers, own_id: VacantId | None, wall: Callable[[], float], overhead: int
+    ) -> None:
+        self._peers = peers
+        self._overhead = overhead + 256
+        self._outbox = MessageOutbox(wall)
+        self._inbox = MessageInbox(own_id)
+        self._nodes: OrderedDict[str, str] = OrderedDict()
+        self._senders: OrderedDict[str, tuple[str, str | None]] = OrderedDict()
+
+    @property
+    def nodes(self) -> dict[str, str]:
+        """Which node was last seen under which stream id."""
+        return dict(self._nodes)
+
+    @property
+    def unread(self) -> int:
+        return self._inbox.unread
+
+    def status(self, message_id: str) -> tuple[str, str | None] | None:
+        return self._outbox.status(message_id)
+
+    def absent_node(self, target: Any) -> str | None:
+        """The node that had this stream id when it was last here."""
+        name = self.absent_stream(target)
+        return None if name is None else self._nodes.get(name)
+
+    def absent_stream(self, target: Any) -> str | None:
+        name = target.get("streamID") if isinstance(target, dict) else target
+        return name if isinstance(name, str) else None
+
+    def sender_of(self, message_id: str) -> tuple[str, str | None]:
+        """The node that a message came from, and its stream id."""
+        sender = self._senders.get(message_id)
+        if sender is None:
+            raise InvalidError(
+                f"unknown request_id: {message_id[:128]}; it must be the id of a message that was received"
+            )
+        return sender
+
+    def check(self, nodes: list[str], body: dict[str, Any]) -> None:
+        """Raises InvalidError for what no message can carry, OverloadedError when too much waits already."""
+        size = len(write_data(body)) + self._overhead
+        for node in nodes:
+            peer = self._peers.of_node(node)
+            check_fits(size, MESSAGE_LIMIT if peer is None else peer.max_message)
+        self._outbox.check_room(len(nodes), size)
+
+    def post(
+        self,
+        node: str,
+        message_id: str,
+        body: dict[str, Any],
+        re: str | None,
+        now: float,
+        stream: str | None = None,
+    ) -> list[Effect]:
+        """Raises as `check` does, before anything has changed. `stream`: where a node has several stream ids."""
+        self.check([node], body)
+        effects = self._outbox.queue(node, message_id, body, re, stream)
+        peer = self._peers.of_node(node, stream)
+        if peer is None:
+            return [*effects, *self._outbox.watch(now)]
+        return [*effects, *self._outbox.send_one(message_id, peer.uuid, now)]
+
+    def receive(
+        self, peer: RoomPeer, kind: str, payload: dict[str, Any], size: int, now: float
+    ) -> list[Effect]:
+        """`msg.data` or `msg.receipt` of a proven node."""
+        assert peer.layer is not None
+        node = peer.layer.vacant_id.hex()
+        if kind == "msg.receipt":
+            return self._outbox.receipt(node, payload)
+        try:
+            mail, effects = self._inbox.receive(node, peer.uuid, payload, size, peer.stream_id)
+        except InvalidError as why:
+            return self._peers.fault(peer, now, "message_rejected", message_id=None, reason=why.message)
+        return self._shown(mail, effects)
+
+    def greeted(self, peer: RoomPeer, now: float) -> list[Effect]:
+        """A node is there: what waited for it goes out."""
+        if peer.layer is None or peer.stream_id is None:
+            return []
+        node = peer.layer.vacant_id.hex()
+        self._nodes[peer.stream_id] = node
+        self._nodes.move_to_end(peer.stream_id)
+        if len(self._nodes) > MOST_KNOWN:
+            self._nodes.popitem(last=False)
+        return self._outbox.flush(node, peer.uuid, now, peer.stream_id)
+
+    def kept(self, event: MessageKept) -> list[Effect]:
+        return self._shown(*self._inbox.kept(event))
+
+    def not_kept(self, event: MessageNotKept) -> list[Effect]:
+        peer = self._peers.of_node(event.node)
+        members = {
+            "message_id": event.message_id,
+            "uuid": None if peer is None else peer.uuid,
+            "stream_id": None if peer is None else peer.stream_id,
+            "reason": event.reason,
+        }
+        refused = self._inbox.not_kept(event)
+        return [*refused, Report("message_rejected", members)] if refused else []
+
+    def time_is_up(self, now: float) -> list[Effect]:
+        return self._outbox.time_is_up(self._uuid_of, now)
+
+    def mark_read(self, event: dict[str, Any]) -> list[Effect]:
+        if event["type"] != "data_received" or "message_id" not in event:
+            return []
+        return self._inbox.mark_read(event["vacant_id"], event["message_id"])
+
+    def restore(
+        self,
+        outbox: Iterable[dict[str, Any]],
+        inbox: Iterable[dict[str, Any]],
+        had: Iterable[tuple[str, str]],
+        nodes: Mapping[str, str],
+        now: float,
+    ) -> list[Effect]:
+        self._nodes.update(nodes)
+        self._outbox.restore(outbox)
+        told = [self._delivered(mail) for mail in self._inbox.restore(inbox, had)]
+        return [*told, *self._outbox.watch(now)]
+
+    def _uuid_of(self, node: str, stream: str | None) -> str | None:
+        peer = self._peers.of_node(node, stream)
+        return None if peer is None else peer.uuid
+
+    def _shown(self, mail: Mail | None, effects: list[Effect]) -> list[Effect]:
+        return effects if mail is None else [self._delivered(mail), *effects]
+
+    def _delivered(self, mail: Mail) -> Effect:
+        self._senders[mail.message_id] = (mail.node, mail.stream)
+        if len(self._senders) > MOST_SENDERS:
+            self._senders.popitem(last=False)
+        peer = self._peers.of_node(mail.node, mail.stream)
+        last = next((name for name, node in self._nodes.items() if node == mail.node), None)
+        members = {
+            "uuid": None if peer is None else peer.uuid,
+            "streamID": mail.stream or last,
+            "fallback": False,
+            "data": mail.data,
+            "binaryBase64": None,
+            "message_id": mail.message_id,
+            "vacant_id": mail.node,
+            "signed": mail.signed is not None,
+        }
+        if mail.re is not None:
+            members["re"] = mail.re
+        return Report("data_received", members, mail.size, promised=True)
+
+
+def check_fits(size: int, limit: int) -> None:
+    if size > limit:
+        raise InvalidError(f"data of {size} bytes exceeds the {limit} bytes of a message: send it as a file")

@@ -1,0 +1,389 @@
+"""Messages with receipts between our own nodes (ruling 57): `msg.data` and `msg.receipt`.
+
+- A message is for a node, not for a link. It waits at the sender until the node is there, and is sent again
+  until a receipt comes: a limited number, for a limited time.
+- The receiver says `stored` only after the message is durable. It knows the ids that it has had, so that a
+  message that comes again is receipted again and delivered once.
+- A message is shown while it is being made durable. If the process dies before that is done, the sender has no receipt and
+  sends it again, under the same id. If it cannot be made durable, it is not refused any more: it may come again, and is
+  not shown a second time.
+- What is in the inbox and was not read survives a restart.
+- A signed message is an envelope from the sender's node to ours; its signature is checked before anything is
+  kept, its place in the chain by the one who keeps it. So it is shown after that.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
+
+from msgspec import UNSET, Struct
+
+from comity.envelopes.protocol.carrier import from_a2a_message
+from comity.envelopes.protocol.envelope import VacantEnvelope, recognise
+from comity.envelopes.protocol.errors import EnvelopeFormatError
+from comity.identity.protocol.keys import VacantId
+from comity.rooms.protocol.files import Report, ToPeer
+from comity.wire import strict_json
+from comity.wire.canonical import js_stringify
+from comity.wire.errors import InvalidError, MalformedError, OverloadedError
+from comity.wire.machine import Effect, Event, SetTimer
+
+MOST_WAITING: Final = 256
+MOST_WAITING_BYTES: Final = 4 * 1024 * 1024
+LONGEST_WAIT: Final = 86_400.0
+MOST_UNREAD: Final = 1024
+MOST_UNREAD_BYTES: Final = 4 * 1024 * 1024
+MOST_NOT_KEPT: Final = 64
+MOST_IDS_PER_NODE: Final = 4096
+MOST_NODES: Final = 256
+MOST_STATUSES: Final = 1024
+AGAIN_SECONDS: Final = 5.0
+LONGEST_ID: Final = 128
+OUTBOX_TIMER: Final = "outbox"
+RECEIPTS: Final = ("stored", "refused", "expired")
+
+
+class KeepMessage(Effect, frozen=True):
+    """Make a message durable. For the inbox answered by `MessageKept` or `MessageNotKept`; for a signed message
+    that is done in one transaction with its place in the chain.
+    """
+
+    box: str
+    node: str
+    message_id: str
+    record: dict[str, Any]
+
+
+class ForgetMessage(Effect, frozen=True):
+    """A message of the outbox that has ended."""
+
+    box: str
+    node: str
+    message_id: str
+
+
+class MarkRead(Effect, frozen=True):
+    """A message of the inbox was read: its content may go, its id stays for as long as it may come again."""
+
+    node: str
+    message_id: str
+
+
+class MessageKept(Event, frozen=True):
+    node: str
+    message_id: str
+
+
+class MessageNotKept(Event, frozen=True):
+    """`final` False: it may be taken when it comes again, as with an envelope whose predecessor is missing."""
+
+    node: str
+    message_id: str
+    reason: str
+    final: bool = True
+
+
+class Waiting(Struct):
+    """A message of the outbox. `queued_at` is wall time, `due` monotonic. `stream` is the stream id that it is meant for,
+    where a node has several.
+    """
+
+    node: str
+    message_id: str
+    payload: dict[str, Any]
+    size: int
+    queued_at: float
+    due: float = 0.0
+    tries: int = 0
+    stream: str | None = None
+
+
+class MessageOutbox:
+    def __init__(self, wall: Callable[[], float]) -> None:
+        self._wall = wall
+        self._waiting: dict[str, Waiting] = {}
+        self._bytes = 0
+        self._statuses: OrderedDict[str, tuple[str, str | None]] = OrderedDict()
+        self._ticking = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def status(self, message_id: str) -> tuple[str, str | None] | None:
+        """`waiting`, `sent`, `stored`, `refused` or `expired`, and why; None for an id that is not known."""
+        waiting = self._waiting.get(message_id)
+        if waiting is not None:
+            return ("sent" if waiting.tries else "waiting"), None
+        return self._statuses.get(message_id)
+
+    def check_room(self, count: int, size: int) -> None:
+        """Raises OverloadedError when so many more messages of this size are too many."""
+        if len(self._waiting) + count > MOST_WAITING or self._bytes + count * size > MOST_WAITING_BYTES:
+            raise OverloadedError(
+                f"more than {MOST_WAITING} messages or {MOST_WAITING_BYTES:,} bytes wait for their receipts"
+            )
+
+    def queue(
+        self, node: str, message_id: str, body: dict[str, Any], re: str | None, stream: str | None = None
+    ) -> list[Effect]:
+        """`body` is `{"data": ...}` or `{"envelope": ...}`; ask `check_room` before."""
+        payload = {"id": message_id, **body, **({} if re is None else {"re": re})}
+        size = len(js_stringify(payload))
+        waiting = Waiting(node, message_id, payload, size, self._wall(), stream=stream)
+        self._waiting[message_id] = waiting
+        self._bytes += size
+        return [KeepMessage("out", node, message_id, _out_record(waiting))]
+
+    def restore(self, records: Iterable[dict[str, Any]]) -> None:
+        for record in records:
+            waiting = Waiting(
+                record["node"],
+                record["payload"]["id"],
+                record["payload"],
+                len(js_stringify(record["payload"])),
+                record["queued_at"],
+                stream=record.get("stream"),
+            )
+            self._waiting[waiting.message_id] = waiting
+            self._bytes += waiting.size
+
+    def flush(self, node: str, uuid: str, now: float, stream: str | None = None) -> list[Effect]:
+        """The node is there, under this stream id: what waits for it goes out, in order. What is meant for another stream
+        id of the node goes there, or here when its time is up.
+        """
+        mine = [
+            waiting
+            for waiting in self._waiting.values()
+            if waiting.node == node and (stream is None or waiting.stream in (None, stream))
+        ]
+        return [*(self._send(waiting, uuid, now) for waiting in mine), *self.watch(now)]
+
+    def send_one(self, message_id: str, uuid: str, now: float) -> list[Effect]:
+        return [self._send(self._waiting[message_id], uuid, now), *self.watch(now)]
+
+    def receipt(self, node: str, payload: dict[str, Any]) -> list[Effect]:
+        """Only the node that a message was for can end it."""
+        waiting = self._waiting.get(str(payload.get("id"))[:LONGEST_ID])
+        status = payload.get("status")
+        if waiting is None or waiting.node != node or not waiting.tries or status not in RECEIPTS:
+            return []
+        reason = payload.get("reason")
+        return self._end(waiting, status, reason[:200] if isinstance(reason, str) else None)
+
+    def time_is_up(self, uuid_of: Callable[[str, str | None], str | None], now: float) -> list[Effect]:
+        """Send again what got no receipt, and end what waited too long. `uuid_of` finds a node, and is given the stream
+        id where the message is meant for one.
+        """
+        self._ticking = False
+        effects: list[Effect] = []
+        for waiting in list(self._waiting.values()):
+            if self._wall() - waiting.queued_at > LONGEST_WAIT:
+                effects += self._end(waiting, "expired", "nobody took it in time")
+                continue
+            uuid = uuid_of(waiting.node, waiting.stream)
+            if uuid is not None and waiting.due <= now:
+                effects.append(self._send(waiting, uuid, now))
+        return [*effects, *self.watch(now)]
+
+    def _send(self, waiting: Waiting, uuid: str, now: float) -> Effect:
+        waiting.due = now + AGAIN_SECONDS * 2 ** min(waiting.tries, 4)
+        waiting.tries += 1
+        return ToPeer(uuid, "msg.data", waiting.payload)
+
+    def watch(self, now: float) -> list[Effect]:
+        """Look again after a while, as long as something waits."""
+        if self._ticking or not self._waiting:
+            return []
+        self._ticking = True
+        return [SetTimer(OUTBOX_TIMER, now + AGAIN_SECONDS)]
+
+    def _end(self, waiting: Waiting, status: str, reason: str | None) -> list[Effect]:
+        del self._waiting[waiting.message_id]
+        self._bytes -= waiting.size
+        self._statuses[waiting.message_id] = (status, reason)
+        if len(self._statuses) > MOST_STATUSES:
+            self._statuses.popitem(last=False)
+        members = {"message_id": waiting.message_id, "status": status, "reason": reason}
+        return [ForgetMessage("out", waiting.node, waiting.message_id), Report("message_status", members)]
+
+
+class Mail(Struct, frozen=True, kw_only=True):
+    """A message that was taken in; `signed` is its envelope as it came, `stream` the stream id that it came from."""
+
+    node: str
+    message_id: str
+    data: Any
+    re: str | None
+    signed: dict[str, Any] | None
+    size: int
+    stream: str | None = None
+
+    def record(self) -> dict[str, Any]:
+        body: dict[str, Any] = {"data": self.data} if self.signed is None else {"envelope": self.signed}
+        if self.stream is not None:
+            body["stream"] = self.stream
+        return {"node": self.node, "id": self.message_id, "re": self.re, "size": self.size, **body}
+
+
+class _Keeping(NamedTuple):
+    """A message that is being made durable. `uuid` is where its receipt goes."""
+
+    mail: Mail
+    uuid: str
+    is_shown: bool
+
+
+class MessageInbox:
+    def __init__(self, own_id: VacantId | None) -> None:
+        self._own_id = own_id
+        self._unread: dict[tuple[str, str], Mail] = {}
+        self._keeping: dict[tuple[str, str], _Keeping] = {}
+        self._not_kept: set[tuple[str, str]] = set()
+        self._held = self._held_bytes = 0
+        self._had: OrderedDict[str, OrderedDict[str, None]] = OrderedDict()
+
+    @property
+    def unread(self) -> int:
+        return len(self._unread)
+
+    def receive(
+        self, node: str, uuid: str, payload: dict[str, Any], size: int, stream: str | None = None
+    ) -> tuple[Mail | None, list[Effect]]:
+        """A `msg.data` of a proven node. The mail is to be shown now."""
+        message_id = payload.get("id")
+        if not isinstance(message_id, str) or not 0 < len(message_id) <= LONGEST_ID:
+            raise InvalidError("a message needs an id of 1 to 128 characters")
+        key = (node, message_id)
+        if message_id in self._had.get(node, ()):
+            return None, [_receipt(uuid, message_id, "stored")]
+        if key in self._keeping:
+            return None, []
+        try:
+            mail = self._read(node, message_id, payload, size, stream)
+        except (InvalidError, MalformedError, EnvelopeFormatError) as why:
+            return None, [_receipt(uuid, message_id, "refused", why.message)]
+        was_shown = key in self._not_kept
+        is_known = key in self._unread
+        if not is_known and (self._held >= MOST_UNREAD or self._held_bytes + size > MOST_UNREAD_BYTES):
+            return None, [] if was_shown else [_receipt(uuid, message_id, "refused", "the inbox is full")]
+        show = not was_shown and mail.signed is None and len(self._not_kept) < MOST_NOT_KEPT
+        self._not_kept.discard(key)
+        if not is_known:
+            self._held += 1
+            self._held_bytes += size
+        self._keeping[key] = _Keeping(mail, uuid, show or was_shown)
+        if show:
+            self._unread[key] = mail
+        return mail if show else None, [KeepMessage("in", node, message_id, mail.record())]
+
+    def kept(self, event: MessageKept) -> tuple[Mail | None, list[Effect]]:
+        """It is durable: it may be receipted, and shown if it was not."""
+        key = (event.node, event.message_id)
+        found = self._keeping.pop(key, None)
+        if found is None:
+            return None, []
+        self._remember(*key)
+        receipt = _receipt(found.uuid, event.message_id, "stored")
+        if not found.is_shown:
+            self._unread[key] = found.mail
+            return found.mail, [receipt]
+        if key in self._unread:
+            return None, [receipt]
+        self._let_go(found.mail)
+        return None, [MarkRead(*key), receipt]
+
+    def not_kept(self, event: MessageNotKept) -> list[Effect]:
+        key = (event.node, event.message_id)
+        found = self._keeping.pop(key, None)
+        if found is None:
+            return []
+        if key not in self._unread:
+            self._let_go(found.mail)
+        if found.is_shown:
+            self._not_kept.add(key)
+            return []
+        return [_receipt(found.uuid, event.message_id, "refused", event.reason)] if event.final else []
+
+    def mark_read(self, node: str, message_id: str) -> list[Effect]:
+        key = (node, message_id)
+        mail = self._unread.pop(key, None)
+        if mail is None or key in self._keeping:  # then `kept` marks it
+            return []
+        self._let_go(mail)
+        return [] if key in self._not_kept else [MarkRead(node, message_id)]
+
+    def restore(self, records: Iterable[dict[str, Any]], had: Iterable[tuple[str, str]]) -> list[Mail]:
+        """Restore the unread messages, and the ids of those that were read."""
+        for node, message_id in had:
+            self._remember(node, message_id)
+        restored = []
+        for record in records:
+            payload = {"re": record["re"]} | {
+                name: record[name] for name in ("data", "envelope") if name in record
+            }
+            mail = self._read(record["node"], record["id"], payload, record["size"], record.get("stream"))
+            self._unread[mail.node, mail.message_id] = mail
+            self._held += 1
+            self._held_bytes += mail.size
+            self._remember(mail.node, mail.message_id)
+            restored.append(mail)
+        return restored
+
+    def _read(
+        self, node: str, message_id: str, payload: dict[str, Any], size: int, stream: str | None
+    ) -> Mail:
+        re = payload.get("re")
+        if re is not None and (not isinstance(re, str) or len(re) > LONGEST_ID):
+            raise InvalidError("re must be the id of a message")
+        envelope = payload.get("envelope")
+        data = payload.get("data", UNSET)
+        if envelope is not None:
+            _, data = read_signed(envelope, sender=node, receiver=self._own_id)
+        if data is UNSET:
+            raise InvalidError("a message carries data or an envelope")
+        return Mail(
+            node=node, message_id=message_id, data=data, re=re, signed=envelope, size=size, stream=stream
+        )
+
+    def _let_go(self, mail: Mail) -> None:
+        self._held -= 1
+        self._held_bytes -= mail.size
+
+    def _remember(self, node: str, message_id: str) -> None:
+        ids = self._had.setdefault(node, OrderedDict())
+        self._had.move_to_end(node)
+        ids[message_id] = None
+        if len(ids) > MOST_IDS_PER_NODE:
+            ids.popitem(last=False)
+        if len(self._had) > MOST_NODES:
+            self._had.popitem(last=False)
+
+
+def signed_text(data: Any) -> str:
+    """The text part of a signed message."""
+    return strict_json.dumps(data).decode()
+
+
+def read_signed(envelope: Any, *, sender: str, receiver: VacantId | None) -> tuple[VacantEnvelope, Any]:
+    """The envelope and its data, if `sender` signed it for `receiver`. Raises a ComityError otherwise."""
+    read = recognise(from_a2a_message(envelope))
+    if read is None:
+        raise InvalidError("the signature of the envelope does not verify")
+    if read.from_vacant_id.hex() != sender:
+        raise InvalidError("the envelope is of another node than the one that sent it")
+    if receiver is not None and read.to_vacant_id != receiver:
+        raise InvalidError("the envelope is for another node")
+    parts = read.payload.parts
+    if len(parts) != 1:
+        raise InvalidError("a signed message has exactly one text part")
+    return read, strict_json.loads(parts[0].text.encode("utf-8", "surrogatepass"), lone_surrogates=True)
+
+
+def _receipt(uuid: str, message_id: str, status: str, reason: str | None = None) -> Effect:
+    payload = {"id": message_id, "status": status, **({} if reason is None else {"reason": reason})}
+    return ToPeer(uuid, "msg.receipt", payload)
+
+
+def _out_record(waiting: Waiting) -> dict[str, Any]:
+    record = {"node": waiting.node, "payload": waiting.payload, "queued_at": waiting.queued_at}
+    return record if waiting.stream is None else {**record, "stream": waiting.stream}

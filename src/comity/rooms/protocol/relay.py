@@ -1,0 +1,351 @@
+"""The signalling relay: who is in which room, who owns which stream, and who may reach whom (peers 7).
+
+It passes handshakes on and reads nothing of them but the address. Its rules beyond the reference's:
+
+- A message reaches only peers of the same room, or those that a `play` outside of rooms has introduced.
+- A stream id belongs, within its room, to the first who seeds it, until it leaves.
+- Where the relay is not open to everybody, strangers must join a room that it serves before anything else.
+- Peers, rooms, streams, messages and bytes are limited, for each peer and in all. What breaks a rule of form is
+  answered with an error and changes nothing; who sends too much is let go.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from msgspec import Struct
+
+from comity.wire import strict_json
+from comity.wire.errors import MalformedError
+from comity.wire.rate_limit import RateLimiter
+
+MESSAGE_LIMIT: Final = 262_144
+"""Room for an SDP of 64 KiB, encrypted and in hex."""
+
+POLICY: Final = 1008
+TRY_LATER: Final = 1013
+
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_LONGEST_ADDRESS: Final = 64
+_FAULTS: Final = frozenset(
+    {"MALFORMED", "UNKNOWN_REQUEST", "INVALID_ROOM", "INVALID_STREAM", "JOIN_FIRST", "ROOM_REFUSED"}
+)
+_DEPTH: Final = 32
+
+
+class RelayLimits(Struct, frozen=True, kw_only=True):
+    """`peers_per_address` does not bind this machine's own addresses. Messages and bytes are those of one peer."""
+
+    peers: int = 2000
+    peers_per_address: int = 64
+    peers_per_room: int = 80
+    rooms: int = 1000
+    streams_per_peer: int = 8
+    waiting_per_peer: int = 16
+    messages: int = 600
+    bytes: int = 8_388_608
+    per_seconds: float = 10
+
+
+class Say(Struct, frozen=True):
+    """`is_fault`: it refuses a message that no honest peer sends often."""
+
+    to: str
+    message: bytes
+    is_fault: bool = False
+
+
+class LetGo(Struct, frozen=True):
+    """End the connection of a peer; `code` is a WebSocket close code."""
+
+    who: str
+    code: int
+    reason: str
+
+
+RelayEffect = Say | LetGo
+
+
+class RelayCounts(Struct, frozen=True):
+    peers: int
+    rooms: int
+    streams: int
+
+
+class _Peer:
+    def __init__(self, address: str | None, *, trusted: bool) -> None:
+        self.address = address
+        self.trusted = trusted
+        self.room: str | None = None
+        self.streams: dict[str, None] = {}
+        self.waiting: dict[str, None] = {}
+        self.introduced: set[str] = set()
+
+
+class _Room:
+    def __init__(self) -> None:
+        self.peers: dict[str, None] = {}
+        self.director: str | None = None
+
+
+class SignallingRelay:
+    def __init__(
+        self, limits: RelayLimits | None = None, serves: Callable[[str], bool] | None = None
+    ) -> None:
+        """`serves` says which rooms strangers may join; None: the relay is open to everybody."""
+        self._limits = limits or RelayLimits()
+        self._serves = serves
+        self._peers: dict[str, _Peer] = {}
+        self._rooms: dict[str, _Room] = {}
+        self._owners: dict[tuple[str | None, str], str] = {}
+        self._waiting: dict[str, dict[str, None]] = {}
+        self._by_address: dict[str, int] = {}
+        most = self._limits.peers
+        self._messages = RateLimiter(self._limits.messages, self._limits.per_seconds, 2 * most)
+        self._bytes = RateLimiter(self._limits.bytes, self._limits.per_seconds, 2 * most)
+
+    @property
+    def counts(self) -> RelayCounts:
+        return RelayCounts(len(self._peers), len(self._rooms), len(self._owners))
+
+    def connect(self, who: str, address: str | None, *, trusted: bool) -> LetGo | None:
+        """A new peer, by the id that it gets here; `address` None is this machine. What is returned refuses it."""
+        if len(self._peers) >= self._limits.peers:
+            return LetGo(who, TRY_LATER, "the relay is full; try again later")
+        if address is not None:
+            count = self._by_address.get(address, 0)
+            if count >= self._limits.peers_per_address:
+                return LetGo(who, TRY_LATER, "too many connections from this address; close some")
+            self._by_address[address] = count + 1
+        self._peers[who] = _Peer(address, trusted=trusted)
+        return None
+
+    def disconnect(self, who: str) -> None:
+        """Remove a peer and free its streams. No message is sent; other peers notice it on their links."""
+        peer = self._peers.get(who)
+        if peer is None:
+            return
+        self._leave(who, peer)
+        del self._peers[who]
+        if peer.address is not None:
+            self._by_address[peer.address] -= 1
+            if not self._by_address[peer.address]:
+                del self._by_address[peer.address]
+
+    def receive(self, who: str, text: bytes, now: float) -> list[RelayEffect]:
+        peer = self._peers.get(who)
+        if peer is None:
+            return []
+        if len(text) > MESSAGE_LIMIT:
+            return [LetGo(who, 1009, f"a message has at most {MESSAGE_LIMIT:,} bytes")]
+        cost = min(max(len(text), 1), self._limits.bytes)
+        if self._messages.take(who, now) or self._bytes.take(who, now, cost):
+            return [LetGo(who, POLICY, "too many messages; send fewer")]
+        try:
+            message = strict_json.loads(text, depth=_DEPTH)
+        except MalformedError as error:
+            return [_error(who, "MALFORMED", error.message)]
+        if type(message) is not dict:
+            return [_error(who, "MALFORMED", "a signalling message is a JSON object")]
+        return list(self._dispatch(who, peer, message))
+
+    def _dispatch(self, who: str, peer: _Peer, message: dict[str, Any]) -> Iterator[RelayEffect]:
+        request = message.get("request")
+        if request == "joinroom":
+            yield from self._join(who, peer, message)
+        elif self._serves is not None and not peer.trusted and peer.room is None:
+            yield _error(who, "JOIN_FIRST", "join a room first; this relay is not open to everybody")
+        elif request in ("seed", "play"):
+            stream = _id_in(message, "streamID")
+            if stream is None:
+                yield _error(who, "INVALID_STREAM", "streamID must be 1 to 80 letters, digits, - and _")
+            else:
+                yield from (self._seed if request == "seed" else self._play)(who, peer, stream)
+        elif request == "migrate":
+            yield from self._migrate(who, peer, message)
+        elif request is not None:
+            yield _error(who, "UNKNOWN_REQUEST", "the request is none of joinroom, seed, play and migrate")
+        elif message.get("leave") is True:
+            self._leave(who, peer)
+        elif "UUID" in message:
+            yield self._pass_on(who, peer, message)
+        else:
+            yield _error(who, "MALFORMED", "a message has a request, or the UUID of the peer that it is for")
+
+    def _join(self, who: str, peer: _Peer, message: dict[str, Any]) -> Iterator[RelayEffect]:
+        name = _id_in(message, "roomid")
+        if name is None:
+            yield _error(who, "INVALID_ROOM", "roomid must be 1 to 80 letters, digits, - and _")
+            return
+        if self._serves is not None and not peer.trusted and not self._serves(name):
+            yield _error(
+                who, "ROOM_REFUSED", "this relay does not serve that room; ask its owner for an invite"
+            )
+            return
+        if peer.room != name:
+            refusal = self._refuse_room(name)
+            if refusal is not None:
+                yield _error(who, *refusal)
+                return
+            self._leave(who, peer)
+            self._enter(who, peer, name)
+            yield from self._tell_room(who, name, {"request": "someonejoined", "UUID": who})
+        room = self._rooms[name]
+        listing: dict[str, Any] = {"request": "listing", "list": self._listing(name, who)}
+        if message.get("claim") is True and room.director is None:
+            room.director = who
+        if room.director == who:
+            listing["claim"] = True
+        elif room.director is not None:
+            listing["director"] = room.director
+        yield _say(who, listing)
+
+    def _refuse_room(self, name: str) -> tuple[str, str] | None:
+        room = self._rooms.get(name)
+        if room is None and len(self._rooms) >= self._limits.rooms:
+            return "RELAY_FULL", "the relay has no place for another room; try again later"
+        if room is not None and len(room.peers) >= self._limits.peers_per_room:
+            return "ROOM_FULL", f"the room has {self._limits.peers_per_room} peers already"
+        return None
+
+    def _enter(self, who: str, peer: _Peer, name: str) -> None:
+        self._rooms.setdefault(name, _Room()).peers[who] = None
+        peer.room = name
+
+    def _listing(self, name: str, without: str) -> list[dict[str, str]]:
+        listed = []
+        for other in self._rooms[name].peers:
+            if other != without:
+                streams = self._peers[other].streams
+                listed += [{"UUID": other, "streamID": stream} for stream in streams] or [{"UUID": other}]
+        return listed
+
+    def _seed(self, who: str, peer: _Peer, stream: str) -> Iterator[RelayEffect]:
+        owner = self._owners.get((peer.room, stream))
+        if owner is not None and owner != who:
+            # the words by which the reference recognises it
+            alert = {"request": "alert", "message": "Stream ID is already in use.", "code": "STREAMID_IN_USE"}
+            yield _say(who, {**alert, "streamID": stream})
+            return
+        if owner is None and len(peer.streams) >= self._limits.streams_per_peer:
+            yield _error(
+                who, "TOO_MANY_STREAMS", f"a peer has at most {self._limits.streams_per_peer} streams"
+            )
+            return
+        self._owners[peer.room, stream] = who
+        peer.streams[stream] = None
+        if peer.room is not None:
+            added = {"request": "videoaddedtoroom", "UUID": who, "streamID": stream}
+            yield from self._tell_room(who, peer.room, added)
+            return
+        for viewer in self._waiting.pop(stream, {}):
+            self._peers[viewer].waiting.pop(stream, None)
+            if viewer != who:
+                yield self._ask_for_offer(who, viewer, stream)
+
+    def _play(self, who: str, peer: _Peer, stream: str) -> Iterator[RelayEffect]:
+        owner = self._owners.get((peer.room, stream))
+        if owner == who:
+            yield _error(who, "OWN_STREAM", "this stream is your own; play another one")
+        elif owner is not None:
+            yield self._ask_for_offer(owner, who, stream)
+        elif peer.room is None:  # in a room the viewer is told when it is there, and plays again
+            if len(peer.waiting) >= self._limits.waiting_per_peer:
+                yield _error(who, "TOO_MANY_STREAMS", "too many streams are waited for; seed or leave some")
+                return
+            peer.waiting[stream] = None
+            self._waiting.setdefault(stream, {})[who] = None
+
+    def _ask_for_offer(self, owner: str, viewer: str, stream: str) -> RelayEffect:
+        if self._peers[owner].room is None:
+            self._peers[owner].introduced.add(viewer)
+            self._peers[viewer].introduced.add(owner)
+        return _say(owner, {"request": "offerSDP", "UUID": viewer, "streamID": stream})
+
+    def _pass_on(self, who: str, peer: _Peer, message: dict[str, Any]) -> RelayEffect:
+        to = message["UUID"]
+        other = self._peers.get(to) if isinstance(to, str) and len(to) <= _LONGEST_ADDRESS else None
+        reachable = other is not None and (
+            to in peer.introduced or (peer.room is not None and other.room == peer.room)
+        )
+        if not reachable or to == who:
+            gone = {"request": "error", "message": "no such peer is here", "code": "PEER_GONE"}
+            return _say(
+                who, {**gone, "UUID": to} if isinstance(to, str) and len(to) <= _LONGEST_ADDRESS else gone
+            )
+        return _say(to, {**message, "UUID": who})
+
+    def _migrate(self, who: str, peer: _Peer, message: dict[str, Any]) -> Iterator[RelayEffect]:
+        """The director of a room moves one of its peers to another room."""
+        name, target = _id_in(message, "roomid"), message.get("target")
+        room = self._rooms.get(peer.room or "")
+        if room is None or room.director != who or not isinstance(target, str) or target not in room.peers:
+            yield _error(who, "NOT_DIRECTOR", "only the director of a room moves peers, and only those in it")
+            return
+        if name is None or (self._serves is not None and not peer.trusted and not self._serves(name)):
+            yield _error(who, "ROOM_REFUSED", "this relay does not serve that room")
+            return
+        refusal = (
+            self._refuse_room(name) if name != peer.room else ("INVALID_ROOM", "the peer is there already")
+        )
+        if refusal is not None:
+            yield _error(who, *refusal)
+            return
+        moved = self._peers[target]
+        if any((name, stream) in self._owners for stream in moved.streams):
+            yield _error(who, "TRANSFER_STREAMID_CONFLICT", "the other room has a stream of that id")
+            return
+        streams = moved.streams
+        self._leave(target, moved)
+        self._enter(target, moved, name)
+        moved.streams = streams
+        for stream in streams:
+            self._owners[name, stream] = target
+        joined = {"request": "someonejoined", "UUID": target}
+        for told in [{**joined, "streamID": stream} for stream in streams] or [joined]:
+            yield from self._tell_room(target, name, told)
+        director = self._rooms[name].director
+        moved_to = {"request": "transferred", "list": self._listing(name, target)}
+        yield _say(target, {**moved_to, "director": director} if director else moved_to)
+
+    def _tell_room(self, who: str, name: str, message: dict[str, Any]) -> Iterator[RelayEffect]:
+        text = strict_json.dumps(message)
+        for other in self._rooms[name].peers:
+            if other != who:
+                yield Say(other, text)
+
+    def _leave(self, who: str, peer: _Peer) -> None:
+        introduced, peer.introduced = peer.introduced, set()
+        for other in introduced:  # whoever joins a room is not reached from outside of it
+            self._peers[other].introduced.discard(who)
+        for stream in peer.streams:
+            del self._owners[peer.room, stream]
+        peer.streams = {}
+        for stream in peer.waiting:
+            viewers = self._waiting[stream]
+            viewers.pop(who, None)
+            if not viewers:
+                del self._waiting[stream]
+        peer.waiting = {}
+        if peer.room is not None:
+            room = self._rooms[peer.room]
+            del room.peers[who]
+            if room.director == who:
+                room.director = None
+            if not room.peers:
+                del self._rooms[peer.room]
+            peer.room = None
+
+
+def _id_in(message: dict[str, Any], name: str) -> str | None:
+    value = message.get(name)
+    return value if isinstance(value, str) and _ID.fullmatch(value) else None
+
+
+def _say(to: str, message: dict[str, Any]) -> Say:
+    return Say(to, strict_json.dumps(message))
+
+
+def _error(to: str, code: str, message: str) -> Say:
+    text = strict_json.dumps({"request": "error", "message": message, "code": code})
+    return Say(to, text, is_fault=code in _FAULTS)

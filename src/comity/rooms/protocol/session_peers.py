@@ -1,0 +1,462 @@
+"""The peers of a session: links that come and go, hellos, who is admitted, what of theirs is heard (peers 3).
+
+- Nothing of a peer that is not admitted is processed. Until its hello was judged it is held, within limits;
+  after a refusal it is dropped, and the link is closed once the peer was told.
+- After its hello a peer speaks under one stream id and one key. A second stream id of the same name is reported;
+  where a hello is demanded, it has to wait until the first one is gone. The same peer on a new link takes over.
+- Where MACs are required nothing passes without one, plain data included. Our own nodes always use them.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from comity.identity.protocol.keys import SigningKey
+from comity.rooms.protocol import join_token
+from comity.rooms.protocol.admission import (
+    HELLO_SECONDS,
+    Admitted,
+    ReplayWindow,
+    RoomPeer,
+    TurnedAway,
+    judge_hello,
+)
+from comity.rooms.protocol.channel import MESSAGE_LIMIT, BridgeEnvelope, write_control, write_envelope
+from comity.rooms.protocol.effects import ChannelOpened, CloseLink, PeerAppeared, SendText, SessionOptions
+from comity.rooms.protocol.events import iso_moment, moment_or_none
+from comity.rooms.protocol.files import FilePeer, Report
+from comity.rooms.protocol.hello import HelloPayload, hello_payload, own_layer, read_hello
+from comity.rooms.protocol.session_key import SessionKeys
+from comity.wire.errors import InvalidError
+from comity.wire.machine import CancelTimer, Effect, SetTimer
+
+MOST_PEERS: Final = 256
+MOST_GONE: Final = 64
+GONE_SECONDS: Final = 600.0
+LEAST_STALE_SECONDS: Final = 60.0
+MOST_HELLOS: Final = 4096
+HELLO_TIMER: Final = "hello:"
+
+
+class RoomPeers:
+    """`draw` gives random bytes, `wall` wall time. Without `node_key` our own layer is not announced."""
+
+    def __init__(
+        self,
+        options: SessionOptions,
+        *,
+        keys: SessionKeys,
+        node_key: SigningKey | None,
+        wall: Callable[[], float],
+        draw: Callable[[int], bytes],
+    ) -> None:
+        self._options = options
+        self._keys = keys
+        self._node_key = node_key
+        self._wall = wall
+        self._draw = draw
+        self._peers: dict[str, RoomPeer] = {}
+        self._windows: OrderedDict[str, ReplayWindow] = OrderedDict()
+        self._hellos: OrderedDict[tuple[str, float, str], None] = OrderedDict()
+        self._last_ts = 0
+
+    def get(self, uuid: str) -> RoomPeer | None:
+        return self._peers.get(uuid)
+
+    def __iter__(self) -> Iterator[RoomPeer]:
+        return iter(list(self._peers.values()))
+
+    def reachable(self) -> list[RoomPeer]:
+        """Those who hear us: open and admitted."""
+        return [peer for peer in self._peers.values() if peer.is_open and peer.is_admitted]
+
+    def resolve(self, name: str) -> RoomPeer | None:
+        """A peer by its uuid, else by its stream id (peers 1.4); nobody can take another's uuid for a name."""
+        if name in self._peers:
+            return self._peers[name]
+        named = [peer for peer in self._peers.values() if peer.stream_id == name]
+        return max(named, key=lambda peer: (peer.is_admitted, peer.is_open), default=None)
+
+    def of_node(self, node: str, stream_id: str | None = None) -> RoomPeer | None:
+        """Where one of our own nodes is reached now. It may be in the room under several stream ids."""
+        here = [
+            peer for peer in self.reachable() if peer.layer is not None and peer.layer.vacant_id.hex() == node
+        ]
+        return max(here, key=lambda peer: peer.stream_id == stream_id, default=None)
+
+    def appeared(self, event: PeerAppeared, now: float) -> list[Effect]:
+        known = self._peers.get(event.uuid)
+        if known is not None and known.gone_at is None:
+            return []
+        effects = self._make_room(now)
+        if len(self._here()) >= MOST_PEERS:
+            return [CloseLink(event.uuid, f"a session has at most {MOST_PEERS} peers")]
+        # A publisher does not know who views it before the hello; the reference took its own name (peers 3.5).
+        named = event.stream_id if event.role == "viewer" else None
+        self._peers.pop(event.uuid, None)
+        self._peers[event.uuid] = RoomPeer(event.uuid, event.role, named, now, self._wall())
+        detail = {"uuid": event.uuid, "type": event.role, "streamID": event.stream_id}
+        return [*effects, Report("peer_connected", {"uuid": event.uuid, "detail": detail})]
+
+    def channel_opened(self, event: ChannelOpened, now: float) -> list[Effect]:
+        """Our greeting goes out at once; whether the peer counts at once is a matter of the demands."""
+        known = self._peers.get(event.uuid)
+        if known is not None and known.is_open:
+            return []
+        told = self.appeared(PeerAppeared(event.uuid, event.role, event.stream_id), now)
+        peer = self._peers.get(event.uuid)
+        if peer is None:
+            return told
+        peer.is_open = True
+        peer.role = event.role
+        peer.max_message = min(event.max_message, MESSAGE_LIMIT)
+        peer.fingerprints = event.fingerprints
+        peer.heard_at = now
+        detail = {"uuid": event.uuid, "type": event.role, "streamID": event.stream_id}
+        effects = [*told, Report("data_channel_open", {"detail": {**detail, "data": detail}})]
+        label = self._options.label
+        greeting: dict[str, Any] = {"info": {"label": label}}
+        if event.role == "viewer":
+            greeting = {"audio": False, "video": False, "info": {"label": f"{label}_viewer"}}
+        effects.append(SendText(event.uuid, write_control(greeting)))
+        effects += self.greet(peer)
+        if self._options.demands.hello_first:
+            return [*effects, SetTimer(HELLO_TIMER + event.uuid, now + HELLO_SECONDS)]
+        peer.is_admitted = True
+        return effects
+
+    def closed(self, uuid: str, now: float) -> list[Effect]:
+        peer = self._peers.get(uuid)
+        if peer is None or peer.gone_at is not None:
+            return []
+        was_open = peer.is_open
+        peer.is_open = peer.is_admitted = False
+        peer.waiting_hello = None
+        peer.gone_at = now
+        peer.last_seen_at = self._wall()
+        peer.release_held()
+        effects: list[Effect] = [
+            CancelTimer(HELLO_TIMER + uuid),
+            Report("peer_disconnected", {"uuid": uuid, "detail": {"uuid": uuid}}),
+        ]
+        if was_open:
+            detail = {"uuid": uuid, "type": peer.role, "streamID": peer.stream_id}
+            effects.append(Report("data_channel_close", {"detail": detail}))
+        self._forget_gone(now)
+        return effects
+
+    def greet(self, peer: RoomPeer) -> list[Effect]:
+        """Our hello, without a MAC: the peer may not know the key yet."""
+        sent = SendText(peer.uuid, write_envelope(self._hello("sync.hello", peer)))
+        return [sent, Report("sync_hello_sent", {"ok": True, "target_uuid": peer.uuid})]
+
+    def seal(self, peer: RoomPeer, kind: str, payload: dict[str, Any]) -> bytes:
+        envelope = self._envelope(kind, payload)
+        return write_envelope(envelope, peer.key, exact=kind == "msg.data")
+
+    def file_peer(self, peer: RoomPeer) -> FilePeer:
+        layer = peer.layer
+        most = peer.max_message if layer is None else min(peer.max_message, layer.max_message)
+        return FilePeer(
+            uuid=peer.uuid,
+            owner=peer.owner,
+            stream_id=peer.stream_id,
+            frames=layer is not None and layer.takes_file_frames,
+            max_message=most,
+        )
+
+    def hear_hello(self, peer: RoomPeer, envelope: BridgeEnvelope, now: float) -> tuple[bool, list[Effect]]:
+        """Whether the hello passed, and what follows from it."""
+        if not peer.hellos.take(now):
+            return False, self.fault(peer, now, "protocol_error", reason="too_many_hellos")
+        mark = (envelope.from_stream_id[:128], envelope.ts, envelope.nonce[:64])
+        if mark in self._hellos:
+            return False, self.fault(peer, now, "protocol_auth_failed", kind=envelope.kind, reason="replay")
+        try:
+            hello = read_hello(envelope.payload)
+        except InvalidError as why:
+            return False, self._turn_away(peer, envelope, TurnedAway(why.message))
+        self._hellos[mark] = None
+        if len(self._hellos) > MOST_HELLOS:
+            self._hellos.popitem(last=False)
+        return self.judge(peer, envelope, hello)
+
+    def hear_reject(self, peer: RoomPeer, envelope: BridgeEnvelope) -> list[Effect]:
+        reason = envelope.payload.get("reason")
+        reason = reason[:200] if isinstance(reason, str) else "rejected"
+        peer.reject(reason)
+        return [_rejected(peer)]
+
+    def replaced(self) -> list[RoomPeer]:
+        """Open links of peers that have a newer one."""
+        return [peer for peer in self if peer.is_open and peer.was_replaced]
+
+    def waiting_for(self, stream_id: str | None) -> list[tuple[RoomPeer, BridgeEnvelope, HelloPayload]]:
+        """Those whose hello had to wait until this stream id is free."""
+        return [
+            (peer, *peer.waiting_hello)
+            for peer in self
+            if peer.is_open and peer.waiting_hello is not None and peer.stream_id == stream_id
+        ]
+
+    def check(self, peer: RoomPeer, envelope: BridgeEnvelope, now: float) -> list[Effect] | None:
+        """None for an envelope of an admitted peer that may be processed; else what is told about it."""
+        reason = self._distrust(peer, envelope)
+        if reason is None:
+            return None
+        return self.fault(peer, now, "protocol_auth_failed", kind=envelope.kind[:64], reason=reason)
+
+    def check_data(self, peer: RoomPeer, kind: str, now: float) -> list[Effect] | None:
+        """Plain data has no MAC."""
+        if not self._options.demands.require_session_mac:
+            return None
+        return self.fault(peer, now, "protocol_auth_failed", kind=kind, reason="mac_missing")
+
+    def fault(self, peer: RoomPeer, now: float, event: str, **members: Any) -> list[Effect]:
+        """What a peer did wrong; told so many times a minute, so that it cannot push out other events."""
+        if not peer.faults.take(now):
+            return []
+        return [Report(event, {"uuid": peer.uuid, "stream_id": peer.stream_id, **members})]
+
+    def no_hello(self, uuid: str) -> list[Effect]:
+        """The time for a hello is up. Who was not let in by now has no use for the link."""
+        peer = self._peers.get(uuid)
+        if peer is None or not peer.is_open or peer.is_admitted or peer.waiting_hello is not None:
+            return []
+        effects: list[Effect] = [CloseLink(uuid, "not admitted")]
+        if peer.handshake_state == "discovered":
+            peer.reject("no hello came in time")
+            effects.insert(0, _rejected(peer))
+        return effects
+
+    def end_stale(self, now: float) -> list[Effect]:
+        """Links on which nothing was heard for long are given up."""
+        effects: list[Effect] = []
+        for peer in self:
+            if peer.is_open and self.is_stale(peer, now):
+                moment = iso_moment(peer.last_seen_at)
+                members = {"uuid": peer.uuid, "stream_id": peer.stream_id, "last_seen_at": moment}
+                effects += [Report("peer_stale", members), CloseLink(peer.uuid, "nothing was heard for long")]
+                peer.heard_at = now
+        self._forget_gone(now)
+        return effects
+
+    def is_stale(self, peer: RoomPeer, now: float) -> bool:
+        seconds = max(4 * self._options.heartbeat_ms / 1000, LEAST_STALE_SECONDS)
+        return now - peer.heard_at > seconds
+
+    def summary(self, peer: RoomPeer, now: float) -> dict[str, Any]:
+        shown = {
+            "uuid": peer.uuid,
+            "stream_id": peer.stream_id,
+            "connected": peer.is_open,
+            "handshake_state": peer.handshake_state,
+            "auth_ok": peer.auth_ok,
+            "rejected_reason": peer.rejected_reason,
+            "shared_key_ready": peer.key is not None,
+            "last_seen_at": iso_moment(peer.last_seen_at),
+            "last_heartbeat_at": moment_or_none(peer.last_heartbeat_at),
+            "stale": self.is_stale(peer, now),
+            "capabilities": dict(peer.capabilities),
+        }
+        if peer.layer is not None:
+            shown["vacant_id"] = peer.layer.vacant_id.hex()
+        return shown
+
+    def _make_room(self, now: float) -> list[Effect]:
+        """Where the session is full, the first one that was not let in goes."""
+        here = self._here()
+        outsiders = [peer for peer in here if not peer.is_admitted]
+        if len(here) < MOST_PEERS or not outsiders:
+            return []
+        uuid = outsiders[0].uuid
+        return [CloseLink(uuid, f"a session has at most {MOST_PEERS} peers"), *self.closed(uuid, now)]
+
+    def _here(self) -> list[RoomPeer]:
+        return [peer for peer in self._peers.values() if peer.gone_at is None]
+
+    def judge(
+        self, peer: RoomPeer, envelope: BridgeEnvelope, hello: HelloPayload
+    ) -> tuple[bool, list[Effect]]:
+        if self._node_key is None or peer.fingerprints is None:
+            hello = replace(hello, layer=None)  # we announce none ourselves, so there is nothing to share
+        verdict = judge_hello(
+            envelope,
+            hello,
+            self._options,
+            self._keys,
+            fingerprints=peer.fingerprints,
+            now_ms=self._wall() * 1000,
+        )
+        stream_id = envelope.from_stream_id
+        greeted = peer.is_admitted and peer.public_key is not None
+        if greeted and (peer.stream_id, peer.public_key) != (stream_id, hello.public_key):
+            verdict = TurnedAway("the peer changed its identity")
+        peer.waiting_hello = None
+        if isinstance(verdict, TurnedAway):
+            return False, self._turn_away(peer, envelope, verdict)
+        effects = self._take_over(peer, envelope, hello, verdict)
+        if effects is None:
+            peer.waiting_hello = (envelope, hello)
+            others = self._others(stream_id, peer)
+            told = self._duplicate(peer, stream_id, others[0].uuid if others else None)
+            return False, [told, *self._turn_away(peer, envelope, TurnedAway("duplicate stream id"))]
+        peer.stream_id = stream_id
+        peer.public_key = hello.public_key
+        peer.key = verdict.key
+        peer.layer = verdict.layer
+        peer.auth_ok = verdict.auth_ok
+        peer.capabilities = {**hello.capabilities, **({} if verdict.layer is None else {"comity_v1": True})}
+        peer.rejected_reason = None
+        peer.handshake_state = "ready" if envelope.kind == "sync.hello_ack" else "hello_received"
+        peer.is_admitted = peer.is_open
+        members: dict[str, Any] = {
+            "uuid": peer.uuid,
+            "stream_id": peer.stream_id,
+            "handshake_state": peer.handshake_state,
+            "auth_ok": peer.auth_ok,
+            "shared_key_ready": peer.key is not None,
+        }
+        effects += [CancelTimer(HELLO_TIMER + peer.uuid), Report("sync_peer_updated", members)]
+        if envelope.kind == "sync.hello":
+            effects.append(SendText(peer.uuid, write_envelope(self._hello("sync.hello_ack", peer), peer.key)))
+        return True, effects
+
+    def _take_over(
+        self, peer: RoomPeer, envelope: BridgeEnvelope, hello: HelloPayload, verdict: Admitted
+    ) -> list[Effect] | None:
+        """What is done about others with the same stream id; None when this one has to wait."""
+        effects: list[Effect] = []
+        replaced: list[RoomPeer] = []
+        stream_id = envelope.from_stream_id
+        for other in self._others(stream_id, peer):
+            same_node = (
+                verdict.layer is not None
+                and other.layer is not None
+                and verdict.layer.vacant_id == other.layer.vacant_id
+            )
+            if same_node or (hello.public_key is not None and hello.public_key == other.public_key):
+                replaced.append(other)
+            elif self._options.demands.hello_first:
+                return None
+            else:
+                effects.append(self._duplicate(peer, stream_id, other.uuid))
+        if stream_id == self._options.stream_id:
+            if self._options.demands.hello_first:
+                return None
+            effects.append(self._duplicate(peer, stream_id, None))
+        for other in replaced:
+            other.is_admitted = False
+            other.was_replaced = True
+        return effects
+
+    def _duplicate(self, peer: RoomPeer, stream_id: str, other: str | None) -> Effect:
+        """`other` is None if the peer uses our own stream id."""
+        members = {"uuid": peer.uuid, "stream_id": stream_id, "other_uuid": other}
+        return Report("duplicate_stream_id", members)
+
+    def _others(self, stream_id: str, peer: RoomPeer) -> list[RoomPeer]:
+        return [
+            other
+            for other in self.reachable()
+            if other is not peer and other.public_key is not None and other.stream_id == stream_id
+        ]
+
+    def _turn_away(self, peer: RoomPeer, envelope: BridgeEnvelope, verdict: TurnedAway) -> list[Effect]:
+        repeated = peer.rejected_reason == verdict.reason
+        if not peer.is_admitted or peer.public_key is None:
+            peer.stream_id = envelope.from_stream_id[:128] or peer.stream_id
+        peer.reject(verdict.reason)
+        peer.was_refused = peer.waiting_hello is None
+        effects: list[Effect] = [] if repeated else [_rejected(peer)]
+        if verdict.told:
+            refusal = self._envelope("sync.reject", {"reason": verdict.reason})
+            effects.append(SendText(peer.uuid, write_envelope(refusal)))
+        return effects
+
+    def _distrust(self, peer: RoomPeer, envelope: BridgeEnvelope) -> str | None:
+        if peer.public_key is not None and envelope.from_stream_id != peer.stream_id:
+            return "stream_id"
+        if envelope.mac is None:
+            needs = self._options.demands.require_session_mac or peer.layer is not None
+            if needs or envelope.kind.startswith("msg."):
+                return "mac_missing"
+        elif peer.key is None:
+            return "no_key"
+        elif not envelope.is_sealed_by(peer.key):
+            return "mac"
+        return None if self._window_of(peer).take(envelope.ts, envelope.nonce) else "replay"
+
+    def _window_of(self, peer: RoomPeer) -> ReplayWindow:
+        """Of one of our nodes by its key, whichever link it comes on; of others by the link."""
+        if peer.layer is None or peer.public_key is None:
+            return peer.replays
+        window = self._windows.setdefault(peer.public_key, ReplayWindow())
+        self._windows.move_to_end(peer.public_key)
+        if len(self._windows) > MOST_PEERS:
+            self._windows.popitem(last=False)
+        return window
+
+    def _hello(self, kind: str, peer: RoomPeer) -> BridgeEnvelope:
+        ts, nonce = self._moment(), self._nonce()
+        layer = None
+        if self._node_key is not None and peer.fingerprints is not None:
+            layer = own_layer(
+                self._node_key,
+                room=self._options.room,
+                stream_id=self._options.stream_id,
+                public_key=self._keys.public_key,
+                ts=ts,
+                nonce=nonce,
+                fingerprints=peer.fingerprints,
+                max_message=MESSAGE_LIMIT,
+            )
+        payload = hello_payload(self._keys.public_key, self._own_token(ts), layer)
+        return self._envelope(kind, payload, ts, nonce)
+
+    def _own_token(self, ts: int) -> str | None:
+        options = self._options
+        if options.join_token is not None:
+            return options.join_token
+        secret = options.demands.join_token_secret
+        if not secret:
+            return None
+        exp = ts + options.join_token_ttl_ms
+        if options.latest_exp is not None:
+            exp = min(exp, options.latest_exp)
+        nonce = f"join_{self._draw(4).hex()}"
+        return join_token.mint(secret, room=options.room, stream_id=options.stream_id, exp=exp, nonce=nonce)
+
+    def _envelope(
+        self, kind: str, payload: dict[str, Any], ts: int | None = None, nonce: str | None = None
+    ) -> BridgeEnvelope:
+        return BridgeEnvelope(
+            kind=kind,
+            ts=self._moment() if ts is None else ts,
+            nonce=self._nonce() if nonce is None else nonce,
+            room=self._options.room,
+            from_stream_id=self._options.stream_id,
+            payload=payload,
+        )
+
+    def _moment(self) -> int:
+        """Never earlier than the one before, so that a clock that is set back does not look like a replay."""
+        self._last_ts = max(self._last_ts, int(self._wall() * 1000))
+        return self._last_ts
+
+    def _nonce(self) -> str:
+        return f"p_{self._draw(4).hex()}"
+
+    def _forget_gone(self, now: float) -> None:
+        gone = [peer for peer in self._peers.values() if peer.gone_at is not None]
+        for at, peer in enumerate(gone):
+            assert peer.gone_at is not None
+            if now - peer.gone_at > GONE_SECONDS or len(gone) - at > MOST_GONE:
+                del self._peers[peer.uuid]
+
+
+def _rejected(peer: RoomPeer) -> Effect:
+    members = {"uuid": peer.uuid, "stream_id": peer.stream_id, "reason": peer.rejected_reason}
+    return Report("sync_peer_rejected", members)

@@ -1,0 +1,287 @@
+"""Shared state (peers 5): the last writer wins, by a Lamport clock, then by the actor's name.
+
+- The merge is the reference's: a higher clock wins; at equal clocks the actor that is greater in UTF-16 code
+  units; an equal pair is stale. Any order of the same patches gives the same state.
+- A local write takes a clock above all that was seen (ruling 38), so it wins at every peer.
+- An entry without a value is a tombstone: the reference keeps and forwards such entries too. Tombstones have a
+  limit of their own; the oldest go first.
+- Limits count keys, the bytes of one value and of all values. A clock beyond 2^53 - 2 is refused, so that the
+  next one is still a safe integer.
+- Values are kept in JavaScript's form (1.0 is 1), so that every peer holds the same.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from msgspec import UNSET, Struct
+
+from comity.rooms.protocol.loose_values import read_integer, read_text, trim
+from comity.wire import strict_json
+from comity.wire.canonical import js_stringify
+from comity.wire.errors import ConflictError, InvalidError
+
+LAST_CLOCK: Final = 2**53 - 2
+LONGEST_KEY: Final = 512
+LONGEST_ACTOR: Final = 128
+MOST_VALUE_BYTES: Final = 196_608
+MOST_STATE_BYTES: Final = 16 * 1024 * 1024
+MOST_ACTORS: Final = 4096
+_LONGEST_MOMENT: Final = 64
+
+
+class StateEntry(Struct, frozen=True, kw_only=True):
+    key: str
+    actor: str
+    clock: int
+    updated_at: str
+    value: Any = UNSET
+
+    @property
+    def is_deleted(self) -> bool:
+        return self.value is UNSET
+
+    def to_json(self) -> dict[str, Any]:
+        shown: dict[str, Any] = {"key": self.key}
+        if self.value is not UNSET:
+            shown["value"] = self.value
+        return {**shown, "actor": self.actor, "clock": self.clock, "updated_at": self.updated_at}
+
+
+class Merge(Struct, frozen=True):
+    """What became of a patch. `entry` is the new entry when applied, else the one that stands, if any."""
+
+    applied: bool
+    entry: StateEntry | None = None
+    reason: str | None = None
+
+
+class _Held(Struct):
+    entry: StateEntry
+    size: int
+    revision: int
+
+
+class SharedState:
+    def __init__(
+        self,
+        actor: str,
+        *,
+        max_keys: int = 2048,
+        clock_floor: int = 0,
+        max_bytes: int = MOST_STATE_BYTES,
+    ) -> None:
+        """`clock_floor`: a clock that we may have used before a restart; ours start above it."""
+        self._actor = actor
+        self._max_keys = max_keys
+        self._max_bytes = max_bytes
+        self._held: dict[str, _Held] = {}
+        self._tombstones = 0
+        self._bytes = 0
+        self._highest = clock_floor
+        self._last_own = clock_floor
+        self._actors: dict[str, int] = {}
+        self._revision = 0
+        self._digest = (-1, "")
+
+    @property
+    def highest_clock(self) -> int:
+        return self._highest
+
+    @property
+    def revision(self) -> int:
+        """Rises with every change; see `changes_since`."""
+        return self._revision
+
+    @property
+    def actor_clock(self) -> dict[str, int]:
+        return dict(self._actors)
+
+    @property
+    def bytes_held(self) -> int:
+        return self._bytes
+
+    @property
+    def entry_count(self) -> int:
+        """With what is remembered as deleted."""
+        return len(self._held)
+
+    def __len__(self) -> int:
+        return len(self._held) - self._tombstones
+
+    def entry(self, key: str) -> StateEntry | None:
+        held = self._held.get(key)
+        return None if held is None else held.entry
+
+    def entries(self) -> list[StateEntry]:
+        """All of them, tombstones included, by key."""
+        return [self._held[key].entry for key in sorted(self._held)]
+
+    def values(self) -> dict[str, Any]:
+        return {entry.key: entry.value for entry in self.entries() if not entry.is_deleted}
+
+    def digest(self) -> str:
+        """The same at two peers that hold the same entries."""
+        if self._digest[0] != self._revision:
+            marks = [[entry.key, entry.clock, entry.actor] for entry in self.entries()]
+            self._digest = (self._revision, hashlib.sha256(js_stringify(marks)).hexdigest())
+        return self._digest[1]
+
+    def changes_since(self, revision: int, prefix: str = "") -> list[StateEntry]:
+        """What changed after `revision`, in the order of the changes; of a key only its last change."""
+        changed = [
+            held for key, held in self._held.items() if held.revision > revision and key.startswith(prefix)
+        ]
+        changed.sort(key=lambda held: held.revision)
+        return [held.entry for held in changed]
+
+    def put(self, key: str, value: Any, updated_at: str) -> StateEntry:
+        """A local write; UNSET deletes. Raises InvalidError when a limit is reached."""
+        name = trim(key)
+        if not name:
+            raise InvalidError("key is required")
+        patch = {"key": name, "actor": self._actor, "clock": self._next_clock(name), "updated_at": updated_at}
+        if value is not UNSET:
+            patch["value"] = value
+        merge = self.merge(patch, default_actor=self._actor, updated_at=updated_at)
+        if not merge.applied:
+            raise InvalidError(_LOCAL_REFUSALS.get(merge.reason or "", f"invalid entry: {merge.reason}"))
+        assert merge.entry is not None
+        self._last_own = merge.entry.clock
+        return merge.entry
+
+    def swap(self, key: str, value: Any, expected_clock: int, updated_at: str) -> StateEntry:
+        """A local write only if the entry still has this clock here; 0 means that there is none."""
+        current = self.entry(trim(key))
+        clock = 0 if current is None or current.is_deleted else current.clock
+        if clock != expected_clock:
+            raise ConflictError(f"state changed: {trim(key)} has clock {clock}, not {expected_clock}")
+        return self.put(key, value, updated_at)
+
+    def merge(self, patch: Any, *, default_actor: str, updated_at: str) -> Merge:
+        """A patch or an entry of a snapshot, as it came from a peer."""
+        if type(patch) is not dict:
+            return Merge(applied=False, reason="missing_key")
+        key = trim(read_text(patch.get("key")) or "")
+        if not key:
+            return Merge(applied=False, reason="missing_key")
+        clock = read_integer(patch.get("clock"))
+        if clock is None or not 0 < clock <= LAST_CLOCK:
+            return Merge(applied=False, reason="invalid_clock")
+        if len(key) > LONGEST_KEY:
+            return Merge(applied=False, reason="key_too_long")
+        actor = read_text(patch.get("actor")) or default_actor
+        if len(actor) > LONGEST_ACTOR:
+            return Merge(applied=False, reason="actor_too_long")
+        held = self._held.get(key)
+        if held is not None and not _wins(clock, actor, held.entry):
+            self._highest = max(self._highest, clock)
+            return Merge(applied=False, entry=held.entry, reason="stale_patch")
+        value, text = UNSET, b""
+        if "value" in patch:
+            text = js_stringify(patch["value"])
+            value = strict_json.loads(text, lone_surrogates=True)
+        moment = patch.get("updated_at")
+        entry = StateEntry(
+            key=key,
+            value=value,
+            actor=actor,
+            clock=clock,
+            updated_at=moment if isinstance(moment, str) and len(moment) <= _LONGEST_MOMENT else updated_at,
+        )
+        size = len(key) + len(actor) + len(text)
+        reason = self._limit_reached(held, entry, size, len(text))
+        if reason is not None:
+            return Merge(applied=False, reason=reason)
+        self._hold(held, entry, size)
+        return Merge(applied=True, entry=entry)
+
+    def snapshot_parts(
+        self, most_entries: int, most_bytes: int, entries: Iterable[StateEntry] | None = None
+    ) -> Iterator[list[dict[str, Any]]]:
+        """The entries in parts that each fit one message; an empty state is one empty part."""
+        part: list[dict[str, Any]] = []
+        size = 0
+        sent = False
+        for entry in self.entries() if entries is None else entries:
+            shown = entry.to_json()
+            weight = len(js_stringify(shown)) + 1
+            if part and (len(part) >= most_entries or size + weight > most_bytes):
+                yield part
+                sent, part, size = True, [], 0
+            part.append(shown)
+            size += weight
+        if part or not sent:
+            yield part
+
+    def saw_clocks(self, actor_clock: Any) -> None:
+        """The clocks of a snapshot. They raise no local clock: only entries do."""
+        if type(actor_clock) is not dict:
+            return
+        for actor, clock in actor_clock.items():
+            if type(clock) is int and 0 < clock <= LAST_CLOCK and len(actor) <= LONGEST_ACTOR:
+                self._count(actor, clock)
+
+    def _next_clock(self, key: str) -> int:
+        if self._highest < LAST_CLOCK:
+            return self._highest + 1
+        # Somebody used up the clocks: what matters is only to be above this key, and above our own last one.
+        held = self._held.get(key)
+        clock = 1 + max(self._last_own, 0 if held is None else held.entry.clock)
+        if clock > LAST_CLOCK:
+            raise InvalidError(f"the clock of {key} is at its end; use another key")
+        return clock
+
+    def _limit_reached(self, held: _Held | None, entry: StateEntry, size: int, value: int) -> str | None:
+        if value > MOST_VALUE_BYTES:
+            return "value_too_large"
+        if entry.is_deleted:
+            return None
+        if (held is None or held.entry.is_deleted) and len(self) >= self._max_keys:
+            return "state_key_limit_reached"
+        if self._bytes - (0 if held is None else held.size) + size > self._max_bytes:
+            return "state_size_limit_reached"
+        return None
+
+    def _hold(self, held: _Held | None, entry: StateEntry, size: int) -> None:
+        if held is not None:
+            self._bytes -= held.size
+            self._tombstones -= held.entry.is_deleted
+        self._revision += 1
+        self._held[entry.key] = _Held(entry, size, self._revision)
+        self._bytes += size
+        self._tombstones += entry.is_deleted
+        self._highest = max(self._highest, entry.clock)
+        self._count(entry.actor, entry.clock)
+        if self._tombstones > self._max_keys:
+            self._drop_old_tombstones()
+
+    def _drop_old_tombstones(self) -> None:
+        """An eighth at once, so that a flood of deletions costs little each."""
+        buried = [held.entry for held in self._held.values() if held.entry.is_deleted]
+        buried.sort(key=lambda entry: (entry.clock, entry.key))
+        for entry in buried[: 1 + self._max_keys // 8]:
+            self._bytes -= self._held.pop(entry.key).size
+            self._tombstones -= 1
+
+    def _count(self, actor: str, clock: int) -> None:
+        if actor in self._actors or len(self._actors) < MOST_ACTORS:
+            self._actors[actor] = max(self._actors.get(actor, 0), clock)
+
+
+def _wins(clock: int, actor: str, current: StateEntry) -> bool:
+    if clock != current.clock:
+        return clock > current.clock
+    return _utf16(actor) > _utf16(current.actor)
+
+
+def _utf16(text: str) -> bytes:
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+_LOCAL_REFUSALS: Final = {
+    "state_key_limit_reached": "state_max_keys reached: delete a key first",
+    "state_size_limit_reached": f"the state exceeds {MOST_STATE_BYTES:,} bytes: delete a key first",
+    "value_too_large": f"value exceeds {MOST_VALUE_BYTES:,} bytes: send it as a file",
+    "key_too_long": f"key exceeds {LONGEST_KEY} characters: use a shorter one",
+}

@@ -1,0 +1,256 @@
+"""The messages between a peer and the relay, as a peer says and hears them (peers 7).
+
+Descriptions and candidates are encrypted with the room's cipher where the room has a password. Sizes are looked at
+before anything is decrypted. A description of ours may name a ticket, for a peer on the same host (ruling 63); the
+reference ignores the member.
+"""
+
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from comity.rooms.protocol.signalling_crypto import RoomCipher
+from comity.wire import strict_json
+from comity.wire.errors import InvalidError, MalformedError, TooLargeError
+
+SDP_LIMIT: Final = 65_536
+MOST_CANDIDATES: Final = 100
+LONGEST_CANDIDATE: Final = 1024
+
+_LONGEST_ID: Final = 128
+_MOST_LISTED: Final = 1000
+_TAKEN: Final = "Stream ID is already in use"
+# in hex; JSON writes a line's end with two characters more
+_ENCRYPTED_LIMIT: Final = 2 * (2 * SDP_LIMIT + 4096)
+
+
+class IceCandidate(Struct, frozen=True):
+    candidate: str
+    mid: str | None = "0"
+    line: int | None = 0
+
+
+class Listed(Struct, frozen=True):
+    """`stream` is in clear; None for a peer that has none, or one of another password."""
+
+    uuid: str
+    stream: str | None
+
+
+class Listing(Struct, frozen=True):
+    """Who is in the room that was joined, or to which the director moved us."""
+
+    peers: tuple[Listed, ...]
+
+
+class PeerJoined(Struct, frozen=True):
+    peer: Listed
+
+
+class StreamAdded(Struct, frozen=True):
+    peer: Listed
+
+
+class OfferWanted(Struct, frozen=True):
+    uuid: str
+
+
+class Described(Struct, frozen=True, kw_only=True):
+    uuid: str
+    session: str
+    kind: Literal["offer", "answer"]
+    sdp: str
+    stream: str | None
+    ticket: str | None
+
+
+class CandidatesTold(Struct, frozen=True):
+    uuid: str
+    session: str
+    candidates: tuple[IceCandidate, ...]
+
+
+class StreamTaken(Struct, frozen=True):
+    pass
+
+
+class RelayRefusal(Struct, frozen=True):
+    """`uuid` is the peer that it is about, if any."""
+
+    code: str
+    message: str
+    uuid: str | None
+
+
+Heard = (
+    Listing | PeerJoined | StreamAdded | OfferWanted | Described | CandidatesTold | StreamTaken | RelayRefusal
+)
+
+
+def read_heard(text: bytes, cipher: RoomCipher) -> Heard | None:
+    """None for what is none of our concern. Raises MalformedError, InvalidError and TooLargeError."""
+    message = strict_json.loads(text, lone_surrogates=True)
+    if type(message) is not dict:
+        raise MalformedError("a signalling message is a JSON object")
+    return _from_peer(message, cipher) if "request" not in message else _from_relay(message, cipher)
+
+
+def _from_relay(message: dict[str, Any], cipher: RoomCipher) -> Heard | None:
+    request = message["request"]
+    if request in ("listing", "transferred"):
+        listed = message.get("list")
+        if type(listed) is not list or len(listed) > _MOST_LISTED:
+            raise InvalidError(f"a listing names at most {_MOST_LISTED} peers")
+        return Listing(tuple(_listed(entry, cipher) for entry in listed if type(entry) is dict))
+    if request == "someonejoined":
+        return PeerJoined(_listed(message, cipher))
+    if request == "videoaddedtoroom":
+        return StreamAdded(_listed(message, cipher))
+    if request == "offerSDP":
+        return OfferWanted(_id(message, "UUID"))
+    return _refusal(message) if request in ("alert", "error") else None
+
+
+def _from_peer(message: dict[str, Any], cipher: RoomCipher) -> Heard | None:
+    if "description" in message:
+        return _described(message, cipher)
+    if "candidates" in message or "candidate" in message:
+        candidates = read_candidates(message, cipher)
+        return CandidatesTold(_id(message, "UUID"), _id(message, "session"), candidates)
+    return None
+
+
+def read_candidates(message: dict[str, Any], cipher: RoomCipher) -> tuple[IceCandidate, ...]:
+    """The candidates of a message, through the relay or on the channel. Those without an address are left out."""
+    name = "candidates" if "candidates" in message else "candidate"
+    told = _opened(message, name, cipher)
+    entries = told if type(told) is list else [told]
+    if len(entries) > MOST_CANDIDATES:
+        raise InvalidError(f"a message has at most {MOST_CANDIDATES} candidates, not {len(entries)}")
+    return tuple(_candidate(entry) for entry in entries if type(entry) is dict and entry.get("candidate"))
+
+
+def join_room(room_id: str) -> bytes:
+    return strict_json.dumps({"request": "joinroom", "roomid": room_id})
+
+
+def seed(stream_id: str) -> bytes:
+    return strict_json.dumps({"request": "seed", "streamID": stream_id})
+
+
+def play(stream_id: str) -> bytes:
+    return strict_json.dumps({"request": "play", "streamID": stream_id})
+
+
+def leave() -> bytes:
+    return strict_json.dumps({"leave": True})
+
+
+def describe(described: Described, cipher: RoomCipher, iv: bytes) -> bytes:
+    """`uuid` is the peer it is for."""
+    if len(described.sdp.encode()) > SDP_LIMIT:
+        raise TooLargeError("the session description", SDP_LIMIT)
+    description: dict[str, Any] = {"type": described.kind, "sdp": described.sdp}
+    if described.ticket is not None:
+        description["comity"] = {"ticket": described.ticket}
+    message = {
+        "UUID": described.uuid,
+        "session": described.session,
+        "streamID": cipher.stream_id(described.stream or ""),
+    }
+    return strict_json.dumps({**message, **_sealed("description", description, cipher, iv)})
+
+
+def tell_candidates(
+    told: CandidatesTold, role: Literal["local", "remote"], cipher: RoomCipher, iv: bytes
+) -> bytes:
+    """`role` is local from the peer that made the offer, remote from the other."""
+    candidates = [
+        {"candidate": found.candidate, "sdpMid": found.mid, "sdpMLineIndex": found.line}
+        for found in told.candidates
+    ]
+    message = {"UUID": told.uuid, "type": role, "candidates": None, "session": told.session}
+    return strict_json.dumps({**message, **_sealed("candidates", candidates, cipher, iv)})
+
+
+def _sealed(name: str, value: Any, cipher: RoomCipher, iv: bytes) -> dict[str, Any]:
+    if cipher.password is None:
+        return {name: value}
+    text, vector = cipher.encrypt(strict_json.dumps(value).decode(), iv)
+    return {name: text, "vector": vector}
+
+
+def _opened(message: dict[str, Any], name: str, cipher: RoomCipher) -> Any:
+    value = message[name]
+    if cipher.password is None:
+        return value
+    vector = message.get("vector")
+    if not isinstance(value, str) or not isinstance(vector, str):
+        raise MalformedError(f"{name} must be encrypted in a room with a password")
+    if len(value) > _ENCRYPTED_LIMIT:
+        raise TooLargeError(f"the member {name}", _ENCRYPTED_LIMIT)
+    return strict_json.loads(cipher.decrypt(value, vector).encode(), lone_surrogates=True)
+
+
+def _described(message: dict[str, Any], cipher: RoomCipher) -> Described:
+    description = _opened(message, "description", cipher)
+    if type(description) is not dict:
+        raise MalformedError("a description is an object with type and sdp")
+    kind, sdp = description.get("type"), description.get("sdp")
+    if kind not in ("offer", "answer") or not isinstance(sdp, str):
+        raise MalformedError("a description is an offer or an answer with its sdp")
+    if len(sdp.encode("utf-8", "surrogatepass")) > SDP_LIMIT:
+        raise TooLargeError("the session description", SDP_LIMIT)
+    return Described(
+        uuid=_id(message, "UUID"),
+        session=_id(message, "session"),
+        kind=kind,
+        sdp=sdp,
+        stream=_stream(message, cipher),
+        ticket=_ticket(description.get("comity")),
+    )
+
+
+def _ticket(ours: Any) -> str | None:
+    ticket = ours.get("ticket") if type(ours) is dict else None
+    return ticket if isinstance(ticket, str) and len(ticket) <= _LONGEST_ID else None
+
+
+def _candidate(entry: dict[str, Any]) -> IceCandidate:
+    text, mid, line = entry["candidate"], entry.get("sdpMid"), entry.get("sdpMLineIndex")
+    if not isinstance(text, str) or len(text) > LONGEST_CANDIDATE:
+        raise InvalidError(f"a candidate is a text of at most {LONGEST_CANDIDATE} characters")
+    fits = isinstance(mid, str) and len(mid) <= _LONGEST_ID
+    return IceCandidate(
+        text,
+        mid if fits else None,
+        line if isinstance(line, int) and not isinstance(line, bool) and 0 <= line < 256 else None,
+    )
+
+
+def _listed(entry: dict[str, Any], cipher: RoomCipher) -> Listed:
+    return Listed(_id(entry, "UUID"), _stream(entry, cipher))
+
+
+def _stream(message: dict[str, Any], cipher: RoomCipher) -> str | None:
+    stream = message.get("streamID")
+    return cipher.clear_stream(stream) if isinstance(stream, str) and len(stream) <= _LONGEST_ID else None
+
+
+def _refusal(message: dict[str, Any]) -> StreamTaken | RelayRefusal:
+    words, code, uuid = message.get("message"), message.get("code"), message.get("UUID")
+    sentence = words[:200] if isinstance(words, str) else ""
+    if code == "STREAMID_IN_USE" or _TAKEN in sentence:
+        return StreamTaken()
+    return RelayRefusal(
+        code[:_LONGEST_ID] if isinstance(code, str) else "",
+        "".join(letter if letter.isprintable() else " " for letter in sentence),
+        uuid[:_LONGEST_ID] if isinstance(uuid, str) else None,
+    )
+
+
+def _id(message: dict[str, Any], name: str) -> str:
+    value = message.get(name)
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_ID:
+        raise InvalidError(f"{name} must be a text of 1 to {_LONGEST_ID} characters")
+    return value

@@ -1,0 +1,309 @@
+"""The sessions of a node in rooms, and the invites it gave (rulings 61, 62).
+
+- A session belongs to the node and its owner. Every client sees those that meet its demands, and reads events at its own
+  pace; a client that says exit ends those that it opened.
+- Sessions are opened again after a restart, under their ids, by whichever process of this data folder has their lease.
+- An invite is one line. There is one for a room until it expires or is revoked. Who revokes it ends the sessions of this
+  node that let in whoever has the line; nothing else makes the line worthless.
+"""
+
+import asyncio
+import hashlib
+import logging
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+from uuid import uuid4
+
+from msgspec.structs import replace
+
+from comity.identity.protocol.keys import SigningKey
+from comity.requests.caller import OWN_PROCESS, Caller
+from comity.requests.record import Recorder
+from comity.rooms.live import LiveRoom, Meeting
+from comity.rooms.paths import FilePaths
+from comity.rooms.protocol.demands import Demands
+from comity.rooms.protocol.effects import SessionOptions
+from comity.rooms.protocol.invite import Invite, invite_secret, read_invite
+from comity.rooms.protocol.loose_values import sanitize_id
+from comity.rooms.protocol.session import RoomSession
+from comity.rooms.protocol.session_key import SessionKeys
+from comity.rooms.protocol.signalling_crypto import RoomCipher, effective_password
+from comity.rooms.protocol.tool_arguments import VdoToolError
+from comity.rooms.spool import Spool
+from comity.rooms.storage import KeptInvite, KeptSession, Restored, RoomStore
+from comity.wire.clock import Clock
+from comity.wire.errors import ComityError, InvalidError
+
+log = logging.getLogger("comity.rooms")
+
+MOST_SESSIONS: Final = 64
+FORGOTTEN_AFTER: Final = 30 * 86_400.0
+MOST_INVITES: Final = 256
+_SPOOL: Final = "spool"
+
+
+class Rooms:
+    """`open_meeting` goes to the relay of a session. `own_relay` is the address of the node's own relay, None where it
+    has none; `default_relay` the one that is used where nothing else is named.
+    """
+
+    def __init__(
+        self,
+        *,
+        keeping: RoomStore,
+        record: Recorder,
+        clock: Clock,
+        key: SigningKey,
+        data: Path,
+        paths: FilePaths,
+        demands: Demands,
+        open_meeting: Callable[[KeptSession], Meeting],
+        is_own_relay: Callable[[str], bool],
+        own_relay: Callable[[], str | None],
+        default_relay: Callable[[], str | None],
+    ) -> None:
+        self.paths = paths
+        self.demands = demands
+        self.own_relay = own_relay
+        self.default_relay = default_relay
+        self._keeping = keeping
+        self._record = record
+        self._clock = clock
+        self._key = key
+        self._data = data
+        self._open_meeting = open_meeting
+        self._is_own_relay = is_own_relay
+        self._live: dict[str, LiveRoom] = {}
+        self._invites: dict[str, KeptInvite] = {}
+        self._opened_by: dict[str, str] = {}
+
+    def __iter__(self) -> Iterator[LiveRoom]:
+        return iter(list(self._live.values()))
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def serves(self, room_id: str) -> bool:
+        """Whether the relay of this node lets strangers into the room with this id at the relay."""
+        if any(room_id_of(room.session.options) == room_id for room in self._live.values()):
+            return True
+        now = self._clock.now() * 1000
+        return any(invite.room_id == room_id and invite.exp > now for invite in self._invites.values())
+
+    async def restore(self) -> None:
+        """Open again what was open when the node ended."""
+        for invite in await self._keeping.invites():
+            self._invites[invite.room] = invite
+        now = self._clock.now()
+        for kept in await self._keeping.sessions():
+            if kept.session_id in self._live or not await self._keeping.claim(kept.session_id):
+                continue
+            exp = kept.options.latest_exp
+            if (exp is not None and exp < now * 1000) or now - kept.created_at > FORGOTTEN_AFTER:
+                await self._keeping.forget_session(kept.session_id, OWN_PROCESS)
+                await self._keeping.release(kept.session_id)
+                continue
+            here = self._at_home(kept)
+            try:
+                meeting = self._open_meeting(here)
+            except ComityError as why:
+                log.warning("a session of the room %s cannot be opened again: %s", kept.options.room, why)
+                continue
+            self._open(here, meeting, await self._keeping.restore(kept.session_id))
+
+    async def signed(self, after: int, most: int) -> tuple[list[dict[str, Any]], int]:
+        return await self._keeping.signed(after, most)
+
+    async def keep_leases(self) -> None:
+        await self._keeping.forget_old_signed()
+        for session_id in list(self._live):
+            await self._keeping.claim(session_id)
+
+    async def connect(
+        self, options: SessionOptions, invite: Invite | None, *, client: str, caller: Caller
+    ) -> LiveRoom:
+        if len(self._live) >= MOST_SESSIONS:
+            raise VdoToolError(f"{MOST_SESSIONS} sessions are open; end one with vdo_disconnect")
+        _check_password(options)
+        host, token = split_token(options.host)
+        kept = KeptSession(
+            session_id=f"vdo_{uuid4()}",
+            options=replace(options, host=host),
+            own_relay=self._is_own_relay(host),
+            relay_token=token,
+            tls_sha256=None if invite is None else invite.tls_sha256,
+            ice=None if invite is None else invite.ice,
+            created_at=self._clock.now(),
+        )
+        try:
+            meeting = self._open_meeting(kept)
+        except ComityError as why:
+            raise VdoToolError(f"invalid relay: {why.message}") from None
+        await self._keeping.claim(kept.session_id)
+        await self._keeping.keep_session(kept, caller)
+        self._opened_by[kept.session_id] = client
+        return self._open(kept, meeting, None)
+
+    def visible(self, demands: Demands) -> list[LiveRoom]:
+        return [room for room in self._live.values() if meets(room.session.options.demands, demands)]
+
+    def find(self, session_id: str, demands: Demands) -> LiveRoom:
+        room = self._live.get(session_id)
+        if room is None or not meets(room.session.options.demands, demands):
+            raise VdoToolError(f"unknown session_id: {session_id[:128]}")
+        return room
+
+    async def end(self, room: LiveRoom, caller: Caller) -> None:
+        """End a session permanently, and delete what it stored."""
+        if self._live.pop(room.id, None) is None:
+            return
+        self._opened_by.pop(room.id, None)
+        await room.close(ended=True)
+        await self._keeping.forget_session(room.id, caller)
+        await self._keeping.release(room.id)
+
+    async def end_those_of(self, client: str) -> None:
+        """The client said exit."""
+        for room in self:
+            if self._opened_by.get(room.id) == client:
+                await self.end(room, OWN_PROCESS)
+
+    async def close(self) -> None:
+        """The node stops: sessions can be opened again."""
+        rooms = list(self._live.values())
+        self._live.clear()
+        await asyncio.gather(*(room.close(ended=False) for room in rooms), return_exceptions=True)
+        self._keeping.flush()
+        for room in rooms:
+            await self._keeping.release(room.id)
+
+    async def invite(
+        self,
+        room: str,
+        *,
+        host: str,
+        seconds: float,
+        tls_sha256: str | None = None,
+        ice: tuple[dict[str, Any], ...] | None = None,
+    ) -> Invite:
+        """A new line, or the one that was given before and has not expired."""
+        name = sanitize_id(room)
+        if name is None:
+            raise InvalidError("the room needs a name of letters, digits and _")
+        known = self.known_invite(name)
+        if known is not None:
+            return read_invite(known)
+        self._forget_expired()
+        if len(self._invites) >= MOST_INVITES:
+            raise InvalidError(f"{MOST_INVITES} invites are valid; wait until one has expired")
+        exp = int((self._clock.now() + seconds) * 1000)
+        invite = Invite(
+            host=host,
+            room=name,
+            password=secrets.token_urlsafe(24),
+            secret=invite_secret(self._secret(), name, exp),
+            exp=exp,
+            tls_sha256=tls_sha256,
+            ice=ice,
+        )
+        cipher = RoomCipher(effective_password(invite.password))
+        self._invites[name] = await self._keeping.keep_invite(invite, cipher.room_id(name), OWN_PROCESS)
+        return invite
+
+    def open_invites(self) -> list[KeptInvite]:
+        """Those that somebody can still come in by."""
+        self._forget_expired()
+        return sorted(self._invites.values(), key=lambda invite: invite.exp)
+
+    async def revoke(self, room: str) -> int:
+        """Take back the invite to a room; how many sessions of this node ended with it."""
+        line = self.known_invite(room)
+        if line is None:
+            raise InvalidError(
+                f"there is no invite to the room {room[:80]}; `comity room invites` lists those that are valid"
+            )
+        del self._invites[room]
+        await self._keeping.forget_invite(room, OWN_PROCESS)
+        secret = read_invite(line).secret
+        ended = [live for live in self if live.session.options.demands.join_token_secret == secret]
+        for live in ended:
+            await self.end(live, OWN_PROCESS)
+        return len(ended)
+
+    def known_invite(self, room: str) -> str | None:
+        """The line of a room that this node has invited to."""
+        known = self._invites.get(room)
+        return None if known is None or known.exp <= self._clock.now() * 1000 else known.line
+
+    def _forget_expired(self) -> None:
+        now = self._clock.now() * 1000
+        self._invites = {name: one for name, one in self._invites.items() if one.exp > now}
+
+    def _secret(self) -> bytes:
+        """Only for invites, so that a secret of theirs says nothing about the key of the node."""
+        return hashlib.sha256(b"comity invite secret\n" + self._key.seed).digest()
+
+    def _at_home(self, kept: KeptSession) -> KeptSession:
+        """The address of the node's own relay may have changed since."""
+        own = self.own_relay()
+        if not kept.own_relay or own is None:
+            return kept
+        return replace(kept, options=replace(kept.options, host=own))
+
+    def _open(self, kept: KeptSession, meeting: Meeting, restored: Restored | None) -> LiveRoom:
+        options = kept.options
+        session = RoomSession(
+            options,
+            session_id=kept.session_id,
+            keys=SessionKeys(secrets.token_bytes(32)),
+            node_key=self._key,
+            wall=self._clock.now,
+            draw=secrets.token_bytes,
+            clock_floor=0 if restored is None else restored.clock,
+        )
+        folder = Path(options.file_spool_dir) if options.file_spool_dir else self._data / _SPOOL
+        room = LiveRoom(
+            session,
+            meeting=meeting,
+            spool=lambda hear: Spool(folder, hear, keep_files=options.keep_spool_files),
+            keeping=self._keeping,
+            record=self._record,
+            clock=self._clock,
+            key=self._key,
+        )
+        self._live[kept.session_id] = room
+        room.start(restored)
+        return room
+
+
+def meets(session: Demands, wanted: Demands) -> bool:
+    """Whether a session demands at least what a client does."""
+    if wanted.enforce_join_token and not session.enforce_join_token:
+        return False
+    if wanted.require_session_mac and not session.require_session_mac:
+        return False
+    if not wanted.allow_peer_stream_ids:
+        return True
+    allowed = session.allow_peer_stream_ids
+    return bool(allowed) and set(allowed) <= set(wanted.allow_peer_stream_ids)
+
+
+def room_id_of(options: SessionOptions) -> str:
+    return RoomCipher(effective_password(options.password)).room_id(options.room)
+
+
+def split_token(host: str) -> tuple[str, str | None]:
+    """An address without the token in its query, which nobody needs to see; and the token."""
+    parts = urlsplit(host)
+    token = parse_qs(parts.query).get("token", [None])[0]
+    return (host, None) if token is None else (host.partition("?")[0], token)
+
+
+def _check_password(options: SessionOptions) -> None:
+    try:
+        effective_password(options.password)
+    except ComityError as why:
+        raise VdoToolError(f"invalid password: {why.message}") from None

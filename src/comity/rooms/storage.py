@@ -1,0 +1,428 @@
+"""What of a session survives a restart: itself, its messages, transfers and shared state (ruling 61).
+
+- Every value is sealed by the vault: it holds passwords, secrets and what people wrote to each other.
+- A message of the inbox is kept with its audit entry in one commit before it is receipted; a signed one moves its chain
+  in the same commit. What was read leaves its id behind for as long as it may come again.
+- A lease says which process runs a session, so that a client that works by itself and a node never run it twice.
+"""
+
+import asyncio
+import contextlib
+import contextvars
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from comity.envelopes.protocol.carrier import from_a2a_message
+from comity.envelopes.protocol.chain import PairKey, check_chain, check_stamped_after
+from comity.envelopes.replay import chain_of, state_of, tip_of
+from comity.requests.caller import Caller
+from comity.requests.record import Act, Recorder
+from comity.rooms.protocol.effects import SessionOptions
+from comity.rooms.protocol.invite import Invite
+from comity.rooms.protocol.messages import LONGEST_WAIT, KeepMessage
+from comity.rooms.protocol.shared_data import StateEntry
+from comity.store.audit_chain import privacy_hash
+from comity.store.interface import Store
+from comity.store.operations import (
+    Acquire,
+    Advance,
+    Append,
+    Delete,
+    Operation,
+    Put,
+    Release,
+    StoreConflict,
+    Tip,
+    Trim,
+)
+from comity.store.vault import Vault
+from comity.wire import strict_json
+from comity.wire.clock import Clock
+from comity.wire.errors import ComityError
+
+log = logging.getLogger("comity.rooms")
+
+SESSIONS: Final = "rooms:session"
+INVITES: Final = "rooms:invite"
+ROOM_BOOK: Final = "room"
+SIGNED_LOG: Final = "rooms:signed"
+MOST_SIGNED: Final = 10_000
+LEASE_SECONDS: Final = 60.0
+LONGEST_SHOWN: Final = 256
+LATER_SECONDS: Final = 0.05
+COMPANY_SECONDS: Final = 0.002
+_OUTBOX: Final = "rooms:outbox"
+_INBOX: Final = "rooms:inbox"
+_READ: Final = "rooms:read"
+_TRANSFERS: Final = "rooms:transfer"
+_STATE: Final = "rooms:state"
+_MORE: Final = "rooms:more"
+_PAGE: Final = 200
+_T = TypeVar("_T")
+
+
+class KeptSession(Struct, frozen=True, kw_only=True):
+    """`own_relay`: the address is this node's own, whatever that is now. `relay_token` is for the relay."""
+
+    session_id: str
+    options: SessionOptions
+    own_relay: bool
+    relay_token: str | None = None
+    tls_sha256: str | None = None
+    ice: tuple[dict[str, Any], ...] | None = None
+    created_at: float = 0.0
+
+
+class KeptInvite(Struct, frozen=True, kw_only=True):
+    line: str
+    room: str
+    exp: int
+    room_id: str
+
+
+class Restored(Struct, frozen=True, kw_only=True):
+    """What a session left behind, as `RoomSession.restore` and the spool want it: messages in the order in which they
+    were sent and came. A signed one that goes out before its predecessor would have to wait.
+    """
+
+    outgoing: list[dict[str, Any]]
+    incoming: list[dict[str, Any]]
+    outbox: list[dict[str, Any]]
+    inbox: list[dict[str, Any]]
+    had: list[tuple[str, str]]
+    state: list[dict[str, Any]]
+    clock: int
+    nodes: dict[str, str]
+
+
+class RoomStore:
+    def __init__(
+        self,
+        store: Store,
+        record: Recorder,
+        clock: Clock,
+        vault: Callable[[], Vault],
+        holder: str,
+        restored_at: float | None = None,
+    ) -> None:
+        """`restored_at` is when the store was restored from a backup: nothing signed up to then is taken."""
+        self._restored_at = None if restored_at is None else datetime.fromtimestamp(restored_at, UTC)
+        self._store = store
+        self._record = record
+        self._clock = clock
+        self._vault = vault
+        self._holder = holder
+        self._tokens: dict[str, int] = {}
+        self._later: list[Operation] = []
+        self._company: list[asyncio.Future[None]] = []
+        self._alone: asyncio.TimerHandle | None = None
+        self.chain_turn = asyncio.Lock()
+        """Signed messages get their places one after the other."""
+
+    # Sessions and invites.
+
+    async def sessions(self) -> list[KeptSession]:
+        return await self._decoded(SESSIONS, _session)
+
+    async def claim(self, session_id: str) -> bool:
+        """Whether the session is this process's to run, for `LEASE_SECONDS` from now."""
+        try:
+            (lease,) = await self._store.commit(
+                Acquire(name=f"room:{session_id}", holder=self._holder, ttl=LEASE_SECONDS)
+            )
+        except StoreConflict:
+            return False
+        self._tokens[session_id] = lease.token
+        return True
+
+    async def release(self, session_id: str) -> None:
+        token = self._tokens.pop(session_id, None)
+        if token is not None:
+            await self._store.commit(Release(name=f"room:{session_id}", token=token))
+
+    async def keep_session(self, kept: KeptSession, caller: Caller) -> None:
+        put = Put(space=SESSIONS, key=kept.session_id, value=self._sealed(_encode(kept)))
+        await self._record.commit([put], room_act("ROOM_JOINED", caller, kept.session_id))
+
+    async def forget_session(self, session_id: str, caller: Caller) -> None:
+        """With all that it kept."""
+        self.flush()
+        operations: list[Operation] = [
+            Delete(space=SESSIONS, key=session_id),
+            Delete(space=_MORE, key=session_id),
+        ]
+        for space in (_OUTBOX, _INBOX, _READ, _TRANSFERS, _STATE):
+            kept = await self._pages(space, f"{session_id}/")
+            operations += [Delete(space=space, key=key) for key, _ in kept]
+        await self._record.commit(operations, room_act("ROOM_LEFT", caller, session_id))
+
+    async def invites(self) -> list[KeptInvite]:
+        return await self._decoded(INVITES, _invite)
+
+    async def keep_invite(self, invite: Invite, room_id: str, caller: Caller) -> KeptInvite:
+        kept = KeptInvite(line=invite.line(), room=invite.room, exp=invite.exp, room_id=room_id)
+        put = Put(
+            space=INVITES,
+            key=invite.room,
+            value=self._sealed(_encode(kept)),
+            expires_at=invite.exp / 1000,
+        )
+        await self._record.commit([put], _invite_act("ROOM_INVITED", caller, invite.room))
+        return kept
+
+    async def forget_invite(self, room: str, caller: Caller) -> None:
+        gone = Delete(space=INVITES, key=room)
+        await self._record.commit([gone], _invite_act("ROOM_INVITE_REVOKED", caller, room))
+
+    # What a session keeps while it runs.
+
+    async def keep_in(self, session_id: str, message: KeepMessage, sender: Caller) -> None:
+        """A message that came. Raises a ComityError; for a signed one also that of its chain. One that is shown already
+        waits a moment for company: it and the answer to it are one commit.
+        """
+        key = _key(session_id, message.node, message.message_id)
+        record = {**message.record, "kept_at": self._clock.now()}
+        operations: list[Operation] = [self._put(_INBOX, key, record)]
+        envelope = message.record.get("envelope")
+        if envelope is not None:
+            read = from_a2a_message(envelope)
+            pair = PairKey.from_envelope(read)
+            tip = await self.tip(pair)
+            after = check_chain(state_of(tip), read)
+            if self._restored_at is not None:
+                check_stamped_after(read, self._restored_at)
+            operations.append(Advance(chain=chain_of(pair, ROOM_BOOK), expected=tip, to=tip_of(after)))
+            operations.append(self._signed(envelope))
+        else:
+            await self._wait_company()
+        await self._record.commit(operations, room_act("ROOM_MESSAGE_STORED", sender, session_id))
+
+    async def keep_out(
+        self, session_id: str, message: KeepMessage, caller: Caller, more: Sequence[Operation] = ()
+    ) -> None:
+        key = _key(session_id, message.node, message.message_id)
+        operations: list[Operation] = [self._put(_OUTBOX, key, message.record), *more]
+        envelope = message.record["payload"].get("envelope")
+        if envelope is not None:
+            operations.append(self._signed(envelope))
+        result = "ROOM_MESSAGE_SENT" if envelope is None else "ROOM_MESSAGE_SIGNED"
+        self.bring_company()
+        await self._record.commit(operations, room_act(result, caller, session_id))
+
+    async def tip(self, pair: PairKey) -> Tip:
+        return await self._store.tip(chain_of(pair, ROOM_BOOK))
+
+    def forget_out(self, session_id: str, node: str, message_id: str) -> None:
+        self._submit_later(Delete(space=_OUTBOX, key=_key(session_id, node, message_id)))
+
+    def mark_read(self, session_id: str, node: str, message_id: str) -> None:
+        key = _key(session_id, node, message_id)
+        until = self._clock.now() + 2 * LONGEST_WAIT
+        had = _encode({"node": node, "id": message_id})
+        self._submit_later(
+            Delete(space=_INBOX, key=key), Put(space=_READ, key=key, value=had, expires_at=until)
+        )
+
+    async def signed(self, after: int, most: int) -> tuple[list[dict[str, Any]], int]:
+        """Signed messages that were sent and received, in their order, and the place to go on from; 0 at the end."""
+        page = await self._store.read(SIGNED_LOG, after, most)
+        vault = self._vault()
+        opened = [vault.open(record.data) for record in page]
+        found = [strict_json.loads(one, lone_surrogates=True) for one in opened if one is not None]
+        return found, page[-1].position if len(page) == most else 0
+
+    async def forget_old_signed(self) -> None:
+        end = await self._store.end(SIGNED_LOG)
+        if end > MOST_SIGNED:
+            await self._store.commit(Trim(log=SIGNED_LOG, through=end - MOST_SIGNED))
+
+    def keep_transfer(
+        self, session_id: str, direction: str, transfer_id: str, record: dict[str, Any]
+    ) -> None:
+        self._submit(self._put(_TRANSFERS, f"{session_id}/{direction}/{_short(transfer_id)}", record))
+
+    async def record_saved(
+        self, session_id: str, caller: Caller, transfer: dict[str, Any], path: str
+    ) -> None:
+        """Write down that a client has saved a file that a peer sent."""
+        await self._record.commit([], file_act("ROOM_FILE_SAVED", caller, session_id, transfer, path))
+
+    def forget_transfer(self, session_id: str, direction: str, transfer_id: str) -> None:
+        self._submit(Delete(space=_TRANSFERS, key=f"{session_id}/{direction}/{_short(transfer_id)}"))
+
+    def keep_more(self, session_id: str, clock: int, nodes: dict[str, str]) -> None:
+        self._submit(self._put(_MORE, session_id, {"clock": clock, "nodes": nodes}))
+
+    async def keep_state(
+        self, session_id: str, changed: Sequence[StateEntry], gone: Sequence[str], caller: Caller | None
+    ) -> None:
+        """`gone` are keys that are not even remembered as deleted. `caller` None: peers wrote it, and nobody waits."""
+        operations: list[Operation] = [
+            self._put(_STATE, f"{session_id}/{_short(one.key)}", one.to_json()) for one in changed
+        ]
+        operations += [Delete(space=_STATE, key=f"{session_id}/{_short(key)}") for key in gone]
+        if caller is None:
+            self._submit(*operations)
+        else:
+            await self._record.commit(operations, room_act("ROOM_STATE_SET", caller, session_id))
+
+    async def restore(self, session_id: str) -> Restored:
+        prefix = f"{session_id}/"
+        transfers = [_json.decode(value) for _, value in await self._all(_TRANSFERS, prefix)]
+        more = await self._store.get(_MORE, session_id)
+        opened = None if more is None else self._vault().open(more.value)
+        kept: dict[str, Any] = {"clock": 0, "nodes": {}} if opened is None else _json.decode(opened)
+        read = await self._pages(_READ, prefix)
+        had = [(one["node"], one["id"]) for one in (_json.decode(value) for _, value in read)]
+        return Restored(
+            outgoing=[one for one in transfers if one["direction"] == "outgoing"],
+            incoming=[one for one in transfers if one["direction"] == "incoming"],
+            outbox=sorted(await self._loaded(_OUTBOX, prefix), key=lambda one: one["queued_at"]),
+            inbox=sorted(await self._loaded(_INBOX, prefix), key=lambda one: one.get("kept_at", 0.0)),
+            had=had,
+            state=await self._loaded(_STATE, prefix),
+            clock=kept["clock"],
+            nodes=kept["nodes"],
+        )
+
+    # How it is done.
+
+    async def _decoded(self, space: str, decoder: "msgspec.json.Decoder[_T]") -> list[_T]:
+        """One that cannot be read is left where it is, and does not keep the others away."""
+        found = []
+        for key, value in await self._all(space, ""):
+            try:
+                found.append(decoder.decode(value))
+            except msgspec.MsgspecError as fault:
+                log.warning("%s %s cannot be read and is left out: %s", space, key[:60], fault)
+        return found
+
+    async def _loaded(self, space: str, prefix: str) -> list[Any]:
+        return [strict_json.loads(value, lone_surrogates=True) for _, value in await self._all(space, prefix)]
+
+    async def _pages(self, space: str, prefix: str) -> list[tuple[str, bytes]]:
+        found: list[tuple[str, bytes]] = []
+        after = ""
+        while page := await self._store.scan(space, prefix, after, _PAGE):
+            found += [(key, held.value) for key, held in page]
+            after = page[-1][0]
+        return found
+
+    async def _all(self, space: str, prefix: str) -> list[tuple[str, bytes]]:
+        """All values that can be decrypted. Values of a lost key are left out."""
+        vault = self._vault()
+        opened = [(key, vault.open(value)) for key, value in await self._pages(space, prefix)]
+        return [(key, value) for key, value in opened if value is not None]
+
+    def _put(self, space: str, key: str, record: Any) -> Put:
+        return Put(space=space, key=key, value=self._sealed(strict_json.dumps(record)))
+
+    def _signed(self, envelope: dict[str, Any]) -> Append:
+        return Append(log=SIGNED_LOG, data=self._sealed(strict_json.dumps(envelope)))
+
+    def _sealed(self, value: bytes) -> bytes:
+        return self._vault().seal(value)
+
+    def flush(self) -> None:
+        later, self._later = self._later, []
+        self._submit(*later)
+
+    async def flush_durably(self) -> None:
+        """The same, until it cannot be lost with the process any more."""
+        later, self._later = self._later, []
+        if later:
+            await self._store.commit(*later)
+
+    async def _wait_company(self) -> None:
+        """Until another commit is made, or a moment. Who is cancelled meanwhile goes on at once: what was shown is kept."""
+        loop = asyncio.get_running_loop()
+        if self._alone is None:
+            self._alone = loop.call_later(COMPANY_SECONDS, self.bring_company, context=contextvars.Context())
+        waiting = loop.create_future()
+        self._company.append(waiting)
+        with contextlib.suppress(asyncio.CancelledError):
+            await waiting
+
+    def bring_company(self) -> None:
+        """Those who wait make their commits before the loop comes to hand over the next one."""
+        if self._alone is not None:
+            self._alone.cancel()
+            self._alone = None
+        waiting, self._company = self._company, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
+
+    def _submit_later(self, *operations: Operation) -> None:
+        """What may be lost with the process, for it would only be done again: it does not hold up what is waited for."""
+        if not self._later:
+            asyncio.get_running_loop().call_later(LATER_SECONDS, self.flush, context=contextvars.Context())
+        self._later += operations
+
+    def _submit(self, *operations: Operation) -> None:
+        if operations:
+            self._store.submit(operations).add_done_callback(_look)
+
+
+def room_act(result: str, caller: Caller, session_id: str) -> Act:
+    hashes = {"session_id_hash": privacy_hash(session_id)}
+    return Act(room="peers", result=result, caller=caller, hashes=hashes)
+
+
+def file_act(
+    result: str, caller: Caller, session_id: str, transfer: dict[str, Any], path: str | None = None
+) -> Act:
+    """`transfer` is the summary of a transfer, or an event about it; `path` the file on this machine. The hash is the one
+    that the peers have agreed on: of the file, or `chunks:` and the hash of the hashes of its chunks.
+    """
+    hashes = {"session_id_hash": privacy_hash(session_id)}
+    file_hash = transfer.get("file_hash")
+    if file_hash is not None:
+        hashes["content_hash"] = file_hash if ":" in file_hash else f"sha256:{file_hash}"
+    checks = [f"transfer:{_shown(transfer['transfer_id'])}", f"bytes:{transfer['total_bytes']}"]
+    if path is not None:
+        checks.append(f"path:{_shown(path)}")
+    name = _shown(os.path.basename(path) if path is not None else transfer.get("name") or "")  # noqa: PTH119 - a text
+    return Act(room="peers", result=result, caller=caller, checks=tuple(checks), about=name, hashes=hashes)
+
+
+def _shown(text: str) -> str:
+    """The end of a path or name, without characters that cannot be printed."""
+    printable = "".join(character if character.isprintable() else "\ufffd" for character in text)
+    return printable if len(printable) <= LONGEST_SHOWN else f"…{printable[1 - LONGEST_SHOWN :]}"
+
+
+def _invite_act(result: str, caller: Caller, room: str) -> Act:
+    return Act(room="peers", result=result, caller=caller, hashes={"content_hash": privacy_hash(room)})
+
+
+def is_gap(why: ComityError) -> bool:
+    """Whether a signed message may be taken later, when the one before it has come."""
+    return "non-monotonic" in why.message
+
+
+def _key(session_id: str, node: str, message_id: str) -> str:
+    return f"{session_id}/{node}/{_short(message_id)}"
+
+
+def _short(name: str) -> str:
+    """A peer chose the name: it may be long, and have any characters."""
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _look(done: Any) -> None:
+    if not done.cancelled():
+        done.exception()  # the store says by itself that it cannot be written to
+
+
+_encode = msgspec.json.encode
+_json = msgspec.json.Decoder()
+_session = msgspec.json.Decoder(KeptSession)
+_invite = msgspec.json.Decoder(KeptInvite)

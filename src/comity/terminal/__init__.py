@@ -1,0 +1,1 @@
+"""What all commands print and read."""

@@ -1,0 +1,243 @@
+"""The options that several commands share, and how they become settings and secrets."""
+
+import getpass
+import importlib
+import os
+import re
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from comity.wire.errors import ConfigError, KeyRefusedError
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Collection
+
+    from comity.runtime.settings_file import Loaded
+
+
+class Given:
+    """The flags of this command line that lead to its node, for commands that are to be typed next."""
+
+    data = ""
+    config = ""
+
+    @classmethod
+    def forget(cls) -> None:
+        """Another command line begins, as in a program that runs several."""
+        cls.data = cls.config = ""
+
+
+def option(flag: str, value: str, help_text: str, **more: Any) -> Any:
+    """An option of a command. `value` is what the help calls the value that one types after the flag."""
+    return typer.Option(flag, metavar=value, help=help_text, **more)
+
+
+def argument(value: str, help_text: str, **more: Any) -> Any:
+    return typer.Argument(metavar=value, help=help_text, **more)
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for use by programs.")]
+Data = Annotated[
+    str | None,
+    option(
+        "--data",
+        "DIR",
+        "The data folder of the node. Default: COMITY_DATA, else comity in your user data folder.",
+    ),
+]
+Config = Annotated[
+    str | None,
+    option(
+        "--config",
+        "FILE",
+        "The settings file. Default: COMITY_CONFIG, else config.toml in the data folder if it exists.",
+    ),
+]
+PassphraseFile = Annotated[
+    str | None,
+    option(
+        "--passphrase-file",
+        "FILE",
+        "A file with the passphrase in its first line. Only you may have access to it. - reads standard input.",
+    ),
+]
+Directory = Annotated[
+    str | None,
+    option(
+        "--directory",
+        "URL",
+        "The directory to use. Default: the setting directory.url, else the directory of your running node.",
+    ),
+]
+Rooms = Annotated[
+    str | None,
+    option(
+        "--rooms", "A,B", "The groups of tools to offer: agents, vcp, vacant, actions, vdo. Default: all."
+    ),
+]
+RoomOption = Annotated[
+    str | None,
+    option("--room", "ROOM", "The name of the room, or a session id. Default: the only open room."),
+]
+TlsCert = Annotated[str | None, option("--tls-cert", "FILE", "The TLS certificate, with its chain.")]
+TlsKey = Annotated[str | None, option("--tls-key", "FILE", "The private key of the certificate.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+
+
+@dataclass(frozen=True)  # lighter to load than a Struct
+class HomeOptions:
+    """The options that lead to a node: each stands on the command line, and a command gets them as one argument."""
+
+    data: Data = None
+    config: Config = None
+
+
+@dataclass(frozen=True)
+class KeyOptions(HomeOptions):
+    """For a command that signs or writes: also the passphrase of the key."""
+
+    passphrase_file: PassphraseFile = None
+
+
+# how the flags are called that have a shorter name than their setting
+_TYPED = {
+    "--agent-behaviour": "--agent",
+    "--agent-capability": "--capability",
+    "--agent-name": "--name",
+    "--agent-endpoint": "--endpoint",
+    "--directory-url": "--directory",
+    "--dispatch-timeout-seconds": "--timeout",
+}
+
+
+def settings_of(home: HomeOptions, **flags: Any) -> "Loaded":
+    from comity.node.node import load_settings
+
+    Given.data, Given.config = (
+        "" if value is None else f" {flag} {shlex.quote(os.path.abspath(Path(value).expanduser()))}"  # noqa: PTH100 - keeps links
+        for flag, value in (("--data", home.data), ("--config", home.config))
+    )
+    try:
+        return load_settings({"data": home.data, "config": home.config, **flags})
+    except ConfigError as refusal:
+        flag, space, rest = refusal.message.partition(" ")
+        raise ConfigError(f"{_TYPED.get(flag, flag)}{space}{rest}") from None
+
+
+def follow_up(command: str) -> str:
+    """A command to type next, with the flags of this one that lead to the same node."""
+    if _WITHOUT_FOLDER.match(command) or " --data" in command or " --help" in command:
+        return command
+    return command + Given.data + ("" if _WITHOUT_CONFIG.match(command) else Given.config)
+
+
+_WITHOUT_FOLDER = re.compile(r"comity (--|COMMAND\b|version\b|demo\b|actions\b|relay\b|restore\b)")
+_WITHOUT_CONFIG = re.compile(r"comity (un)?install\b")
+_COMMAND = re.compile(r"`(comity [^`]*)`")
+
+
+def with_flags(message: str) -> str:
+    """The same for each command that a message names in backquotes."""
+    return _COMMAND.sub(lambda found: f"`{follow_up(found[1])}`", message)
+
+
+def fast_loop() -> "Callable[[], asyncio.AbstractEventLoop] | None":
+    """The quicker event loop where there is one; the usual one elsewhere."""
+    try:
+        factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop
+    except ImportError:
+        return None
+    return factory
+
+
+def read_rooms(text: str) -> tuple[str, ...]:
+    """What --rooms names: rooms of MCP tools, with commas between them."""
+    from comity.node.node import PARTS
+
+    known = list(dict.fromkeys(part.room for part in PARTS if part.room))
+    chosen = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    for name in chosen:
+        if name not in known:
+            raise ConfigError(
+                f"--rooms must name groups of tools among {', '.join(known)}, not {name[:60]!r}"
+            )
+    return chosen
+
+
+def one_of(name: str, text: str, words: "Collection[str]") -> str:
+    if text not in words:
+        raise ConfigError(f"{name} must be one of {', '.join(words)}, not {text[:60]!r}")
+    return text
+
+
+def whole_number(name: str, text: str, low: int, high: int) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 18 and low <= int(text) <= high):
+        raise ConfigError(f"{name} must be a whole number from {low} to {high}, not {text[:60]!r}")
+    return int(text)
+
+
+def read_passphrase(file: str) -> str:
+    from comity.identity.private_files import read_private
+
+    if file == "-":
+        text = sys.stdin.readline()
+    else:
+        try:
+            text = read_private(Path(file).expanduser()).decode("utf-8").partition("\n")[0]
+        except UnicodeDecodeError:
+            raise KeyRefusedError(
+                f"{file} is not UTF-8 text; write the passphrase into its first line"
+            ) from None
+    passphrase = text.rstrip("\r\n")
+    if not passphrase:
+        raise KeyRefusedError(f"the first line of {file} is empty; write the passphrase there")
+    return passphrase
+
+
+def ask_new_passphrase() -> str:
+    _refuse_without_terminal("a passphrase is needed", "--passphrase-file FILE")
+    passphrase = getpass.getpass("New passphrase: ")
+    if getpass.getpass("Once more: ") != passphrase:
+        raise ConfigError("the two passphrases differ; start again")
+    return passphrase
+
+
+def ask_passphrase(of: str, option: str = "--passphrase-file") -> str:
+    _refuse_without_terminal(f"the passphrase of {of} is needed", f"{option} FILE")
+    return getpass.getpass(f"Passphrase of {of}: ")
+
+
+def passphrase_for(data: Path, file: str | None) -> str | None:
+    """What opens the identity of that folder; None when it is not sealed."""
+    from comity.identity.identity import identity_path, needs_passphrase
+
+    if file is not None:
+        return read_passphrase(file)
+    if not needs_passphrase(data):
+        return None
+    _refuse_without_terminal(
+        f"{identity_path(data)} is encrypted with a passphrase", "--passphrase-file FILE"
+    )
+    return getpass.getpass("Passphrase: ")
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Go on only when the person says so; with no person there, only with --yes."""
+    if yes:
+        return
+    _refuse_without_terminal("this needs a confirmation", "--yes")
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise typer.Abort
+
+
+def _refuse_without_terminal(fault: str, remedy: str) -> None:
+    if not sys.stdin.isatty():
+        raise ConfigError(f"{fault} and there is no terminal to ask for it; use {remedy}")

@@ -1,0 +1,99 @@
+"""The node that runs on this data folder, asked by its owner: through the socket `owner.sock` in the folder.
+
+Where the system has no such sockets (Windows), the node is asked at its own address, with its token. Of an https node the
+certificate must then be the very one that the settings name; nobody else need trust it.
+"""
+
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from comity.envelopes.client.refusals import UnusableAnswerError
+from comity.http.client import GuardedHttp
+from comity.http.owner_socket import has_owner_socket, socket_path
+from comity.http.urls import read_url
+from comity.identity.tokens import TOKEN_FILE, read_token
+from comity.runtime.settings import Settings
+from comity.store.claim import RunningNode, running_node
+from comity.wire import strict_json
+from comity.wire.errors import ComityError, ConflictError, InvalidError, MalformedError, NotFoundError
+
+_TIMEOUT: Final = 15.0
+_SOCKET_BASE: Final = "http://localhost"
+_EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - where such a node is asked from here
+_REFUSALS: Final[dict[int, type[ComityError]]] = {400: InvalidError, 404: NotFoundError, 409: ConflictError}
+
+
+class OwnNode:
+    """`url` is the address that people are shown, `base` the one that commands ask, through `http`."""
+
+    def __init__(self, settings: Settings, running: RunningNode, timeout: float = _TIMEOUT) -> None:
+        self.pid = running.pid
+        where = read_url(running.url)
+        host = _EVERYWHERE.get(where.host, where.host)
+        self.url = running.url.replace(f"//{_bracketed(where.host)}:", f"//{_bracketed(host)}:")
+        self.vacant_id = running.vacant_id
+        if has_owner_socket():
+            self.base = _SOCKET_BASE
+            self.http = GuardedHttp(timeout=timeout, unix_socket=socket_path(settings.data))
+            self._proof: dict[str, str] = {}
+        else:
+            self.base = self.url
+            tls = _only(settings.tls.cert) if settings.tls.cert else None
+            self.http = GuardedHttp(allow=[host.strip("[]")], allow_loopback=True, timeout=timeout, tls=tls)
+            self._proof = {"authorization": f"Bearer {read_token(settings.data / TOKEN_FILE)}"}
+
+    async def ask(self, method: str, path: str, json: Any = None) -> dict[str, Any]:
+        """The JSON object that it answers; NotFoundError when it serves no agent and so has no such path."""
+        answer = await self.http.request(method, self.base + path, json, self._proof)
+        body = _object(answer.body)
+        if answer.status == 200:
+            return body
+        raise self._refusal(answer.status, body)
+
+    async def stream(self, path: str, headers: Mapping[str, str], *, silence: float) -> AsyncIterator[bytes]:
+        """The parts of an answer that goes on, as they come."""
+        async with self.http.stream(self.base + path, {**headers, **self._proof}, silence=silence) as answer:
+            if answer.status != 200:
+                raise self._refusal(answer.status, _object(b"".join([part async for part in answer.parts])))
+            async for part in answer.parts:
+                yield part
+
+    def _refusal(self, status: int, body: dict[str, Any]) -> ComityError:
+        kind = _REFUSALS.get(status, UnusableAnswerError)
+        said = str(body.get("detail", "")) or f"status {status}"
+        return kind(f"the node at {self.url} refused: {said}")
+
+
+def own_node(settings: Settings, timeout: float = _TIMEOUT) -> OwnNode | None:
+    """The node that runs on the data folder; it has `timeout` seconds for each answer."""
+    running = running_node(settings.data)
+    return None if running is None else OwnNode(settings, running, timeout)
+
+
+def no_node(settings: Settings) -> NotFoundError:
+    return NotFoundError(
+        f"no node is running on {settings.data}; start one with `comity up`, or name its folder with --data"
+    )
+
+
+def _object(answer: bytes) -> dict[str, Any]:
+    try:
+        body = strict_json.loads(answer)
+    except MalformedError:
+        body = None
+    return body if isinstance(body, dict) else {}
+
+
+def _only(cert: Path) -> ssl.SSLContext:
+    """Trust in this certificate, whatever name the node is called by, and in no other."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.load_verify_locations(cert)
+    return context
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

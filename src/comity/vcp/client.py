@@ -1,0 +1,266 @@
+"""The VCP client: connect, say hello, and have a session, or be told why not (vcp 1.9).
+
+    async with VcpClient.connect("wss://host/vcp", extensions=["VCP-X-Personal"]) as session:
+        answer = await session.send_context({"personal": {...}})
+
+- A server that cannot be reached, goes away or does not answer the hello within 10 s is connected to
+  again; one that is busy is asked again on the same connection, not before it said. The waits grow from 1 s
+  to 30 s. All of that happens `attempts` times in total.
+- All of it takes `connect_seconds` at most. A server that asks for a longer wait is quoted at once, and no later
+  `connect` to it says hello before that time.
+- An answer that breaks the protocol, and an error that no waiting mends, end it at once.
+- What the server promised is remembered, in the data folder or in a store of the program's own, and an alert tells what
+  it no longer promises.
+- How to connect (`vcp_links`), when to connect again (here) and what is said (`core.negotiation.client`)
+  know nothing of each other.
+"""
+
+import asyncio
+import contextlib
+import logging
+import math
+import random
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Final, TypeVar
+from weakref import WeakKeyDictionary
+
+from msgspec import UNSET
+
+from comity.envelopes.client.refusals import NoAnswerError, UnreachableError
+from comity.requests.record import Recorder
+from comity.runtime.system_clock import SystemClock
+from comity.store.interface import Store
+from comity.vcp.client_session import VcpConversation, VcpRefusedError, VcpSession, clean
+from comity.vcp.client_targets import McpTarget, VcpTarget, read_target
+from comity.vcp.conductor import Conductor
+from comity.vcp.protocol.client import ATTEMPTS, ClientMachine, Established, retry_delay
+from comity.vcp.protocol.messages import Hello, VcpError
+from comity.vcp.vcp_links import dial
+from comity.vcp.vcp_memory import FileAcks, LastAcks
+from comity.wire.clock import Clock
+from comity.wire.errors import ComityError, InvalidError
+from comity.wire.link import PeerLink
+
+log = logging.getLogger("comity.vcp")
+
+VERSION: Final = "3.1"
+MIN_VERSION: Final = "1.0"
+ANSWER_SECONDS: Final = 30.0
+CONNECT_SECONDS: Final = 180.0
+
+_Done = TypeVar("_Done")
+
+Target = VcpTarget | McpTarget
+Dial = Callable[[Target, ssl.SSLContext | None], Awaitable[PeerLink]]
+
+_CLOCK: Final = SystemClock()
+_not_before: WeakKeyDictionary[Clock, dict[str, float]] = WeakKeyDictionary()
+"""By the address of a server: the moment before which it does not want to be asked again."""
+
+# drawn to spread clients in time; nobody is kept from guessing it
+_draw = random.random
+
+
+class VcpClient:
+    def __init__(
+        self,
+        target: Target,
+        hello: Hello,
+        *,
+        attempts: int,
+        seconds: float,
+        memory: FileAcks | LastAcks | None,
+        clock: Clock,
+    ) -> None:
+        self._target = target
+        self._hello = hello
+        self._attempts = attempts
+        self._memory = memory
+        self._clock = clock
+        self._seconds = seconds
+        self._until = clock.monotonic() + seconds
+        self._failures = 0
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def connect(
+        cls,
+        url: str,
+        *,
+        extensions: Iterable[str] = (),
+        identity: str | None = None,
+        version: str = VERSION,
+        min_version: str = MIN_VERSION,
+        client_id: str | None = None,
+        data: str | Path | None = None,
+        remember: bool = True,
+        store: Store | None = None,
+        record: Recorder | None = None,
+        attempts: int = ATTEMPTS,
+        connect_seconds: float = CONNECT_SECONDS,
+        answer_seconds: float = ANSWER_SECONDS,
+        allow_plain: bool = False,
+        bearer: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        clock: Clock | None = None,
+        draw: Callable[[], float] = _draw,
+        dial: Dial = dial,
+    ) -> AsyncIterator[VcpSession]:
+        """A session for as long as the block runs.
+
+        `url` is ws://, wss://, tcp://, tcps:// or the http(s):// of a node; `allow_plain` lets it be
+        unencrypted to other machines. An MCP server is named by its URL, which ends in /mcp or follows `mcp:`, with a
+        `bearer` token where it wants one, or as `mcp:` and the command that starts it. What the server promises is
+        remembered in the folder `data`, that of the user's node by default, or else in `store`, through
+        its `record`; without `remember` nowhere. `connect_seconds` is for all attempts together, `answer_seconds` for the answer to a
+        context request.
+        """
+        if attempts < 1:
+            raise InvalidError("attempts must be 1 or more")
+        clock = clock or _CLOCK
+        hello = Hello(
+            version=version,
+            min_version=min_version,
+            extensions=tuple(extensions),
+            identity=identity,
+            client_id=UNSET if client_id is None else client_id,
+        )
+        memory: FileAcks | LastAcks | None = None
+        if remember and store is not None:
+            memory = LastAcks(store, record or Recorder(store, clock))
+        elif remember:
+            memory = FileAcks(data)
+        client = cls(
+            read_target(url, allow_plain=allow_plain, bearer=bearer),
+            hello,
+            attempts=attempts,
+            seconds=connect_seconds,
+            memory=memory,
+            clock=clock,
+        )
+        async with client._session(lambda target: dial(target, tls), draw, answer_seconds) as session:
+            yield session
+
+    @contextlib.asynccontextmanager
+    async def _session(
+        self,
+        reach: Callable[[Target], Awaitable[PeerLink]],
+        draw: Callable[[], float],
+        answer_seconds: float,
+    ) -> AsyncIterator[VcpSession]:
+        memory, server, version = self._memory, self._target.url, self._hello.version
+        before = None if memory is None else await memory.recall(server, version)
+        await self._keep_away_as_asked()
+        while True:
+            machine = ClientMachine(self._hello, random=draw, last_ack=before)
+            try:
+                link = await self._in_time(reach(self._target))
+            except UnreachableError as fault:
+                await self._wait_after(fault, draw)
+                continue
+            async with _conversing(machine, link, self._clock) as conversation:
+                try:
+                    established = await self._in_time(self._negotiate(conversation))
+                except (UnreachableError, NoAnswerError) as fault:
+                    failure = fault
+                else:
+                    self._tell(established)
+                    if memory is not None:
+                        await memory.remember(server, version, established.ack, before)
+                    yield VcpSession(established, conversation, link.max_message_bytes, answer_seconds)
+                    return
+            await self._wait_after(failure, draw)
+
+    async def _negotiate(self, conversation: VcpConversation) -> Established:
+        """The end of the handshake on one connection. Raises what made it fail."""
+        while True:
+            report = await conversation.reports.get()
+            if isinstance(report, Established):
+                return report
+            if isinstance(report, ComityError):
+                raise report
+            self._failures += 1
+            asked_for = report.error.retry_after or 0
+            if asked_for:
+                held_off = _not_before.setdefault(self._clock, {})
+                held_off[self._target.url] = self._clock.monotonic() + asked_for
+            too_long = report.retry_in is not None and not self._has_time_for(report.retry_in)
+            if report.retry_in is None or too_long or self._failures >= self._attempts:
+                raise VcpRefusedError(report.error)
+            log.info(
+                "%s is busy (%s); asking again in %.1f s",
+                self._target.url,
+                report.error.code,
+                report.retry_in,
+            )
+
+    async def _wait_after(self, failure: ComityError, draw: Callable[[], float]) -> None:
+        self._failures += 1
+        if self._failures >= self._attempts:
+            raise failure
+        wait = retry_delay(self._failures, draw())
+        if not self._has_time_for(wait):
+            raise failure
+        log.info("%s; connecting again in %.1f s", failure.message, wait)
+        await self._clock.sleep(wait)
+
+    async def _keep_away_as_asked(self) -> None:
+        """Until the moment that the server named to an earlier `connect`."""
+        moment = _not_before.get(self._clock, {}).get(self._target.url, 0.0)
+        wait = moment - self._clock.monotonic()
+        if wait <= 0:
+            return
+        if not self._has_time_for(wait):
+            raise VcpRefusedError(
+                VcpError(
+                    code="RATE_LIMITED",
+                    message=f"{self._target.url} asked not to be asked again before that",
+                    retry_after=math.ceil(wait),
+                )
+            )
+        await self._clock.sleep(wait)
+
+    def _has_time_for(self, wait: float) -> bool:
+        return self._clock.monotonic() + wait < self._until
+
+    async def _in_time(self, work: Awaitable[_Done]) -> _Done:
+        try:
+            async with asyncio.timeout(max(0.0, self._until - self._clock.monotonic())):
+                return await work
+        except TimeoutError:
+            raise NoAnswerError(
+                f"{self._target.url} gave no session within {self._seconds:g} seconds"
+            ) from None
+
+    def _tell(self, established: Established) -> None:
+        for warning in established.warnings:
+            log.warning("%s: %s", self._target.url, warning)
+        for alert in established.alerts:
+            log.warning("downgrade of %s: %s", self._target.url, clean(alert.message))
+
+
+@contextlib.asynccontextmanager
+async def _conversing(machine: ClientMachine, link: PeerLink, clock: Clock) -> AsyncIterator[VcpConversation]:
+    """The machine on its link, until the block ends; then the link is closed."""
+    conversation = VcpConversation(machine)
+    conductor = Conductor(conversation, link, clock, conversation.next_to_say)
+
+    async def run() -> None:
+        try:
+            why: ComityError = NoAnswerError(f"the connection ended: {await conductor.run()}")
+        except asyncio.CancelledError:
+            conversation.end(NoAnswerError("this side has closed the connection"))
+            raise
+        except Exception:
+            log.exception("the conversation with %s failed", link.peer)
+            why = ComityError("something failed on our side; the log says what")
+        conversation.end(why)
+
+    running = asyncio.create_task(run())
+    try:
+        yield conversation
+    finally:
+        running.cancel()
+        await asyncio.wait([running])

@@ -1,0 +1,334 @@
+"""VCP inside MCP, from the client's side: the hello goes into an `initialize`, and the answer is read from its result.
+
+- The hello stands in every place that servers read, and the answer is taken from the first place that has one. A context
+  request is a call of the tool `vcp_send_context`, and a call of an extension one of the operation's own tool. They answer
+  what a model may see.
+- Each hello has a session of its own: another `initialize`, or the program started anew.
+- What goes wrong in MCP itself is told as an error of the handshake, with a code that is ours: MCP_REFUSED where the server
+  refuses, NO_VCP where it answers without a word of VCP.
+"""
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, get_args
+
+from comity.envelopes.client.refusals import UnreachableError
+from comity.http.client import GuardedHttp
+from comity.http.urls import read_url
+from comity.release import __version__
+from comity.vcp.client_targets import McpTarget
+from comity.vcp.protocol import mcp_places as vcp_places
+from comity.vcp.protocol.extension_calls import Code
+from comity.vcp.protocol.extensions_messages import CALL, RESULT
+from comity.wire import strict_json
+from comity.wire.errors import ComityError, MalformedError, PeerError
+from comity.wire.link import LinkClosed
+
+log = logging.getLogger("comity.vcp")
+
+MESSAGE_LIMIT: Final = 1_048_576
+ANSWER_SECONDS: Final = 30.0
+MCP_REFUSED: Final = "MCP_REFUSED"
+NO_VCP: Final = "NO_VCP"
+
+REVISION: Final = "2025-06-18"
+_HELLO: Final = "vcp-hello"
+_TOOL: Final = "vcp_send_context"
+_CLOSE_SECONDS: Final = 2.0
+_ENDED: Final = "the MCP server ended without an answer"
+_LONGEST_DETAIL: Final = 300
+
+
+class McpRefusedError(PeerError):
+    """The MCP server answered with an error instead of a result."""
+
+    code = "mcp_refused"
+
+
+async def dial_mcp(target: McpTarget, tls: ssl.SSLContext | None = None) -> "McpLink":
+    carrier = McpOverHttp(target, tls) if target.address else _Stdio(target.command)
+    await carrier.begin()
+    return McpLink(target.url, carrier)
+
+
+class McpLink:
+    """Its carrier can `begin` a new session, `ask` for the response to a request (which raises McpRefusedError, or
+    LinkClosed when there is none) and `tell` without one.
+    """
+
+    max_message_bytes = MESSAGE_LIMIT
+
+    def __init__(self, peer: str, carrier: "McpOverHttp | _Stdio") -> None:
+        self.peer = peer
+        self._carrier = carrier
+        self._out: asyncio.Queue[bytes] = asyncio.Queue()  # a session lets eight wait at most
+        self._in: asyncio.Queue[bytes | LinkClosed] = asyncio.Queue()
+        self._ended: LinkClosed | None = None
+        self._number = 0
+        self._greeted = False
+        self._taking = {_HELLO: self._greet, CALL: self._call}
+        self._working = asyncio.create_task(self._work())
+
+    async def send(self, message: bytes) -> None:
+        if self._ended is not None:
+            raise self._ended
+        self._out.put_nowait(message)
+
+    async def receive(self) -> bytes:
+        if self._ended is not None and self._in.empty():
+            raise self._ended
+        received = await self._in.get()
+        if isinstance(received, LinkClosed):
+            raise received
+        return received
+
+    async def close(self, reason: str = "") -> None:
+        self._ended = self._ended or LinkClosed(reason or "closed")
+        self._working.cancel()
+        await asyncio.wait([self._working])
+        await self._carrier.close()
+
+    async def _work(self) -> None:
+        """One message after the other, so that answers come in order."""
+        try:
+            while True:
+                value = strict_json.loads(await self._out.get())
+                take = self._taking.get(value.get("type"), self._say)
+                answer = await take(value)
+                self._in.put_nowait(strict_json.dumps(answer))
+        except LinkClosed as closed:
+            self._end(closed)
+        except ComityError as fault:
+            self._end(LinkClosed(fault.message))
+        except Exception:
+            log.exception("the conversation with %s failed", self.peer)
+            self._end(LinkClosed("something failed on our side"))
+
+    def _end(self, closed: LinkClosed) -> None:
+        self._ended = closed
+        self._in.put_nowait(closed)
+
+    async def _greet(self, hello: dict[str, Any]) -> Any:
+        if self._greeted:
+            await self._carrier.begin()
+        self._greeted = True
+        params = {
+            "protocolVersion": REVISION,
+            "clientInfo": {"name": "comity", "version": __version__},
+            **vcp_places.hello_for_initialize(hello),
+        }
+        try:
+            result = await self._request("initialize", params)
+            await self._carrier.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        except McpRefusedError as refusal:
+            return _error(MCP_REFUSED, f"the MCP server refuses: {refusal.message}")
+        answer = vcp_places.answer_in_initialize(result)
+        if answer is None:
+            return _error(NO_VCP, "the MCP server answers without a word of VCP; it has VCP 1.0 at most")
+        return answer
+
+    async def _say(self, request: dict[str, Any]) -> Any:
+        try:
+            result = await self._request("tools/call", {"name": _TOOL, "arguments": {"context": request}})
+        except McpRefusedError as refusal:
+            return {"error": {"code": MCP_REFUSED, "message": refusal.message, "field": None}}
+        told = result.get("structuredContent")
+        told = told if isinstance(told, dict) else {}
+        if not result.get("isError"):
+            return told
+        message = told.get("error") or "\n".join(_texts(result)) or "the tool gave no reason"
+        return {
+            "error": {"code": told.get("code", MCP_REFUSED), "message": message, "field": told.get("field")}
+        }
+
+    async def _call(self, call: dict[str, Any]) -> Any:
+        from comity.extensions.protocol.operations import OPERATIONS
+
+        answered: dict[str, Any] = {"type": RESULT, "id": call["id"], "ok": False}
+        row = OPERATIONS.get(call["op"])
+        if row is None:
+            return answered | {"error": {"code": "NOT_FOUND", "message": "there is no such operation"}}
+        try:
+            result = await self._request("tools/call", {"name": row.tool, "arguments": call["args"]})
+        except McpRefusedError as refusal:
+            return answered | {"error": {"code": "NOT_FOUND", "message": refusal.message}}
+        told = result.get("structuredContent")
+        told = told if isinstance(told, dict) else {}
+        if not result.get("isError"):
+            return answered | {"ok": True, "result": told}
+        code, message = told.get("code"), told.get("error") or "\n".join(_texts(result))
+        error = {
+            "code": code if code in get_args(Code) else "FORBIDDEN",
+            "message": str(message)[:1024] or "the tool gave no reason",
+            "field": told.get("field"),
+        }
+        return answered | {"error": error}
+
+    async def _request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        self._number += 1
+        response = await self._carrier.ask(
+            {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
+        )
+        result, error = response.get("result"), response.get("error")
+        if isinstance(result, dict):
+            return result
+        told = error.get("message") if isinstance(error, dict) else None
+        raise McpRefusedError(told[:_LONGEST_DETAIL] if isinstance(told, str) else "no result")
+
+
+class _Stdio:
+    """The server is a program of ours, with a JSON message per line."""
+
+    def __init__(self, command: tuple[str, ...]) -> None:
+        self._command = command
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def begin(self) -> None:
+        await self.close()
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                limit=4 * MESSAGE_LIMIT,
+            )
+        except (OSError, ValueError) as fault:
+            reason = getattr(fault, "strerror", None) or str(fault)
+            raise UnreachableError(f"{self._command[0]} cannot be started: {reason}") from None
+
+    async def ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        await self.tell(message)
+        assert self._process is not None
+        assert self._process.stdout is not None
+        while True:
+            try:
+                line = await self._process.stdout.readline()
+            except ValueError:
+                raise LinkClosed(f"a line of the MCP server exceeds {4 * MESSAGE_LIMIT:,} bytes") from None
+            if not line:
+                raise LinkClosed(_ENDED)
+            try:
+                said = strict_json.loads(line)
+            except MalformedError:
+                continue  # some programs write other things to their output
+            if not isinstance(said, dict):
+                continue
+            if "method" not in said and said.get("id") == message["id"]:
+                return said
+            if "method" in said and "id" in said:
+                refusal = {"code": -32601, "message": "this client answers no requests"}
+                await self.tell({"jsonrpc": "2.0", "id": said["id"], "error": refusal})
+
+    async def tell(self, message: dict[str, Any]) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(strict_json.dumps(message) + b"\n")
+            await self._process.stdin.drain()
+        except OSError:
+            raise LinkClosed(_ENDED) from None
+
+    async def close(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.close()
+        for end in (None, process.terminate, process.kill):
+            with contextlib.suppress(ProcessLookupError):
+                if end is not None:
+                    end()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    await process.wait()
+                    while await process.stdout.read(MESSAGE_LIMIT):
+                        pass  # until its pipe is closed, so that nothing is left for the end of the loop
+                    with contextlib.suppress(OSError):
+                        await process.stdin.wait_closed()
+                    return
+
+
+class McpOverHttp:
+    """Streamable HTTP; each answer is one JSON body or a short stream of events."""
+
+    def __init__(self, target: McpTarget, tls: ssl.SSLContext | None) -> None:
+        self._url = target.address
+        self._bearer = target.bearer
+        self._session: str | None = None
+        # the address comes from whoever runs this program, so that it may be any
+        host = read_url(target.address).host
+        self._http = GuardedHttp(allow=(host,), allow_loopback=True, timeout=ANSWER_SECONDS, tls=tls)
+
+    async def begin(self) -> None:
+        await self._leave()
+
+    async def ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        answer = await self._http.request("POST", self._url, message, self._headers(message["method"]))
+        if answer.status != 200:
+            detail = answer.body[:_LONGEST_DETAIL].decode(errors="replace")
+            raise McpRefusedError(f"status {answer.status}: {_refusal_in(answer.body) or detail}")
+        self._session = self._session or answer.headers.get("mcp-session-id")
+        streamed = answer.headers.get("content-type", "").startswith("text/event-stream")
+        for data in _events(answer.body) if streamed else (answer.body,):
+            with contextlib.suppress(MalformedError):
+                said = strict_json.loads(data)
+                if isinstance(said, dict) and said.get("id") == message["id"] and "method" not in said:
+                    return said
+        raise McpRefusedError("it sent no response to the request")
+
+    async def tell(self, message: dict[str, Any]) -> None:
+        await self._http.request("POST", self._url, message, self._headers(message["method"]))
+
+    async def close(self) -> None:
+        await self._leave()
+        await self._http.aclose()
+
+    async def _leave(self) -> None:
+        if self._session is None:
+            return
+        headers = self._headers("")
+        self._session = None
+        with contextlib.suppress(ComityError):  # the session runs out by itself, too
+            await self._http.request("DELETE", self._url, headers=headers)
+
+    def _headers(self, method: str) -> dict[str, str]:
+        headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+        if self._bearer is not None:
+            headers["authorization"] = f"Bearer {self._bearer}"
+        if method != "initialize":
+            headers["mcp-protocol-version"] = REVISION
+        if self._session is not None:
+            headers["mcp-session-id"] = self._session
+        return headers
+
+
+def _events(body: bytes) -> Iterator[bytes]:
+    for block in body.replace(b"\r\n", b"\n").split(b"\n\n"):
+        lines = [line for line in block.split(b"\n") if line.startswith(b"data:")]
+        if lines:
+            yield b"\n".join(line.removeprefix(b"data:").removeprefix(b" ") for line in lines)
+
+
+def _refusal_in(body: bytes) -> str | None:
+    with contextlib.suppress(MalformedError):
+        told = strict_json.loads(body)
+        if isinstance(told, dict):
+            error = told.get("error")
+            message = error.get("message") if isinstance(error, dict) else told.get("detail")
+            return message[:_LONGEST_DETAIL] if isinstance(message, str) else None
+    return None
+
+
+def _texts(result: Mapping[str, Any]) -> Iterator[str]:
+    content = result.get("content")
+    for block in content if isinstance(content, list) else ():
+        if isinstance(block, dict) and isinstance(block.get("text"), str):
+            yield block["text"]
+
+
+def _error(code: str, message: str) -> dict[str, Any]:
+    return {"type": "vcp-error", "code": code, "message": message[:1024], "retry_after": None}

@@ -1,0 +1,377 @@
+"""A negotiated session with a server: what was agreed on, context sent within it, and calls of extensions.
+
+- Every context request gets exactly one answer, in order. So each answer belongs to the oldest open request, also if its
+  sender has stopped waiting. At most eight requests are open at the same time.
+- Calls of extensions are answered in any order, by their ids. At most sixteen are in flight (ruling 47).
+- Content that the session does not support is not sent, and the answer lists it under `withheld`.
+- After the end of the session nothing is sent. Callers that wait, and later callers, get an error with the reason.
+
+`VcpConversation` is the client's machine as the conductor runs it. The machine asks a question, and the next message of
+the program is the answer to it. Reports of the machine are handled at once.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import UNSET, Struct
+
+from comity.envelopes.client.refusals import NoAnswerError, UnreachableError, UnusableAnswerError, printable
+from comity.vcp.protocol.client import (
+    ClientMachine,
+    Delivered,
+    Established,
+    GivenUp,
+    NotEstablished,
+    Notice,
+    Outgoing,
+    SayCall,
+    SayContext,
+    SessionEnded,
+    outgoing,
+)
+from comity.vcp.protocol.context import Ignored
+from comity.vcp.protocol.errors import ContextError
+from comity.vcp.protocol.extension_calls import ExtensionError
+from comity.vcp.protocol.extensions_messages import (
+    LONGEST_CALL_ID,
+    MOST_CALLS_IN_FLIGHT,
+    RESULT,
+    call_id,
+    read_result,
+    write_call,
+)
+from comity.vcp.protocol.messages import VcpError
+from comity.wire import strict_json
+from comity.wire.errors import ComityError, InvalidError, MalformedError, TooLargeError
+from comity.wire.machine import Answered, Ask, Effect, Event, Send, Started, TimerFired
+
+_REMEDIES: Final = {
+    "IDENTITY_REQUIRED": "connect with an identity, or without the extensions that need one",
+    "IDENTITY_INVALID": "get a fresh token and connect with it",
+    "EXTENSION_CONFLICT": "leave one of the two out",
+    "INTERNAL_ERROR": "try again later",
+}
+
+
+class VcpRefusedError(ComityError):
+    """There is no session, or no longer. `error` is what the server sent; its text is cleaned before it is shown."""
+
+    code = "vcp_refused"
+
+    def __init__(self, error: VcpError) -> None:
+        super().__init__(f"{clean(error.code)}: {clean(error.message).rstrip('.')}; {remedy(error)}")
+        self.error = error
+
+
+def remedy(error: VcpError) -> str:
+    if error.code == "VERSION_UNSUPPORTED" and error.supported_versions is not UNSET:
+        offered = ", ".join(map(clean, error.supported_versions[:16]))
+        return f"the server speaks {offered or 'none'}: ask for one of these, or another server"
+    if error.retry_after is not None:
+        return f"try again in {error.retry_after} s"
+    return _REMEDIES.get(error.code, "change the hello or ask another server")
+
+
+def clean(foreign: str) -> str:
+    """One line without anything that a terminal would obey."""
+    return " ".join(printable(foreign).split())
+
+
+MOST_WAITING: Final = 8
+GROUPS: Final = ("personal", "relational", "consensus", "torch", "intent")
+
+_TO_SAY: Final = "to say"
+_NOT_SAID: Final = "the session has ended before this was sent: nothing was sent; connect again"
+
+
+class Utterance(Struct, frozen=True):
+    """What is to be said, where its answer is awaited, and the limit that it counts on until then."""
+
+    event: SayContext | SayCall
+    answer: asyncio.Future[bytes]
+    limit: asyncio.Semaphore
+
+
+class ContextAnswer(Struct, frozen=True, kw_only=True):
+    """`message` is the server's, as it was received; `withheld` is what was not sent, and why."""
+
+    message: dict[str, Any]
+    withheld: tuple[Ignored, ...]
+
+
+class VcpConversation:
+    """A machine. `reports` tells of the handshake: an answer of the server's, or what became of the connection."""
+
+    def __init__(self, machine: ClientMachine) -> None:
+        self.reports: asyncio.Queue[Established | NotEstablished | ComityError] = asyncio.Queue()
+        self.ended: ComityError | None = None
+        self._machine = machine
+        self._to_say: asyncio.Queue[Utterance] = asyncio.Queue()
+        self._in_hand: Utterance | None = None  # taken by the conductor, not yet given to the machine
+        self._waiting: deque[Utterance] = deque()
+        self._calls: dict[str, Utterance] = {}
+        self._requests_at_once = asyncio.Semaphore(MOST_WAITING)
+        self._calls_at_once = asyncio.Semaphore(MOST_CALLS_IN_FLIGHT)
+        self._called = 0
+
+    async def next_to_say(self, _question: Any) -> Utterance:
+        self._in_hand = await self._to_say.get()
+        return self._in_hand
+
+    async def say(self, request: dict[str, Any]) -> bytes:
+        """The answer to the request. Raises what ended the session, if that came first."""
+        return await self._said(SayContext(request), self._requests_at_once)
+
+    async def call(self, op: str, args: dict[str, Any]) -> bytes:
+        """The answer to a call of an extension. Raises the same."""
+        self._called += 1
+        return await self._said(SayCall(str(self._called), op, args), self._calls_at_once)
+
+    async def _said(self, event: SayContext | SayCall, limit: asyncio.Semaphore) -> bytes:
+        await limit.acquire()
+        if self.ended is not None:
+            limit.release()
+            raise _too_late(self.ended)
+        utterance = Utterance(event, asyncio.get_running_loop().create_future(), limit)
+        self._to_say.put_nowait(utterance)
+        return await utterance.answer
+
+    def receive(self, event: Event, now: float) -> Sequence[Effect]:
+        said: Utterance | None = None
+        effects: list[Effect] = []
+        if type(event) is Answered and event.tag == _TO_SAY:
+            said = event.answer
+            assert said is not None
+            self._in_hand = None
+            if said.answer.cancelled():  # its caller was cancelled
+                said.limit.release()
+                return (Ask(_TO_SAY, None),)
+            event = said.event
+        for effect in self._machine.receive(event, now):
+            if isinstance(effect, Ask):
+                self._hear(effect.request, event)
+                continue
+            effects.append(effect)
+            if said is not None and isinstance(effect, Send):
+                if isinstance(said.event, SayCall):
+                    self._calls[said.event.id] = said
+                else:
+                    self._waiting.append(said)
+                said = None
+        if said is not None:
+            self._settle(said, _too_late(self.ended))
+        if isinstance(event, Started | SayContext | SayCall):
+            effects.append(Ask(_TO_SAY, None))
+        return effects
+
+    def end(self, why: ComityError) -> None:
+        """End the session: nothing more is sent or received. Only the first reason is stored."""
+        if self.ended is None:
+            self.ended = why
+            self.reports.put_nowait(why)
+        while self._waiting:
+            self._settle(self._waiting.popleft(), self.ended)
+        while self._calls:
+            self._settle(self._calls.popitem()[1], self.ended)
+        if self._in_hand is not None:
+            self._settle(self._in_hand, _too_late(self.ended))
+            self._in_hand = None
+        while not self._to_say.empty():
+            self._settle(self._to_say.get_nowait(), _too_late(self.ended))
+
+    def _hear(self, report: Any, event: Event) -> None:
+        match report:
+            case Established() | NotEstablished():
+                self.reports.put_nowait(report)
+            case Delivered(message):
+                waiting = self._waiting_for(message)
+                if waiting is not None:  # a message without a waiting request is dropped (ruling 4)
+                    self._settle(waiting, message)
+            case SessionEnded(error):
+                self.end(VcpRefusedError(error))
+            case GivenUp(reason):
+                if isinstance(event, TimerFired):
+                    self.end(NoAnswerError(reason))
+                else:
+                    fault = clean(reason.partition(";")[0])  # what follows tells the sender what to do
+                    self.end(UnusableAnswerError(f"the server's answer is not VCP as agreed on: {fault}"))
+
+    def _waiting_for(self, message: bytes) -> Utterance | None:
+        """Who an answer is for."""
+        answered = _answered_call(message)
+        if answered is not None:
+            return self._calls.pop(answered, None)
+        if self._waiting:
+            return self._waiting.popleft()
+        # a server that knows no calls answers them in order, as if they were context requests
+        return self._calls.pop(next(iter(self._calls))) if self._calls else None
+
+    def _settle(self, utterance: Utterance, answer: bytes | ComityError) -> None:
+        utterance.limit.release()
+        if utterance.answer.done():
+            return
+        if isinstance(answer, bytes):
+            utterance.answer.set_result(answer)
+        else:
+            utterance.answer.set_exception(answer)
+
+
+class VcpSession:
+    """`warnings` are about this server as it is, `alerts` about what it no longer promises."""
+
+    def __init__(
+        self, established: Established, conversation: VcpConversation, limit: int, seconds: float
+    ) -> None:
+        session, ack = established.session, established.ack
+        self._session = session
+        self._conversation = conversation
+        self._limit = limit
+        self._seconds = seconds
+        self.id: str | None = session.id or None
+        self.server_id: str | None = None if ack.server_id is UNSET else ack.server_id
+        self.version = session.version
+        self.extensions = session.extensions
+        self.unsupported = tuple(
+            name for name in (*ack.supported, *ack.unsupported) if not session.active(name)
+        )
+        self.capabilities = session.capabilities
+        self.core_features = session.core_features
+        self.warnings: tuple[str, ...] = established.warnings
+        self.alerts: tuple[Notice, ...] = established.alerts
+
+    @property
+    def active(self) -> bool:
+        """Whether something can still be said in it."""
+        return self._conversation.ended is None
+
+    async def send_context(self, request: Mapping[str, Any]) -> ContextAnswer:
+        """Send what the session takes of a context request, and wait for the answer.
+
+        Raises ContextError for a request that the server refused, VcpRefusedError when it ended the
+        session, and InvalidError for a request of which nothing could be sent.
+        """
+        told = dict(request)
+        withheld = self._prepared(told).withheld
+        received = await self._in_time("the context request", self._conversation.say(told))
+        return ContextAnswer(message=_read_answer(received), withheld=withheld)
+
+    async def call(self, op: str, args: Mapping[str, Any] | None = None) -> Any:
+        """Run an operation of an extension, such as `personal.set`, and return its result.
+
+        Raises ExtensionError where the server refuses it, and VcpRefusedError when it ended the session. What belongs
+        to an extension that is not active here is not sent.
+        """
+        extension = f"VCP-X-{op.partition('.')[0].capitalize()}"
+        if not self._session.active(extension):
+            raise ExtensionError(
+                "EXTENSION_INACTIVE",
+                f"{extension} is not active in this session; ask for it when you connect",
+            )
+        calling = self._conversation.call(op, self._writable(op, dict(args or {})))
+        return _read_result(await self._in_time(op, calling))
+
+    async def _in_time(self, what: str, answer: Awaitable[bytes]) -> bytes:
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await answer
+        except TimeoutError:
+            raise NoAnswerError(
+                f"the server did not answer {what} within {self._seconds:g} seconds"
+            ) from None
+
+    def _writable(self, op: str, args: dict[str, Any]) -> dict[str, Any]:
+        """The arguments, where they can be sent."""
+        try:
+            size = len(write_call("", op, args))
+        except (TypeError, ValueError, RecursionError) as fault:
+            raise InvalidError(f"the arguments of {op} cannot be written as JSON: {fault}") from None
+        if size > self._limit - LONGEST_CALL_ID:
+            raise TooLargeError(f"the call of {op}", self._limit)
+        return args
+
+    def __getattr__(self, name: str) -> "OperationGroup":
+        """The operations of one extension: `await session.personal.set(signals={…})`."""
+        if name not in GROUPS:
+            raise AttributeError(name)
+        return OperationGroup(self, name)
+
+    def _prepared(self, request: dict[str, Any]) -> Outgoing:
+        try:
+            prepared = outgoing(request, self._session)
+        except (TypeError, ValueError, RecursionError) as fault:
+            raise InvalidError(f"the request cannot be written as JSON: {fault}") from None
+        if len(prepared.message) > self._limit:
+            raise TooLargeError("the context request", self._limit)
+        left_out = {ignored.field for ignored in prepared.withheld}
+        if all(field in left_out or field == "version" for field in request):
+            reasons = "; ".join(
+                f"{ignored.field[:128]}: {ignored.reason}" for ignored in prepared.withheld[:5]
+            )
+            raise InvalidError(
+                f"nothing of the request can be sent in this session ({reasons or 'it is empty'})"
+            )
+        return prepared
+
+
+class OperationGroup:
+    """The operations of one extension, as methods."""
+
+    def __init__(self, session: VcpSession, name: str) -> None:
+        self._session = session
+        self._name = name
+
+    def __getattr__(self, verb: str) -> Callable[..., Awaitable[Any]]:
+        if verb.startswith("_"):
+            raise AttributeError(verb)
+
+        def run(**args: Any) -> Awaitable[Any]:
+            return self._session.call(f"{self._name}.{verb}", args)
+
+        return run
+
+
+def _answered_call(message: bytes) -> str | None:
+    """The id of the call that a message answers; None for what is no answer to a call."""
+    if b"vcp-result" not in message:
+        return None
+    try:
+        value = strict_json.loads(message, unique_keys=True)
+    except MalformedError:
+        return None
+    return call_id(value) if type(value) is dict and value.get("type") == RESULT else None
+
+
+def _read_result(received: bytes) -> Any:
+    try:
+        told = read_result(strict_json.loads(received, unique_keys=True))
+    except (ExtensionError, MalformedError) as fault:
+        raise UnusableAnswerError(f"the server's answer cannot be read: {fault.message}") from None
+    if told.error is None:
+        return told.result
+    error = told.error
+    raise ExtensionError(error.code, clean(error.message[:1024]), error.field and clean(error.field[:1024]))
+
+
+def _read_answer(received: bytes) -> dict[str, Any]:
+    try:
+        answer = strict_json.loads(received, unique_keys=True)
+    except MalformedError as fault:
+        raise UnusableAnswerError(f"the server's answer cannot be read: {fault.message}") from None
+    if type(answer) is not dict:
+        raise UnusableAnswerError("the server's answer is not a JSON object")
+    if "error" not in answer:
+        return answer
+    told = answer["error"] if type(answer["error"]) is dict else {}
+    code, message, field = (_text(told.get(name)) for name in ("code", "message", "field"))
+    raise ContextError(code or "UNKNOWN", message or "the server gave no reason", field or None)  # type: ignore[arg-type] # the code is the server's
+
+
+def _text(value: Any) -> str:
+    return clean(value[:1024]) if type(value) is str else ""
+
+
+def _too_late(why: ComityError | None) -> ComityError:
+    """Why something never left."""
+    return why if isinstance(why, VcpRefusedError) else UnreachableError(_NOT_SAID)

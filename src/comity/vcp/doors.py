@@ -1,0 +1,206 @@
+"""VCP over TCP: one line is one message (NDJSON).
+
+- A line ends with LF or CRLF; a blank line is nothing; the last line needs no end. A line beyond the limit is
+  reported once, as soon as that is certain, and the rest of it is skipped unseen.
+- A peer that has sent its last line still gets its answers before we close.
+- To close on a peer that is still sending would take back the answer it has not read yet. So our side falls
+  silent first, and what still comes is thrown away for a moment.
+- Other machines are let in only through TLS (ruling 20).
+"""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from typing import Final
+
+from comity.http.peer_address import peer_of
+from comity.runtime.settings import is_loopback
+from comity.vcp.protocol.messages import HANDSHAKE_LIMIT, VcpError, encode
+from comity.vcp.service import VcpServer
+from comity.wire.errors import ConfigError, OverloadedError
+from comity.wire.link import GONE, LinkClosed
+
+LINGER_SECONDS: Final = 1.0
+LAST_ANSWER_SECONDS: Final = 5.0
+TLS_SECONDS: Final = 10.0
+DISCARD_LIMIT: Final = 1024 * 1024
+
+_CHUNK: Final = 16_384
+_BACKLOG: Final = 1024
+
+
+class TcpDoor:
+    def __init__(self, service: VcpServer, listening: socket.socket, tls: ssl.SSLContext | None) -> None:
+        """`listening` is bound already; the door closes it."""
+        host, port = listening.getsockname()[:2]
+        if tls is None and not is_loopback(host):
+            listening.close()
+            raise ConfigError(
+                f"VCP over TCP on {host} can be reached from other machines; set tls.cert and tls.key, or "
+                "use 127.0.0.1"
+            )
+        self.port: int = port
+        self._service = service
+        self._socket = listening
+        self._tls = tls
+        self._too_long = bytes(service.message_limit + 1)
+        self._serving: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(
+            self._take,
+            sock=self._socket,
+            limit=_CHUNK,
+            backlog=_BACKLOG,
+            ssl=self._tls,
+            ssl_handshake_timeout=TLS_SECONDS if self._tls else None,
+        )
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for task in self._serving:
+            task.cancel()
+        if self._serving:
+            await asyncio.wait(self._serving)
+        self._socket.close()
+
+    def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._serve(TcpServerLink(reader, writer, self._too_long)))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    async def _serve(self, link: "TcpServerLink") -> None:
+        try:
+            await self._service.serve(link)
+        except OverloadedError as refusal:
+            wait = int(refusal.retry_after)
+            error = VcpError(code="RATE_LIMITED", message=refusal.message, retry_after=wait)
+            link.refuse(encode(error))
+        finally:
+            await link.close()
+
+
+class TcpServerLink:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, too_long: bytes) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._too_long = too_long
+        self.peer = peer_of({"client": writer.get_extra_info("peername")})
+        self.max_message_bytes = HANDSHAKE_LIMIT
+        self._held = bytearray()
+        self._looked = 0
+        self._skipping = False
+        self._over = False
+        self._owed = 0
+        self._paid = asyncio.Event()
+        self._ended: str | None = None
+
+    def allow(self, message_bytes: int) -> None:
+        self.max_message_bytes = message_bytes
+
+    def refuse(self, message: bytes) -> None:
+        """Say why, and nothing else: nobody waits for a peer that has no place."""
+        self._writer.write(message + b"\n")
+        self._ended = "refused"
+        self._writer.close()
+
+    async def send(self, message: bytes) -> None:
+        if self._ended is not None:
+            raise LinkClosed(self._ended)
+        if self._writer.is_closing():  # uvloop has no OSError for it
+            raise LinkClosed(GONE)
+        try:
+            self._writer.write(message + b"\n")
+            await self._writer.drain()
+        except OSError:
+            raise LinkClosed(GONE) from None
+        self._owed -= 1
+        if self._owed <= 0:
+            self._paid.set()
+
+    async def receive(self) -> bytes:
+        while self._ended is None:
+            message = self._next()
+            if message is not None:
+                self._owed += 1
+                self._paid.clear()
+                return message
+            if self._over:
+                await self._pay()
+                raise LinkClosed("the peer has said everything")
+            await self._read()
+        raise LinkClosed(self._ended)
+
+    async def close(self, reason: str = "") -> None:
+        if self._ended is not None:
+            return
+        self._ended = reason or "closed"
+        try:
+            await asyncio.sleep(0)  # let the reader stop
+            if not self._over:
+                await self._linger()
+        finally:
+            self._writer.close()
+            if self._writer.transport.get_write_buffer_size():
+                # a peer that takes nothing would keep the rest, and us, for ever
+                asyncio.get_running_loop().call_later(LINGER_SECONDS, self._writer.transport.abort)
+
+    def _next(self) -> bytes | None:
+        """The next line that is there as a whole; the last one is, once the peer has said everything."""
+        while True:
+            end = self._held.find(b"\n", self._looked)
+            if end < 0 and not (self._over and self._held):
+                self._looked = len(self._held)
+                return self._cut_off()
+            end = len(self._held) if end < 0 else end
+            line = bytes(self._held[:end])
+            del self._held[: end + 1]
+            self._looked = 0
+            skipped, self._skipping = self._skipping, False
+            line = line.removesuffix(b"\r")
+            if skipped or not line.strip():
+                continue
+            return line if len(line) <= self.max_message_bytes else self._too_long
+
+    def _cut_off(self) -> bytes | None:
+        """Drop a line that is too long. Returns the error message, only the first time."""
+        # one more may be the CR of a line that just fits
+        longest = self.max_message_bytes + self._held.endswith(b"\r")
+        if not self._skipping and len(self._held) <= longest:
+            return None
+        first, self._skipping = not self._skipping, True
+        self._held.clear()
+        self._looked = 0
+        return self._too_long if first else None
+
+    async def _read(self) -> None:
+        try:
+            data = await self._reader.read(_CHUNK)
+        except OSError:
+            raise LinkClosed(GONE) from None
+        if data:
+            self._held += data
+        else:
+            self._over = True
+
+    async def _pay(self) -> None:
+        """Until every message has its answer, or nobody can wait any longer."""
+        if self._owed > 0:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LAST_ANSWER_SECONDS):
+                    await self._paid.wait()
+
+    async def _linger(self) -> None:
+        discarded = 0
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                if self._writer.can_write_eof() and not self._writer.is_closing():
+                    self._writer.write_eof()
+                while discarded < DISCARD_LIMIT:
+                    data = await self._reader.read(_CHUNK)
+                    if not data:
+                        return
+                    discarded += len(data)

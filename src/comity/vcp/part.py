@@ -1,0 +1,225 @@
+"""VCP: the session service, its doors (WebSocket, TCP), its tools and resources of MCP."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from comity.extensions.part import Extensions
+from comity.release import __version__
+from comity.runtime.part import CheckResult, Chore, OpenHouse, Panel, Part
+from comity.runtime.settings import Settings
+from comity.runtime.views import Table, View, ViewPage, ViewQuery, paged
+from comity.wire.errors import KeyRefusedError, NotFoundError
+
+if TYPE_CHECKING:
+    from comity.http.asgi import Receive, Scope
+    from comity.mcp.protocol.catalog import Resources, Tool
+    from comity.runtime.node_runtime import House
+    from comity.vcp.issuers import OwnRevocations
+    from comity.vcp.mcp import VcpRooms
+    from comity.vcp.plugins import VcpExtension
+
+
+REVOCATIONS_PREFIX: Final = "/v1/revocations/"
+
+_RENEW_EVERY: Final = 3600.0
+
+
+class Vcp(Part):
+    name = "vcp"
+    room = "vcp"
+    open_paths = ("/vcp", "/v1/revocations")
+
+    @classmethod
+    def tools(cls, house: OpenHouse) -> "Iterable[Tool]":
+        from comity.vcp.mcp import vcp_tools
+
+        return vcp_tools(lambda: cls._rooms(house))
+
+    @classmethod
+    def resources(cls, house: OpenHouse) -> "Iterable[Resources]":
+        from comity.vcp.mcp import vcp_resources
+
+        return vcp_resources(lambda: cls._rooms(house), cls.room)
+
+    @classmethod
+    def checks(cls, settings: Settings) -> Iterable[CheckResult]:
+        names = settings.vcp.secret_issuers
+        if not names:
+            return []
+        from comity.vcp.vcp_issuers import read_secrets, secret_file
+
+        found = []
+        for name in names:
+            try:
+                read_secrets(secret_file(settings.data, name))
+            except KeyRefusedError as refusal:
+                remedy = "put the secret there, or take the issuer out of vcp.secret_issuers"
+                found.append(CheckResult("vcp issuers", "fail", refusal.message, remedy))
+        return found or [CheckResult("vcp issuers", "ok", f"{len(names)} with a shared secret")]
+
+    @classmethod
+    async def _rooms(cls, house: OpenHouse) -> "VcpRooms":
+        return (await house()).find(cls).rooms
+
+    async def open(self, house: "House") -> None:
+        from comity.identity.protocol.tokens import IdentityMode
+        from comity.vcp.contexts import Contexts
+        from comity.vcp.crl import CRL_LIMIT, CRL_TIMEOUT, CrlFetcher
+        from comity.vcp.features import RunningFeatures
+        from comity.vcp.identity import IdentityDesk
+        from comity.vcp.issuers import OwnRevocations
+        from comity.vcp.mcp import VcpRooms
+        from comity.vcp.over_mcp import VcpOverMcp
+        from comity.vcp.protocol.policy import ServerPolicy
+        from comity.vcp.protocol.registry import ExtensionRegistry
+        from comity.vcp.protocol.versions import offered
+        from comity.vcp.resources import VcpResources
+        from comity.vcp.service import VcpServer
+        from comity.vcp.vcp_issuers import issuers_of, own_names
+
+        settings, vcp, clock = house.settings, house.settings.vcp, house.clock
+        part = house.find_open(Extensions)
+        extensions = None if part is None else part.service
+        contexts = (
+            Contexts(house.store, clock, ttl=vcp.session_ttl_seconds)
+            if part is None
+            else part.service.contexts
+        )
+        features = RunningFeatures(clock, vault=house.current_vault)
+        house.stack.push_async_callback(features.aclose)
+        http = house.open_http(CRL_TIMEOUT, CRL_LIMIT)
+        lists = CrlFetcher(http, clock, https_only=settings.production)
+        house.stack.push_async_callback(lists.aclose)
+        own = OwnRevocations(settings.data, house.vacant_id)
+        await asyncio.to_thread(_open_lists, own, own_names(settings, house.vacant_id), house)
+
+        async def renew() -> None:
+            await asyncio.to_thread(own.renew, house.key, int(clock.now()))
+
+        self._house, self._own_lists = house, own
+        self.views = [View("vcp", "VCP sessions", self._view)]
+        self.chores = [Chore(_RENEW_EVERY, renew)]
+        desk = IdentityDesk(
+            clock,
+            mode=IdentityMode(vcp.identity_mode),
+            issuers=issuers_of(settings, house.vacant_id),
+            lists=lists,
+            denylist=own.denylist,
+        )
+        added = _added_extensions(house)
+        policy = ServerPolicy(
+            core_features=features.running(),
+            registry=ExtensionRegistry(
+                (
+                    *(() if extensions is None else extensions.registrations()),
+                    *(each.registration() for each in added),
+                )
+            ),
+            versions=offered(vcp.versions),
+            identity=vcp.identity_policy,
+            environment=settings.environment,
+            server_id=vcp.server_id or house.vacant_id.hex(),
+            hello_seconds=vcp.hello_seconds,
+            idle_seconds=vcp.idle_seconds,
+        )
+        self.service = VcpServer(
+            house.record,
+            clock,
+            policy=policy,
+            features=features,
+            desk=desk,
+            contexts=contexts,
+            vault=house.current_vault,
+            budget=house.budget,
+            extensions=extensions,
+            plugins=added,
+        )
+        resources = VcpResources(
+            policy=policy,
+            features=features,
+            sessions=self.service.sessions,
+            contexts=contexts,
+            vault=house.current_vault,
+            desk=desk,
+            readers=None if part is None else part.readers(self.service.sessions),
+            extensions=extensions,
+        )
+        self.rooms = VcpRooms(desk, resources, __version__, house.uptime)
+        self.over_mcp = VcpOverMcp(self.service, clock, own_id=house.vacant_id.hex())
+        house.stack.push_async_callback(self.over_mcp.aclose)
+
+    async def serve(self, house: "House") -> None:
+        from starlette.routing import Route
+
+        from comity.http.endpoint import Endpoint
+        from comity.http.server import bind, tls_context
+        from comity.vcp.doors import TcpDoor
+        from comity.vcp.websocket import VCP_PATH, VcpOverWebSocket
+
+        settings = house.settings
+
+        async def revoked(scope: "Scope", _receive: "Receive") -> Any:
+            issuer, now = scope["path_params"]["issuer"], int(house.clock.now())
+            found = await asyncio.to_thread(self._own_lists.current, issuer, house.key, now)
+            if found is None:
+                raise NotFoundError("this node issues no tokens under this name, and has no list for it")
+            return msgspec.to_builtins(found)
+
+        self.sockets = {VCP_PATH: VcpOverWebSocket(self.service)}
+        self.public = {VCP_PATH}
+        lists = Endpoint("GET", revoked, room=self.room, record=house.record)
+        self.routes = [Route(REVOCATIONS_PREFIX + "{issuer}", lists)]
+        self.public_prefixes = (REVOCATIONS_PREFIX,)
+        if settings.vcp.tcp_port:
+            listening = bind(settings.host, settings.vcp.tcp_port)
+            tcp = TcpDoor(self.service, listening, tls_context(settings.tls.cert, settings.tls.key))
+            house.stack.push_async_callback(tcp.stop)
+            await tcp.start()
+
+    async def _view(self, query: ViewQuery) -> ViewPage:
+        rows = [
+            (
+                session.id[:12],
+                session.version,
+                session.mode,
+                "proven" if session.identity is not None else "not said",
+                ", ".join(name.removeprefix("VCP-X-") for name in session.extensions) or "none",
+                ", ".join(name for name, runs in session.core_features.items() if runs) or "none",
+            )
+            for session in self.service.sessions
+        ]
+        shown, more = paged(rows, query)
+        columns = ("session", "version", "how", "identity", "extensions", "core features")
+        empty = f"no session is open; open one: `comity hello {self._house.url}`"
+        return ViewPage(tables=[Table(columns, shown, more=more, empty=empty)])
+
+    async def panel(self) -> Panel:
+        return Panel(
+            "VCP",
+            [
+                ("open sessions", f"{len(self.service.sessions):,}"),
+                ("last client", self.service.last_client or "none that gave a name"),
+            ],
+        )
+
+
+def _open_lists(own: "OwnRevocations", names: Iterable[str], house: "House") -> None:
+    """Each name that this node issues under has a list from the start."""
+    for name in (None, *names):
+        own.open_list(name, house.key, int(house.clock.now()))
+
+
+def _added_extensions(house: "House") -> "list[VcpExtension]":
+    """Those of parts, of the settings and of installed packages, each id once."""
+    from comity.vcp.plugins import announced_extensions, named_extensions
+
+    async def this_house() -> "House":
+        return house
+
+    added = [each for part in house.kinds for each in part.vcp_extensions(this_house)]
+    added += named_extensions(house.settings.vcp.plugins)
+    known = {each.id for each in added}
+    return added + [each for each in announced_extensions() if each.id not in known]

@@ -1,0 +1,127 @@
+"""VCP extensions from outside: a part of the node, an installed package or a module of the owner brings one.
+
+- An extension is a `VcpExtension`: its id, what it advertises, what it depends on and what it cannot stand beside, and a
+  function that answers its payload of a context request. Supported means that it works (ruling 16), so it must have one.
+- A module is named in `vcp.plugins` as `module:NAME`, and looked for in the working folder first; one that cannot be used
+  ends the start. Installed packages announce theirs in the entry point group `comity.vcp_extensions`; one of those that
+  cannot be used is left out and told.
+- What a function raises is our fault and told to the log; an `InvalidError` of it is the client's fault and told to it.
+"""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from comity.system import import_user_module
+from comity.vcp.protocol.agreement import Session
+from comity.vcp.protocol.context import ContextRequest
+from comity.vcp.protocol.errors import ContextError
+from comity.vcp.protocol.registry import STANDARD_EXTENSIONS, Dependency, Extension
+from comity.wire import strict_json
+from comity.wire.errors import ComityError, ConfigError, InvalidError
+
+log = logging.getLogger("comity.vcp")
+
+GROUP: Final = "comity.vcp_extensions"
+ANSWER_SECONDS: Final = 5.0
+
+Answer = Callable[[Mapping[str, Any], Session], Any]
+"""From a payload to an object for the answer, or an awaitable of one."""
+
+
+class VcpExtension(Struct, frozen=True, kw_only=True):
+    """`capability` is the object of the ack. `dependencies` name the flags in it that say whether another extension is
+    active; of two that name each other in `conflicts` a client may request one.
+    """
+
+    id: str
+    answer: Answer
+    capability: Mapping[str, Any] = {}
+    dependencies: tuple[Dependency, ...] = ()
+    conflicts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.registration()
+        if self.id in STANDARD_EXTENSIONS:
+            raise ConfigError(f"{self.id} is an extension of VCP itself; choose another id")
+        if not callable(self.answer):
+            raise ConfigError(f"{self.id} needs an answer, a function of a payload and a session")
+        try:
+            strict_json.dumps(dict(self.capability))
+        except (ComityError, TypeError, ValueError):
+            raise ConfigError(f"the capability of {self.id} must be a JSON object") from None
+
+    def registration(self) -> Extension:
+        return Extension(
+            id=self.id,
+            capability=lambda: self.capability,
+            dependencies=self.dependencies,
+            conflicts=self.conflicts,
+        )
+
+
+def named_extensions(specs: Iterable[str]) -> tuple[VcpExtension, ...]:
+    """Those that the settings name. Raises ConfigError."""
+    return tuple(_load(spec) for spec in specs)
+
+
+def announced_extensions() -> tuple[VcpExtension, ...]:
+    """Those of installed packages."""
+    from importlib.metadata import entry_points
+
+    found = []
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        try:
+            found.append(_load(point.value))
+        except ConfigError as refusal:
+            log.warning("an installed VCP extension was left out: %s", refusal.message)
+    return tuple(found)
+
+
+async def answers_of(
+    extensions: Mapping[str, VcpExtension], request: ContextRequest, session: Session
+) -> dict[str, Any]:
+    """What these extensions answer to their payloads, by id. Raises ContextError."""
+    told = {}
+    for id_, payload in request.extensions.items():
+        extension = extensions.get(id_)
+        if extension is not None:
+            told[id_] = await _answer(extension, payload, session)
+    return told
+
+
+async def _answer(extension: VcpExtension, payload: Mapping[str, Any], session: Session) -> dict[str, Any]:
+    field = f"extensions.{extension.id}"
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            given = extension.answer(payload, session)
+            if inspect.isawaitable(given):
+                given = await given
+        answer: dict[str, Any] = strict_json.loads(strict_json.dumps(dict(given)))
+    except InvalidError as fault:
+        raise ContextError("INVALID", fault.message, field) from None
+    except Exception:
+        log.exception("the VCP extension %s failed", extension.id)
+        raise ComityError(f"{extension.id} could not answer; try again later") from None
+    return answer
+
+
+def _load(spec: str) -> VcpExtension:
+    module_name, _, name = spec.partition(":")
+    try:
+        found = getattr(import_user_module(module_name), name, None)
+    except ConfigError as fault:
+        raise ConfigError(f"the VCP extension {spec} cannot be used: {fault.message}") from None
+    except Exception as failure:  # noqa: BLE001 - a module of somebody else may raise anything
+        raise ConfigError(
+            f"the VCP extension {spec} cannot be imported: {type(failure).__name__}: {failure}"
+        ) from None
+    if not isinstance(found, VcpExtension):
+        raise ConfigError(
+            f"the VCP extension {spec} cannot be used: {module_name} has no comity.VcpExtension called {name}"
+        )
+    return found

@@ -1,0 +1,291 @@
+"""The context request: what a session takes of it, what it leaves aside, what makes it invalid (vcp 4.3).
+
+- Members that the session does not support are listed under `ignored` with a reason; their content is not read or stored.
+  All other members are checked, and one wrong value makes the whole request invalid.
+- The payload of an extension sits under `extensions` or in the member of its own (`personal`,
+  `relational_context`); where both are there, its own member counts.
+- Constitution text is scanned before anything else is done with it, in any session (ruling 17); a refusal
+  names the patterns, never the text that matched.
+- A proof that the constitution is not revoked may stand beside it, as `stapled_proof`; it is judged with it.
+- An object without any member of a context request is not one.
+
+Both sides use the table of members and `why_not` (vcp 1.8, 1.10; ruling 15): a client before it sends, a server before it
+reads.
+"""
+
+import hashlib
+from typing import Any, Final
+
+from msgspec import Struct
+
+from comity.vcp.protocol import categorical as wire
+from comity.vcp.protocol import versions
+from comity.vcp.protocol.agreement import Session
+from comity.vcp.protocol.capabilities import PERSONAL, RELATIONAL
+from comity.vcp.protocol.categorical import Categorical
+from comity.vcp.protocol.errors import ContextError, wrong
+from comity.vcp.protocol.injection import Severity, failed_scan
+from comity.vcp.protocol.signals import Signal, Signals, read_personal, read_prosaic
+from comity.vcp.protocol.versions import V2_0, V3_0, V3_1
+from comity.wire.errors import MalformedError
+
+CORE: Final = frozenset(("categorical", "generation_preferences", "generation_prefs"))
+EXTENSION_OF: Final = {
+    "personal": PERSONAL,
+    "preset_id": PERSONAL,
+    "transition": PERSONAL,
+    "relational_context": RELATIONAL,
+}
+FIELDS: Final = CORE | EXTENSION_OF.keys() | {"prosaic", "constitution", "stapled_proof", "extensions"}
+
+
+def why_not(field: str, session: Session) -> str | None:
+    """The reason why the session does not take this member; None when it does.
+
+    For `extensions` ask about each extension in it: `why_inactive`.
+    """
+    if field in EXTENSION_OF:
+        return why_inactive(EXTENSION_OF[field], session)
+    if field == "prosaic":
+        version = session.speaks
+        if version >= V3_1:
+            return why_inactive(PERSONAL, session)
+        return None if version >= V3_0 else f"a VCP {session.version} session has no personal state"
+    if field in ("constitution", "stapled_proof"):
+        return None if session.speaks >= V2_0 else "a VCP 1.0 session takes no constitution text"
+    return None if field in FIELDS else "unknown field"
+
+
+def why_inactive(extension: str, session: Session) -> str | None:
+    if session.speaks < V3_1:
+        return f"a VCP {session.version} session has no extensions"
+    if not session.active(extension):
+        return f"{extension} is not active in this session"
+    return None
+
+
+PREFERENCES: Final = ("depth", "formality", "directness", "technical_level")
+LONGEST_PRESET_ID: Final = 128
+MOST_IGNORED: Final = 64
+
+LONGEST_CONSTITUTION: Final = 262_144
+_LONGEST_NAME: Final = 128
+
+
+class GenerationPreferences(Struct, frozen=True, kw_only=True):
+    """Each from 1 to 5, or None: brief to detailed, casual to formal, elaborated to concise, simple to expert."""
+
+    depth: int | None = None
+    formality: int | None = None
+    directness: int | None = None
+    technical_level: int | None = None
+
+
+class Ignored(Struct, frozen=True):
+    field: str
+    reason: str
+
+
+class ContextRequest(Struct, frozen=True, kw_only=True):
+    """`signals` has the declared signal of each dimension; None removes an earlier one.
+
+    `extensions` are the payloads of active extensions, as received.
+    """
+
+    categorical: Categorical | None = None
+    preferences: GenerationPreferences | None = None
+    signals: dict[str, Signal | None] = {}
+    constitution: str | None = None
+    stapled_proof: dict[str, Any] | None = None
+    extensions: dict[str, Any] = {}
+    accepted: tuple[str, ...] = ()
+    ignored: tuple[Ignored, ...] = ()
+
+
+def constitution_id(text: str) -> str:
+    """Under this id a constitution is revoked, whoever brings it."""
+    return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def read_request(value: Any, session: Session, scan_threshold: Severity = "medium") -> ContextRequest:
+    """Raises ContextError for what is no context request or a wrong one."""
+    if type(value) is not dict:
+        raise ContextError("MALFORMED", "a message must be one JSON object; send a context request")
+    if FIELDS.isdisjoint(value):
+        raise ContextError(
+            "UNKNOWN_MESSAGE",
+            "this is no context request: it has none of categorical, generation_preferences, personal, "
+            "extensions or constitution",
+        )
+    reading = _RequestReading(value, session)
+    reading.version()
+    reading.constitution(scan_threshold)
+    reading.stapled_proof()
+    reading.core()
+    reading.payloads()
+    reading.personal()
+    return ContextRequest(
+        categorical=reading.categorical,
+        preferences=reading.preferences,
+        signals=reading.signals,
+        constitution=reading.text,
+        stapled_proof=reading.proof,
+        extensions=reading.extensions,
+        accepted=tuple(reading.accepted),
+        ignored=tuple(reading.ignored[:MOST_IGNORED]),
+    )
+
+
+class _RequestReading:
+    def __init__(self, value: dict[str, Any], session: Session) -> None:
+        self._session = session
+        self._taken: dict[str, Any] = {}
+        self._version = value.get("version")
+        self.ignored: list[Ignored] = []
+        self.accepted: list[str] = []
+        self.categorical: Categorical | None = None
+        self.preferences: GenerationPreferences | None = None
+        self.signals: dict[str, Signal | None] = {}
+        self.text: str | None = None
+        self.proof: dict[str, Any] | None = None
+        self.extensions: dict[str, Any] = {}
+        self._unscanned = value.get("constitution")
+        for field, member in value.items():
+            if field == "version" or member is None:
+                continue
+            reason = why_not(field, session)
+            if reason is None:
+                self._taken[field] = member
+            else:
+                self._ignore(field, reason)
+
+    def version(self) -> None:
+        if self._version is None:
+            return
+        try:
+            spoken = versions.parse(self._version if type(self._version) is str else "")
+        except MalformedError as fault:
+            raise wrong("version", f"is malformed: {fault.message}") from None
+        if spoken != self._session.speaks:
+            self._ignore("version", f"this session speaks VCP {self._session.version}")
+
+    def constitution(self, threshold: Severity) -> None:
+        text = self._unscanned
+        if type(text) is not str:
+            if "constitution" in self._taken:
+                raise wrong("constitution", "must be a text")
+            return
+        if len(text) > LONGEST_CONSTITUTION:  # it is kept with the session
+            raise wrong("constitution", f"must be a text of at most {LONGEST_CONSTITUTION:,} characters")
+        if failed := failed_scan(text, threshold):
+            raise ContextError("CONSTITUTION_REFUSED", f"constitution {failed}", "constitution")
+        if "constitution" in self._taken:
+            self.text = text
+            self.accepted.append("constitution")
+
+    def stapled_proof(self) -> None:
+        proof = self._taken.get("stapled_proof")
+        if proof is None:
+            return
+        if type(proof) is not dict:
+            raise wrong("stapled_proof", "must be an object")
+        if self.text is None:
+            self._ignore("stapled_proof", "there is no constitution that it could be about")
+            return
+        self.proof = proof
+        self.accepted.append("stapled_proof")
+
+    def core(self) -> None:
+        if "categorical" in self._taken:
+            self.categorical = _categorical(self._taken["categorical"])
+            self.accepted.append("categorical")
+        given = self._first("generation_preferences", "generation_prefs")
+        if given is not None:
+            self.preferences = self._preferences(given)
+            self.accepted.append(given)
+
+    def payloads(self) -> None:
+        payloads = self._taken.get("extensions", {})
+        if type(payloads) is not dict:
+            raise wrong("extensions", "must be an object of payloads")
+        for extension, payload in payloads.items():
+            field = f"extensions.{extension}"
+            reason = why_inactive(extension, self._session)
+            own = _OWN_MEMBER.get(extension)
+            if reason is not None:
+                self._ignore(field, reason)
+            elif own in self._taken:
+                self._ignore(field, f"{own} is there as well and counts")
+            elif type(payload) is not dict:
+                raise wrong(field, "must be an object")
+            else:
+                self.extensions[extension] = payload
+                self.accepted.append(field)
+        if "relational_context" in self._taken:
+            context = self._taken["relational_context"]
+            if type(context) is not dict:
+                raise wrong("relational_context", "must be an object")
+            self.extensions[RELATIONAL] = context
+            self.accepted.append("relational_context")
+
+    def personal(self) -> None:
+        inside = self.extensions.pop(PERSONAL, None)
+        if "personal" in self._taken:
+            self._tell(read_personal(self._taken["personal"]))
+            self.accepted.append("personal")
+        elif inside is not None:
+            self._tell(read_personal(inside, f"extensions.{PERSONAL}"))
+        if "prosaic" in self._taken:
+            if "personal" in self._taken or inside is not None:
+                self._ignore("prosaic", "personal is there as well and counts")
+            else:
+                self._tell(read_prosaic(self._taken["prosaic"]))
+                self.accepted.append("prosaic")
+        more = {field: self._taken[field] for field in ("preset_id", "transition") if field in self._taken}
+        preset = more.get("preset_id", "-")
+        if type(preset) is not str or not 0 < len(preset) <= LONGEST_PRESET_ID:
+            raise wrong("preset_id", f"must be a text of 1 to {LONGEST_PRESET_ID} characters")
+        if more:
+            self.extensions[PERSONAL] = more
+            self.accepted += more
+
+    def _first(self, field: str, other: str) -> str | None:
+        if field in self._taken:
+            if other in self._taken:
+                self._ignore(other, f"{field} is there as well and counts")
+            return field
+        return other if other in self._taken else None
+
+    def _preferences(self, given: str) -> GenerationPreferences:
+        value = self._taken[given]
+        if type(value) is not dict:
+            raise wrong(given, "must be an object")
+        for name, level in value.items():
+            if name not in PREFERENCES:
+                self._ignore(f"{given}.{name}", "unknown preference")
+            elif level is not None and (type(level) is not int or not 1 <= level <= 5):
+                raise wrong(f"{given}.{name}", "must be a whole number from 1 to 5, or null")
+        return GenerationPreferences(**{name: value.get(name) for name in PREFERENCES})
+
+    def _tell(self, signals: Signals) -> None:
+        self.signals = signals.of
+        for name in signals.unknown:
+            self._ignore(name, "unknown dimension")
+        for name in signals.strange:
+            self._ignore(name, "unknown member")
+
+    def _ignore(self, field: str, reason: str) -> None:
+        self.ignored.append(Ignored(field[:_LONGEST_NAME], reason))
+
+
+_OWN_MEMBER: Final = {PERSONAL: "personal", RELATIONAL: "relational_context"}
+
+
+def _categorical(value: Any) -> Categorical:
+    if type(value) is dict:
+        value, field = value.get("wire"), "categorical.wire"
+    else:
+        field = "categorical"
+    if type(value) is not str:
+        raise wrong(field, "must be a text of nine symbols")
+    return wire.parse(value, field)

@@ -1,0 +1,254 @@
+"""The VCP/A wire: `⏰🌅|📍🏡‖🧠focused:4`, written in one way and read in several (vcp 4.2).
+
+- A group is the symbol of a dimension and its values. Groups are joined by `|`; the personal ones stand behind
+  `‖`, each with a category and an intensity. A context without anything is the empty text.
+- Written in the fixed order, NFC, without empty dimensions and repeats, the intensity always told. Read in any
+  order, symbols with or without their selector, a missing intensity as 3.
+- Refused: more than 8,192 characters, white space and control characters, a separator inside a value, a group
+  that is empty, unknown or there twice.
+- Two contexts are the same when their wires are: what is written reads back as the same context.
+"""
+
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from comity.vcp.protocol.categorical import Categorical
+from comity.vcp.protocol.dimensions import (
+    EXTENDED,
+    PERSONAL_SYMBOLS,
+    RELATIONSHIP,
+    SELECTOR,
+    SITUATIONAL,
+    Dimension,
+    is_known_relationship,
+    split_symbols,
+    symbol_of,
+)
+from comity.vcp.protocol.errors import ContextError, wrong
+from comity.vcp.protocol.signals import Signal, read_personal
+
+BANDS: Final = "\u2016"
+GROUPS: Final = "|"
+LONGEST_WIRE: Final = 8192
+MOST_VALUES: Final = 64
+
+ConformanceLevel = Literal["VCP-Minimal", "VCP-Standard", "VCP-Extended"]
+
+_BETWEEN: Final = frozenset((GROUPS, BANDS))
+_SEPARATORS: Final = _BETWEEN | {":"}
+_EMERGENCIES: Final = (("occasion", "🚨"), ("constraints", "🚨"), ("embodiment", "🛑"))
+_CHILDREN: Final = (("company", "👶"),)
+_PROFESSIONAL: Final = (("company", "👔"), ("space", "🏢"), ("occasion", "💼"), ("formality", "💼"))
+# the nine-part wire has a house of its own for a home
+_SETTINGS: Final = {"🏡": "🏠"}
+
+
+class WireContext(Struct, frozen=True, kw_only=True):
+    """Both bands in the order of the wire; made by `read_context` and `decode`."""
+
+    situational: dict[str, tuple[str, ...]] = {}
+    personal: dict[str, Signal] = {}
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        return (*self.situational, *self.personal)
+
+    @property
+    def conformance_level(self) -> ConformanceLevel:
+        if self.has_extended:
+            return "VCP-Extended"
+        return "VCP-Standard" if self.personal else "VCP-Minimal"
+
+    @property
+    def has_extended(self) -> bool:
+        return not EXTENDED.isdisjoint(self.situational)
+
+    @property
+    def metadata(self) -> dict[str, bool]:
+        return {
+            "has_emergency": self._tells(_EMERGENCIES),
+            "has_children": self._tells(_CHILDREN),
+            "is_professional": self._tells(_PROFESSIONAL),
+            "unknown_relationship": not all(
+                map(is_known_relationship, self.situational.get(RELATIONSHIP, ()))
+            ),
+        }
+
+    @property
+    def json_format(self) -> dict[str, Any]:
+        """The context as `read_context` takes it."""
+        return {
+            "situational": {name: list(values) for name, values in self.situational.items()},
+            "personal": {
+                name: {"value": signal.category, "intensity": signal.intensity}
+                for name, signal in self.personal.items()
+            },
+        }
+
+    def categorical(self) -> Categorical:
+        """What the nine-part wire can hold of it. Of several values the first is told."""
+        first = {name: values[0] for name, values in self.situational.items()}
+        space = first.get("space")
+        return Categorical(
+            mode=first.get("formality"),
+            time=first.get("time"),
+            setting=None if space is None else _SETTINGS.get(space, space),
+            audience=first.get("company"),
+        )
+
+    def _tells(self, signs: Iterable[tuple[str, str]]) -> bool:
+        return any(symbol in self.situational.get(name, ()) for name, symbol in signs)
+
+
+def read_context(situational: Mapping[str, Any], personal: Mapping[str, Any]) -> WireContext:
+    """What was told of each dimension: values as text or list of texts, signals in any shape that signals have,
+    or by their category alone. Raises ContextError, which names the dimension.
+    """
+    for name in situational:
+        if name not in SITUATIONAL:
+            raise _unknown(name, "dimensions", SITUATIONAL)
+    told = {name: _values(SITUATIONAL[name], situational.get(name)) for name in SITUATIONAL}
+    for name in personal:
+        if name not in PERSONAL_SYMBOLS:
+            raise _unknown(name, "personal", PERSONAL_SYMBOLS)
+    signals = read_personal({name: _signal(name, value) for name, value in personal.items()}).of
+    context = WireContext(
+        situational={name: values for name, values in told.items() if values},
+        personal={
+            name: Signal(category=signal.category, intensity=signal.intensity)
+            for name in PERSONAL_SYMBOLS
+            if (signal := signals.get(name)) is not None
+        },
+    )
+    if len(encode(context)) > LONGEST_WIRE:
+        raise _too_long()
+    return context
+
+
+def encode(context: WireContext) -> str:
+    situation = GROUPS.join(
+        SITUATIONAL[name].symbol + "".join(values) for name, values in context.situational.items()
+    )
+    if not context.personal:
+        return situation
+    person = GROUPS.join(
+        f"{PERSONAL_SYMBOLS[name]}{signal.category}:{signal.intensity}"
+        for name, signal in context.personal.items()
+    )
+    return f"{situation}{BANDS}{person}"
+
+
+def decode(wire: str) -> WireContext:
+    """Raises ContextError."""
+    if len(wire) > LONGEST_WIRE:
+        raise _too_long()
+    situation, bands, person = unicodedata.normalize("NFC", wire).partition(BANDS)
+    if bands and not person:
+        raise ContextError("INVALID", f"behind {BANDS} comes at least one personal dimension", "wire")
+    situational = {}
+    for name, rest in _groups(situation, {name: SITUATIONAL[name].symbol for name in SITUATIONAL}):
+        situational[name] = [rest] if name == RELATIONSHIP else split_symbols(rest)
+    return read_context(situational, dict(_groups(person, PERSONAL_SYMBOLS)))
+
+
+def _groups(band: str, symbols: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+    seen = set()
+    for group in band.split(GROUPS) if band else ():
+        name = next((name for name, symbol in symbols.items() if group.startswith(_plain(symbol))), None)
+        if name is None:
+            raise ContextError(
+                "INVALID",
+                f"each group on this side of {BANDS} must begin with one of {' '.join(symbols.values())}",
+                "wire",
+            )
+        rest = group.removeprefix(_plain(symbols[name])).removeprefix(SELECTOR)
+        if not rest or name in seen:
+            fault = "there twice" if rest else "there without a value"
+            raise ContextError("INVALID", f"{name} is {fault}; tell it once, or leave it out", "wire")
+        seen.add(name)
+        yield name, rest
+
+
+def _values(dimension: Dimension, value: Any) -> tuple[str, ...]:
+    given: Sequence[Any] = value if isinstance(value, list | tuple) else [value]
+    given = [one for one in given if one is not None and one != ""]
+    if len(given) > MOST_VALUES:
+        raise _wrong(dimension.name, f"has at most {MOST_VALUES} values")
+    if not all(type(one) is str for one in given):
+        raise _wrong(dimension.name, "must be a text, a list of texts, or null")
+    if dimension.name == RELATIONSHIP:
+        return _relationship(given)
+    written = [symbol for one in given for symbol in _written(dimension, unicodedata.normalize("NFC", one))]
+    symbols = tuple(dict.fromkeys(symbol for symbol in written if symbol is not None))
+    text = "".join(symbols)
+    if None in written or not _is_visible(text) or not _SEPARATORS.isdisjoint(text):
+        raise _wrong(
+            dimension.name, f"must be one or more of {', '.join(dimension.values)}, or a symbol for each"
+        )
+    if split_symbols(text) != list(symbols):
+        raise _wrong(dimension.name, "holds symbols that become another one side by side; leave one out")
+    return symbols
+
+
+def _written(dimension: Dimension, value: str) -> list[str | None]:
+    """One value, or several symbols side by side as the wire has them."""
+    whole = symbol_of(dimension, value)
+    if whole is not None or value.isascii() or len(value) > LONGEST_WIRE:
+        return [whole]
+    return [symbol_of(dimension, symbol) for symbol in split_symbols(value)]
+
+
+def _relationship(given: Sequence[str]) -> tuple[str, ...]:
+    pairs = tuple(dict.fromkeys(unicodedata.normalize("NFC", one) for one in given))
+    if len(pairs) > 1:
+        raise _wrong(RELATIONSHIP, "is one pair; several cannot be told apart on the wire")
+    for pair in pairs:
+        parts = pair.split(":")
+        if len(parts) != 2 or not all(parts) or not _is_visible(pair) or not _BETWEEN.isdisjoint(pair):
+            raise _wrong(
+                RELATIONSHIP,
+                f"is tie:function, like colleague:professional, without white space, {GROUPS} and {BANDS}",
+            )
+        if pair.startswith(SELECTOR):
+            raise _wrong(RELATIONSHIP, "begins with an emoji selector that belongs to no symbol; remove it")
+    return pairs
+
+
+def _signal(dimension: str, value: Any) -> Any:
+    """A signal in a shape that `signals` reads: `focused`, `focused:4` and a value alone become one."""
+    if type(value) is str:
+        category, colon, intensity = value.partition(":")
+        if not colon:
+            return {"category": category}
+        if not (intensity.isascii() and intensity.isdecimal() and len(intensity) == 1):
+            raise wrong(f"personal.{dimension}", "is a category and an intensity from 1 to 5, like focused:4")
+        return {"category": category, "intensity": int(intensity)}
+    if type(value) is dict and value.get("value") is not None and value.get("category") is None:
+        return {**value, "category": dimension}
+    return value
+
+
+def _plain(symbol: str) -> str:
+    return symbol.removesuffix(SELECTOR)
+
+
+def _is_visible(text: str) -> bool:
+    return not any(
+        character.isspace() or unicodedata.category(character) in {"Cc", "Cs"} for character in text
+    )
+
+
+def _unknown(name: str, field: str, known: Iterable[str]) -> ContextError:
+    shown = f"{field}.{name[:64]}"
+    return ContextError("INVALID", f"{field} knows no such dimension; use {', '.join(known)}", shown)
+
+
+def _wrong(dimension: str, rule: str) -> ContextError:
+    return wrong(f"dimensions.{dimension}", rule)
+
+
+def _too_long() -> ContextError:
+    return ContextError("TOO_LARGE", f"a context wire has at most {LONGEST_WIRE:,} characters", "wire")

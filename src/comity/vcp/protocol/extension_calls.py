@@ -1,0 +1,115 @@
+"""What an extension answers when it refuses (ruling 47): a code, a sentence, and the argument at fault.
+
+A refusal changes nothing. It never repeats a value that was sent.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final, Literal, TypeVar
+
+import msgspec
+from msgspec import ValidationError, inspect
+
+from comity.wire.errors import InvalidError
+
+Code = Literal[
+    "EXTENSION_INACTIVE",
+    "INVALID_ARGUMENT",
+    "NOT_FOUND",
+    "FORBIDDEN",
+    "CONFLICT",
+    "PRECONDITION_FAILED",
+    "LIMIT_EXCEEDED",
+    "STALE",
+    "BAD_SIGNATURE",
+    "ALREADY_USED",
+]
+
+_Shape = TypeVar("_Shape")
+
+_PATH: Final = re.compile(r" - at `(?:key in )?\$(.*?)`$", re.DOTALL)
+_SENT_WORD: Final = re.compile(r"Invalid enum value .*", re.DOTALL)
+_EXPECTED: Final = re.compile(r"Expected `([^`]+)`, got `[^`]+`")
+_MISSING_FIELD: Final = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
+_STEP: Final = re.compile(r"\w+(?=[.\[]|$)|\[(?=[^\]]*\])")
+_KINDS: Final[Mapping[str, str]] = {
+    "array": "a list",
+    "bool": "true or false",
+    "float": "a number",
+    "int": "a whole number",
+    "object": "an object",
+    "str": "a text",
+}
+_UNKNOWN_FIELD: Final = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_LONGEST_PLACE: Final = 128
+
+
+class ExtensionError(InvalidError):
+    """An extension refuses a call; its own code and the argument at fault go to the caller."""
+
+    code = "extension"
+
+    def __init__(self, wire_code: Code, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.wire_code: Code = wire_code
+        self.field = field
+
+    @property
+    def step(self) -> str:
+        return self.wire_code.lower()
+
+
+def invalid(message: str, field: str | None) -> ExtensionError:
+    return ExtensionError("INVALID_ARGUMENT", message, field)
+
+
+def limit_exceeded(message: str, field: str | None = None) -> ExtensionError:
+    return ExtensionError("LIMIT_EXCEEDED", message, field)
+
+
+def shaped(value: Any, shape: type[_Shape], field: str = "") -> _Shape:
+    """The value as a Struct of that shape. Raises ExtensionError, which names the member at fault."""
+    try:
+        return msgspec.convert(value, shape)
+    except ValidationError as fault:
+        raise _told(str(fault), shape, field) from None
+
+
+def _told(fault: str, shape: Any, field: str) -> ExtensionError:
+    found = _PATH.search(fault)
+    what, path = (fault[: found.start()], found[1]) if found else (fault, "")
+    place = field + path
+    if unknown := _UNKNOWN_FIELD.fullmatch(what):
+        place, what = f"{place}.{unknown[1]}", "is no argument; leave it out"
+    elif missing := _MISSING_FIELD.fullmatch(what):
+        place, what = f"{place}.{missing[1]}", "is missing"
+    elif _SENT_WORD.match(what):
+        what = f"must be one of {', '.join(_words_at(shape, tuple(_STEP.findall(path))))}"
+    elif expected := _EXPECTED.fullmatch(what):
+        what = f"must be {' or '.join(_KINDS.get(kind, kind) for kind in expected[1].split(' | '))}"
+    else:
+        what = f"is not as it must be: {what[0].lower()}{what[1:]}"
+    place = place.strip(".")[:_LONGEST_PLACE]
+    return invalid(f"{place or 'the object of arguments'} {what}", place or None)
+
+
+@lru_cache(256)
+def _words_at(shape: Any, path: tuple[str, ...]) -> tuple[str, ...]:
+    """The words that are allowed at a place in a shape. A step is the name of a member, or `[` for an item."""
+    kinds = _alternatives(inspect.type_info(shape))
+    for step in path:
+        kinds = [one for kind in kinds for inner in _inside(kind, step) for one in _alternatives(inner)]
+    return tuple(str(word) for kind in kinds if isinstance(kind, inspect.LiteralType) for word in kind.values)
+
+
+def _alternatives(kind: inspect.Type) -> list[inspect.Type]:
+    return list(kind.types) if isinstance(kind, inspect.UnionType) else [kind]
+
+
+def _inside(kind: inspect.Type, step: str) -> list[inspect.Type]:
+    if isinstance(kind, inspect.StructType):
+        return [member.type for member in kind.fields if member.encode_name == step]
+    if isinstance(kind, inspect.DictType):
+        return [kind.value_type]
+    return [kind.item_type] if isinstance(kind, inspect.ListType | inspect.VarTupleType) else []

@@ -1,0 +1,152 @@
+"""Where a VCP hello stands in an MCP message, and where its answer is written (mcp 2.3, ruling 30).
+
+The two founding documents and the SDKs disagree on the place, and clients remove fields that they do not know. So every
+place is read, the first hello that is found counts, and the answer is written to every place that the client can read. A
+client that sends no hello gets nothing about VCP.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from comity.mcp.protocol.context import Asker, member_at
+from comity.mcp.protocol.results import Json
+from comity.mcp.protocol.revisions import META_CAPABILITIES
+from comity.vcp.protocol.agreement import Session
+from comity.vcp.protocol.messages import says_hello
+from comity.wire import strict_json
+
+EXTENSION: Final = "space.creed/vcp"
+_META_HELLOS: Final = ("space.creed/vcp-hello", "space.creed.vcp/capabilities")
+_META_IDENTITY: Final = "space.creed.vcp/identity"
+META_CONTEXT: Final = "space.creed.vcp/context"
+_META_ACKS: Final = ("space.creed/vcp-ack", "space.creed.vcp/ack")
+
+
+class Negotiated(Struct, frozen=True, kw_only=True):
+    """What came of a hello. `reply` is the ack or the error, as it is sent."""
+
+    reply: Json
+    session: Session | None = None
+    token_prefix: str | None = None
+
+    def agreed(self, asker: Asker) -> Asker:
+        """The asker, from now on."""
+        if self.session is None:
+            return asker
+        active = frozenset(self.session.extensions)
+        return replace(asker, active=active, vcp=self.session, token_prefix=self.token_prefix)
+
+
+def not_negotiated(why: str) -> Negotiated:
+    """For a hello that could not be checked: the request continues as if it had no hello (mcp 2.3)."""
+    reply = {"type": "vcp-error", "code": "INTERNAL_ERROR", "message": why, "retry_after": None}
+    return Negotiated(reply=reply)
+
+
+def not_offered(why: str) -> Negotiated:
+    """For a hello where VCP is not spoken. Asking again later does not help, so it is no INTERNAL_ERROR. A request that
+    goes on without VCP is one of VCP 1.0, and an error of this kind has to name a version (vcp 1.4).
+    """
+    error = {"code": "VERSION_UNSUPPORTED", "message": why, "supported_versions": ["1.0"]}
+    return Negotiated(reply={"type": "vcp-error", **error, "retry_after": None})
+
+
+NOT_NEGOTIATED: Final = not_negotiated("The hello could not be negotiated; the log of this node says why")
+
+
+def hello_in_initialize(params: Mapping[str, Any]) -> Any:
+    """None where there is none."""
+    found = _found_in(params)
+    return next((hello for hello in found.values() if says_hello(hello)), next(iter(found.values()), None))
+
+
+def differing_places(params: Mapping[str, Any]) -> tuple[str, ...]:
+    """The places of an `initialize` that hold something else than the hello that counts."""
+    counts = hello_in_initialize(params)
+    return tuple(place for place, hello in _found_in(params).items() if hello != counts)
+
+
+def _found_in(params: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands in each place, the first place first."""
+    found = {
+        "initializationOptions.vcp": member_at(params, "initializationOptions", "vcp"),
+        "vcp": params.get("vcp"),
+        "capabilities.extensions": _declared(params.get("capabilities"), "extensions"),
+        "capabilities.experimental": _declared(params.get("capabilities"), "experimental"),
+        **{f"_meta.{key}": member_at(params, "_meta", key) for key in _META_HELLOS},
+    }
+    return {place: hello for place, hello in found.items() if hello is not None}
+
+
+def hello_in_request(meta: Mapping[str, Any]) -> Any:
+    """Of a modern request; None where there is none. A token may stand beside it; the hello's own counts."""
+    hello = _declared(meta.get(META_CAPABILITIES), "extensions")
+    if hello is None:
+        hello = next((meta[key] for key in _META_HELLOS if meta.get(key) is not None), None)
+    identity = meta.get(_META_IDENTITY)
+    if isinstance(hello, Mapping) and hello.get("identity") is None and identity is not None:
+        return {**hello, "identity": identity}
+    return hello
+
+
+def hello_for_initialize(hello: Json) -> Json:
+    """The members of `params` that carry a hello to any server: in the places of both documents, and in those that SDKs
+    let pass.
+    """
+    return {
+        "initializationOptions": {"vcp": hello},
+        "vcp": hello,
+        "capabilities": {"extensions": {EXTENSION: {"hello": hello}}},
+        "_meta": dict.fromkeys(_META_HELLOS, hello),
+    }
+
+
+def answer_in_initialize(result: Mapping[str, Any]) -> Any:
+    """The ack or the error in the result of an `initialize`, from the first place that has one; None where none has."""
+    found = (
+        member_at(result, "serverInfo", "metadata", "vcp"),
+        result.get("vcp"),
+        member_at(result, "capabilities", "extensions", EXTENSION, "ack"),
+        *(member_at(result, "_meta", key) for key in _META_ACKS),
+    )
+    return next((answer for answer in found if isinstance(answer, Mapping)), None)
+
+
+def write_into_initialize(result: Json, reply: Json, settings: Json) -> Json:
+    server, shown = result["serverInfo"], result["capabilities"]
+    extensions = {**shown.get("extensions", {}), EXTENSION: {**settings, "ack": reply}}
+    return {
+        **result,
+        "serverInfo": {**server, "metadata": {"vcp": reply}},
+        "capabilities": {**shown, "extensions": extensions},
+        "vcp": reply,
+        "_meta": {**result.get("_meta", {}), **dict.fromkeys(_META_ACKS, reply)},
+    }
+
+
+def write_into_result(result: Json, reply: Json) -> Json:
+    """Of a modern request. What was agreed on is good for this asker only."""
+    written = {**result, "_meta": {**result.get("_meta", {}), **dict.fromkeys(_META_ACKS, reply)}}
+    shown = written.get("capabilities")
+    if isinstance(shown, dict) and "extensions" in shown:
+        extensions = shown["extensions"]
+        own = {**extensions.get(EXTENSION, {}), "ack": reply}
+        written["capabilities"] = {**shown, "extensions": {**extensions, EXTENSION: own}}
+    if "cacheScope" in written:
+        written["cacheScope"] = "private"
+    return written
+
+
+def _declared(capabilities: Any, kind: str) -> Any:
+    value = member_at(capabilities, kind, EXTENSION)
+    if not isinstance(value, Mapping):
+        return None
+    return value.get("hello", value if "type" in value else None)
+
+
+def write_into_bytes(result: bytes, reply: Json) -> bytes:
+    """As `write_into_result`, for a result that was made before."""
+    return strict_json.dumps(write_into_result(strict_json.loads(result), reply))

@@ -1,0 +1,505 @@
+"""The session service: runs the server's machine on a link and answers what the machine asks for.
+
+- Every handshake, refusal, exchange and decision about revocation becomes an audit entry at once. If an address causes too
+  many refusals, the rest of them are only counted (ruling 22).
+- A context, the state of its extensions and the entry about the exchange are one commit, and the answer waits for
+  it (ruling 23). When another exchange of the same session was stored meanwhile, the request is applied to what that
+  one left. Calls of extensions go through the walk.
+- Internal errors go to the log; the client learns only that it failed.
+- Before there is a session, a link accepts only hellos of at most 64 KiB. After that it accepts longer messages.
+- Reading pauses while too many messages wait or too many calls are in progress (ruling 47).
+- Each message in a session is charged to the address and to a proven identity. When a budget is used up, reading pauses
+  until there is budget again: nothing is refused, lost or closed. Hellos have a limit of their own and are refused.
+- A message that is refused while nothing is proven is charged to the address as a fault. An address that faults have put
+  into debt gets no new connection, and its messages wait.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from msgspec.structs import replace
+
+from comity.extensions.protocol.calls import Audience
+from comity.extensions.protocol.operations import OPERATIONS
+from comity.extensions.protocol.state import StateScope
+from comity.identity.protocol.decision import RevocationStatus
+from comity.identity.protocol.tokens import TokenVerdict
+from comity.requests.budget import Budget
+from comity.requests.caller import Caller
+from comity.requests.record import REQUEST_IDS, Act, Recorder
+from comity.requests.request import begin_request
+from comity.store.operations import Operation, StoreConflict
+from comity.store.vault import Vault
+from comity.vcp import record
+from comity.vcp.conductor import Conductor
+from comity.vcp.contexts import ContextExchange, Contexts, UnreadableContextError, owner_of
+from comity.vcp.features import RunningFeatures
+from comity.vcp.identity import IdentityDesk
+from comity.vcp.plugins import VcpExtension, answers_of
+from comity.vcp.protocol import features as core_features
+from comity.vcp.protocol.agreement import Identity, Session
+from comity.vcp.protocol.capabilities import RELATIONAL
+from comity.vcp.protocol.context import constitution_id
+from comity.vcp.protocol.errors import ContextError
+from comity.vcp.protocol.extension_calls import ExtensionError
+from comity.vcp.protocol.extensions_messages import MOST_CALLS_IN_FLIGHT
+from comity.vcp.protocol.injection import Severity
+from comity.vcp.protocol.opacity import model_safe
+from comity.vcp.protocol.policy import ServerPolicy
+from comity.vcp.protocol.questions import (
+    CheckIdentity,
+    ExchangeContext,
+    Happened,
+    RunOperation,
+    SessionEndedError,
+    WatchFeatures,
+)
+from comity.vcp.protocol.response import CallerContext, ContextResponse, SessionContext, after, respond
+from comity.vcp.protocol.server import ServerMachine, lost_message
+from comity.vcp.sessions import ConnectionLimits, LiveSessions, OpenConnections
+from comity.wire.clock import Clock
+from comity.wire.errors import ComityError, ConflictError, ForbiddenError, OverloadedError
+from comity.wire.link import GONE, PeerLink
+from comity.wire.machine import Ask, Effect, Event, Received
+
+if TYPE_CHECKING:
+    from comity.extensions.handler import OperationRequest
+    from comity.extensions.service import ExtensionService
+
+log = logging.getLogger("comity.vcp")
+
+SEND_SECONDS: Final = 10.0
+MOST_APPLIED: Final = 8
+
+_DEBT_SECONDS: Final = 10.0
+_FAULTS: Final = frozenset({"HANDSHAKE_ERROR", "CONTEXT_REFUSED", "CALL_REFUSED"})
+_SHOWN_NAMES: Final = 5
+_SHOWN_LENGTH: Final = 64
+_STOPS: Final = "this side stops"
+_ACK: Final = "HANDSHAKE_ACK"
+
+
+class VcpLink(PeerLink, Protocol):
+    def allow(self, message_bytes: int) -> None:
+        """From now on messages may have this many bytes. A longer one is handed over as any bytes that are
+        longer than every limit of the machine.
+        """
+        ...
+
+
+class VcpServer:
+    def __init__(
+        self,
+        record: Recorder,
+        clock: Clock,
+        *,
+        policy: ServerPolicy,
+        features: RunningFeatures,
+        desk: IdentityDesk,
+        contexts: Contexts,
+        vault: Callable[[], Vault],
+        limits: ConnectionLimits | None = None,
+        budget: Budget | None = None,
+        extensions: "ExtensionService | None" = None,
+        plugins: Iterable[VcpExtension] = (),
+        new_id: Callable[[], str] = lambda: f"ses_{secrets.token_hex(16)}",
+    ) -> None:
+        """`policy` is asked for all but its features, which are those that run. `budget` is that of the whole
+        node, or else one of its own with the usual figures. Without `extensions` none of the
+        contract may be in the registry; `plugins` answer the payloads of those from outside, which it holds too.
+        """
+        self.sessions = LiveSessions()
+        self.on_change: Callable[[str], None] = lambda _uri: None
+        self.last_client = ""
+        self._record = record
+        self._clock = clock
+        self._policy = policy
+        self.features = features
+        self._desk = desk
+        self._contexts = contexts
+        self._vault = vault
+        self._extensions = extensions
+        self._budget = budget or Budget(clock)
+        self._connections = OpenConnections(limits or ConnectionLimits(), has_share=self._budget.limits)
+        self._plugins = {plugin.id: plugin for plugin in plugins}
+        self._new_id = new_id
+
+    @property
+    def message_limit(self) -> int:
+        return self._policy.message_limit
+
+    @property
+    def scan_threshold(self) -> Severity:
+        return self._policy.scan_threshold
+
+    @property
+    def connections(self) -> int:
+        return len(self._connections)
+
+    async def serve(self, link: VcpLink) -> str:
+        """One connection, from its first moment to its end; returns the reason. Raises OverloadedError, with
+        nothing said on the link, when there is no room for it.
+        """
+        attended = _Attended(self, link, self.machine(link.peer))
+        paced = _PacedLink(link, attended, self._budget, self._clock)
+        conductor = Conductor(attended, paced, self._clock, attended.answer, send_seconds=SEND_SECONDS)
+        try:
+            attended.number = self._enter(link.peer, attended.leave)
+        except OverloadedError as refusal:
+            self._record.refuse(record.ROOM, refusal.code)
+            raise
+        attended.running = running = asyncio.create_task(conductor.run())
+        try:
+            await asyncio.wait([running])
+        finally:
+            running.cancel()
+            await asyncio.wait([running])
+            self._connections.gone(attended.number)
+            attended.end()
+        if running.cancelled():
+            await link.close(_STOPS)  # it may not even have begun
+            return _STOPS
+        fault = running.exception()
+        if fault is not None and not isinstance(fault, ConnectionError):
+            log.error("a VCP connection failed on our side", exc_info=fault)
+            return "something failed on our side"
+        reason = GONE if fault is not None else running.result()
+        if reason == GONE:
+            self._record.count(record.ROOM, "hung_up")
+        return reason
+
+    def _enter(self, peer: str, leave: Callable[[], None]) -> int:
+        if self._budget.is_in_debt(peer):
+            raise OverloadedError(
+                "too many refused messages from this address; try again later", _DEBT_SECONDS
+            )
+        return self._connections.enter(peer, leave)
+
+    async def context_of(self, vacant_id: str) -> CallerContext | None:
+        """What an agent may know of a vacant that calls it: from the last session that it opened and that is still
+        open. A session is a vacant's when its token verifies and names it as the subject, or when it is the owner's.
+        """
+        session = next((one for one in reversed([*self.sessions]) if _is_of(one, vacant_id)), None)
+        if session is None:
+            return None
+        try:
+            await self._desk.check_open(session)
+            context = await self._contexts.known(session, self._vault())
+            if self._extensions is None:
+                safe = model_safe(context.signals, context.categorical, session_active=True)
+            else:
+                safe = await self._extensions.model_safe_context(session, context, active=True)
+        except ForbiddenError as reason:  # revoked, or it cannot be read: the call goes on without
+            log.warning("the context of a caller is not used: %s", reason)
+            return None
+        return CallerContext(model_safe_context=safe, generation_preferences=context.preferences)
+
+    async def resume(self, session_id: str, identity: Identity | None) -> SessionContext:
+        """What an earlier session knew, for its owner."""
+        return await self._contexts.resume(session_id, identity, self._vault())
+
+    async def history(self, session_id: str, identity: Identity | None) -> tuple[ContextExchange, ...]:
+        return await self._contexts.history(session_id, identity, self._vault())
+
+    def machine(self, peer: str, *, repeats: bool = False) -> ServerMachine:
+        """`repeats`: the hello was accepted a moment ago, and only comes again with the next request."""
+        running = self.features.running()
+        if running != self._policy.core_features:
+            self._policy = replace(self._policy, core_features=running)
+        limiter = self._budget.handshakes(peer, repeats=repeats)
+        return ServerMachine(self._policy, peer=peer, session_id=self._new_id(), limiter=limiter)
+
+    def end(self, session: Session) -> None:
+        """A session is over: it is not open any more, and what is held of it in memory goes."""
+        self.sessions.ended(session)
+        self._contexts.forget_stranger(session.id)
+        if self._extensions is not None:
+            self._extensions.end(session.id)
+
+    def spoke(self, number: int) -> None:
+        self._connections.spoke(number)
+
+    def happened(self, what: Happened, peer: str) -> None:
+        if what.overlooked:
+            shown = ", ".join(repr(name[:_SHOWN_LENGTH]) for name in what.overlooked[:_SHOWN_NAMES])
+            log.warning("a hello from %s names what are no extension ids: %s", peer, shown)
+        act = record.happened(what, peer)
+        if what.what in _FAULTS and what.code != "RATE_LIMITED" and act.caller.proof == "none":
+            self._budget.spend_fault(peer)
+        if what.what == _ACK:
+            self.last_client = act.about
+        self._note(act, peer, written=what.what == _ACK)
+
+    async def check_identity(self, token: str) -> Identity:
+        return await self._desk.check(token, self._decided)
+
+    def ended(self, session: Session) -> SessionEndedError | None:
+        """Why a session must end, without a fetch; None if it can continue."""
+        running = self.features.running()
+        claimed = core_features.claimed(running, session.speaks, production=self._policy.production)
+        lost = core_features.lost(session.core_features, claimed)
+        if lost:
+            return SessionEndedError("INTERNAL_ERROR", lost_message(lost))
+        return self._desk.ended(session)
+
+    async def call(self, question: RunOperation, peer: str) -> Any:
+        """Run an operation of an extension for the owner of a session. Raises ExtensionError, SessionEndedError."""
+        from comity.extensions.handler import OperationRequest
+
+        session, call = question.session, question.call
+        request = OperationRequest(op=call.op, args=call.args, session=session)
+        return await self.perform(request, record.caller_in(session, peer), record.ROOM)
+
+    async def perform(self, request: "OperationRequest", caller: Caller, door: str) -> Any:
+        """The same, for any door."""
+        if self._extensions is None:
+            raise ExtensionError("EXTENSION_INACTIVE", "this server has no extensions")
+        self.features.look()
+        await self._desk.check_open(request.session)
+        result = await self._extensions.perform(request, caller, door)
+        scopes = OPERATIONS[request.op].writes
+        self._tell_changes(request.session, scopes)
+        if "deliberation" in scopes:
+            self.on_change(f"vcp://consensus/{request.args.get('delib_id', getattr(result, 'id', ''))}")
+        return result
+
+    def _tell_changes(self, session: Session, scopes: Collection[StateScope]) -> None:
+        """Tell who watches a resource that it is another one now. All sessions of an owner share a relation."""
+        owner = owner_of(session)
+        if "session" in scopes:
+            for host in ("personal-state", "intent", "bundle"):
+                self.on_change(f"vcp://{host}/{session.id}")
+        if "owner" in scopes:
+            ids = {session.id}
+            if owner is not None:
+                ids |= {one.id for one in self.sessions if owner_of(one) == owner}
+            for id_ in ids:
+                for host in ("relational", "torch"):
+                    self.on_change(f"vcp://{host}/{id_}")
+
+    async def exchange(
+        self, question: ExchangeContext, peer: str, audience: Audience = "owner"
+    ) -> ContextResponse:
+        """Apply and store a context request, and return the response."""
+        try:
+            self.features.look()
+            await self._desk.check_open(question.session)
+            await self._check_constitution(question)
+            async with nullcontext() if self._extensions is None else self._extensions.turn(question.session):
+                return await self._apply(question, peer, audience)
+        except ComityError as refusal:
+            self._note(record.not_exchanged(question.session, refusal.code, peer), peer)
+            if isinstance(refusal, UnreadableContextError | ConflictError | SessionEndedError | ContextError):
+                raise
+            if isinstance(refusal, ExtensionError):
+                raise ContextError("INVALID", refusal.message, refusal.field) from None
+            log.exception("a context could not be kept")
+            raise ComityError("the context could not be kept; try again later") from None
+
+    async def _check_constitution(self, question: ExchangeContext) -> None:
+        request = question.request
+        if request.constitution is not None:
+            bundle = constitution_id(request.constitution)
+            await self._desk.check_bundle(bundle, request.stapled_proof, question.session)
+
+    async def _apply(self, question: ExchangeContext, peer: str, audience: Audience) -> ContextResponse:
+        session, request = question.session, question.request
+        began = self._clock.now()
+        vault = self._vault()
+        told = await answers_of(self._plugins, request, session)
+        for _ in range(MOST_APPLIED):
+            if self._extensions is None:
+                before = await self._contexts.read(session, vault)
+                context = after(before.context, request)
+                response = respond(request, context, session, told)
+                operations = self._contexts.keeping(session, request, before, context, vault)
+            else:
+                response, operations = await self._extended(question, told, audience, vault)
+            act = record.exchanged(session, response, peer, self._clock.now() - began)
+            if not operations:
+                self._watch(self._record.note(act))
+            elif not await self._committed(session, operations, act):
+                continue
+            self._record.measure(record.ROOM, act.result.lower(), act.seconds)
+            told_of: tuple[StateScope, ...] = (
+                ("session", "owner") if RELATIONAL in request.extensions else ("session",)
+            )
+            self._tell_changes(session, told_of)
+            return response
+        raise ConflictError(
+            f"other requests of this session were stored first, {MOST_APPLIED} times in a row; send it again"
+        )
+
+    async def _extended(
+        self, question: ExchangeContext, told: Mapping[str, Any], audience: Audience, vault: Vault
+    ) -> tuple[ContextResponse, tuple[Operation, ...]]:
+        """An exchange in which extensions take part: the answer, and what has to be stored."""
+        extensions, session = self._extensions, question.session
+        assert extensions is not None
+        recent = extensions.states.recent.take(session.id, self._clock.now())
+        held = recent or await extensions.states.held(session.id, owner_of(session))
+        try:
+            before = await self._contexts.read(session, vault, held)
+            applied = await extensions.exchange(session, question.request, before.context, held, audience)
+        except ComityError:
+            if recent is None:
+                raise
+            return await self._extended(question, told, audience, vault)  # by what is stored now
+        context, said = applied.context, {**applied.answers, **told}
+        response = respond(applied.request, context, session, said, applied.signals)
+        operations = self._contexts.keeping(session, applied.kept, before, context, vault)
+        return response, operations + extensions.keeping(applied)
+
+    async def _committed(self, session: Session, operations: Sequence[Operation], act: Act) -> bool:
+        """False where something else was stored since it was read."""
+        try:
+            versions = await self._record.commit(operations, act)
+        except StoreConflict:
+            return False
+        except ComityError:
+            self.features.audit_written(False)
+            raise
+        self.features.audit_written(True)
+        if self._extensions is not None:
+            self._extensions.states.recent.wrote(session.id, operations, versions)
+        return True
+
+    def _decided(self, verdict: TokenVerdict, status: RevocationStatus) -> None:
+        self._watch(self._record.note(record.revocation(verdict, status)))
+
+    def _note(self, act: Act, peer: str, *, written: bool = False) -> None:
+        """Write it down; beyond the share of the address it is only counted."""
+        if written or (act.failed_step != "RATE_LIMITED" and self._budget.take_entry(peer)):
+            self._record.count(record.ROOM, (act.failed_step or act.result).lower())
+            self._watch(self._record.note(act))
+        else:
+            self._record.refuse(record.ROOM, act.failed_step or act.result)
+
+    def _watch(self, written: "asyncio.Future[tuple[Any, ...]] | None") -> None:
+        """Whether entries are written is one of the features."""
+        if written is not None:
+            written.add_done_callback(self._tell_features)
+
+    def _tell_features(self, written: "asyncio.Future[tuple[Any, ...]]") -> None:
+        if not written.cancelled():
+            self.features.audit_written(written.exception() is None)
+
+
+def _is_of(session: Session, vacant_id: str) -> bool:
+    identity = session.identity
+    return (
+        identity is not None
+        and identity.owner is not None
+        and vacant_id in (identity.owner, identity.subject)
+    )
+
+
+class _PacedLink:
+    """A link that hands over each message once it is paid for."""
+
+    def __init__(self, link: VcpLink, attended: "_Attended", budget: Budget, clock: Clock) -> None:
+        self._link = link
+        self._attended = attended
+        self._budget = budget
+        self._clock = clock
+
+    @property
+    def max_message_bytes(self) -> int:
+        return self._link.max_message_bytes
+
+    @property
+    def peer(self) -> str:
+        return self._link.peer
+
+    async def send(self, message: bytes) -> None:
+        await self._link.send(message)
+
+    async def receive(self) -> bytes:
+        await self._attended.wait_for_place()
+        message = await self._link.receive()
+        session, peer, budget = self._attended.session, self._link.peer, self._budget
+        if not budget.limits(peer) or (session is None and not budget.is_in_debt(peer)):
+            return message
+        while wait := budget.take(peer, len(message)):
+            await self._clock.sleep(wait)
+        owner = None if session is None else owner_of(session)
+        if owner is not None:
+            while wait := budget.take_identity(f"vcp:{owner}", peer, len(message)):
+                await self._clock.sleep(wait)
+        return message
+
+    async def close(self, reason: str = "") -> None:
+        await self._link.close(reason)
+
+
+class _Attended:
+    """A machine, and what has to be noticed while it runs: its first word, its session, what goes on record.
+
+    What goes on record does so before anything is sent, and also when the connection ends at that moment.
+    """
+
+    def __init__(self, service: VcpServer, link: VcpLink, machine: ServerMachine) -> None:
+        self.number = 0
+        self.running: asyncio.Task[str] | None = None
+        self._service = service
+        self._link = link
+        self._machine = machine
+        self.session: Session | None = None
+        self._calls = 0
+        self._moved = asyncio.Event()
+
+    async def wait_for_place(self) -> None:
+        """Wait until one more message and one more call may be in progress."""
+        while self._machine.is_full or self._calls >= MOST_CALLS_IN_FLIGHT:
+            self._moved.clear()
+            await self._moved.wait()
+
+    def receive(self, event: Event, now: float) -> Sequence[Effect]:
+        if type(event) is Received:
+            begin_request(REQUEST_IDS.new())
+        effects = self._machine.receive(event, now)
+        self._moved.set()
+        if type(event) is Received:
+            self._service.spoke(self.number)
+        if self.session is None and self._machine.session is not None:
+            self.session = self._machine.session
+            self._service.sessions.began(self.session)
+            self._link.allow(self._service.message_limit)
+        wanted: list[Effect] = []
+        for effect in effects:
+            if isinstance(effect, Ask) and isinstance(effect.request, Happened):
+                self._service.happened(effect.request, self._link.peer)
+            else:
+                if isinstance(effect, Ask) and isinstance(effect.request, RunOperation):
+                    self._calls += 1
+                wanted.append(effect)
+        return wanted
+
+    async def answer(self, question: Any) -> Any:
+        match question:
+            case CheckIdentity(token):
+                return await self._service.check_identity(token)
+            case ExchangeContext():
+                return await self._service.exchange(question, self._link.peer)
+            case RunOperation():
+                try:
+                    return await self._service.call(question, self._link.peer)
+                finally:
+                    self._calls -= 1
+                    self._moved.set()
+            case WatchFeatures(features):
+                return await self._service.features.other_than(features)
+            case _:
+                raise TypeError(f"nobody here answers {type(question).__name__}")
+
+    def leave(self) -> None:
+        assert self.running is not None
+        self.running.cancel()
+
+    def end(self) -> None:
+        if self.session is not None:
+            self._service.end(self.session)

@@ -1,0 +1,228 @@
+"""The four core tools of VCP, which everybody has whatever was agreed on (vcp 7.1). No door is in here.
+
+- A malformed token or code is a normal result: `valid` is false, and `error` says why, beginning with the label of the
+  protocol. A context that cannot be encoded is an error (`remedies`).
+- A token is verified by the same code as in a handshake. A value token needs no proof to be valid. The reason why an
+  identity token is refused goes to the log; its proof is never shown.
+- `vcp_status` tells what a session was promised; without a hello that is VCP 1.0 and no feature (vcp 1.8).
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from comity.identity.protocol.decision import RevocationStatus
+from comity.identity.protocol.signed_token import SignedToken, StampedToken, log_prefix
+from comity.identity.protocol.tokens import TokenKind, parse_identity
+from comity.identity.protocol.uvc import UvcToken, UvcTokenError, UvcUri, parse_uri
+from comity.vcp.identity import Decided, IdentityDesk
+from comity.vcp.protocol.agreement import Session
+from comity.vcp.protocol.context_wire import encode, read_context
+from comity.vcp.protocol.csm1 import Csm1Code, Csm1Error
+from comity.vcp.protocol.csm1 import parse_csm1 as read_csm1
+from comity.vcp.protocol.dimensions import PERSONAL_SYMBOLS
+from comity.vcp.protocol.errors import ContextError
+from comity.vcp.protocol.features import CORE_FEATURES
+from comity.vcp.protocol.versions import V1_0
+from comity.vcp.remedies import REAUTHENTICATE, VcpToolAnswer, refused
+from comity.wire.errors import ComityError, MalformedError, UnauthenticatedError
+
+SERVER: Final = "comity"
+
+_NO_FEATURES: Final = dict.fromkeys(CORE_FEATURES, False)
+
+
+async def validate_token(
+    token: Any, desk: IdentityDesk, decided: Decided = lambda _verdict, _status: None
+) -> VcpToolAnswer:
+    """`decided` is told of each decision about revocation, for the record."""
+    try:
+        read = _read_token(token)
+    except ComityError as fault:
+        label = fault.label if isinstance(fault, UvcTokenError) else fault.code
+        return _invalid(f"{label}: {fault.message}", kind=None)
+    revoked: list[RevocationStatus] = []
+
+    def note(verdict: Any, status: RevocationStatus) -> None:
+        decided(verdict, status)
+        if status.refuses:
+            revoked.append(status)
+
+    verification = "none"
+    chain: list[dict[str, str]] = []
+    try:
+        identity = await desk.check(str(read), note)
+        verification = "verified" if identity.verified else "structural"
+        if identity.verified and not isinstance(read, UvcToken):
+            chain = _trust_chain(read)
+    except UnauthenticatedError as refusal:
+        if revoked or not isinstance(read, UvcToken):
+            return _invalid(f"identity_invalid: {refusal.message}", kind=_kind(read))
+    told = _uvc(read) if isinstance(read, UvcToken) else _signed(read)
+    return VcpToolAnswer(structured={**told, "verification": verification, "trust_chain": chain})
+
+
+def parse_csm1(code: Any) -> VcpToolAnswer:
+    try:
+        return VcpToolAnswer(structured={"valid": True, **describe(read_csm1(code))})
+    except Csm1Error as fault:
+        error = f"{fault.label}: {fault.message}"
+        return VcpToolAnswer(structured={"valid": False, "error": error, "label": fault.label.value})
+
+
+def describe(code: Csm1Code) -> dict[str, Any]:
+    """All that a code says, in letters and in words."""
+    persona, scopes = code.character, code.places
+    told: dict[str, Any] = {
+        "persona": persona.name.upper(),
+        "persona_name": persona.name,
+        "persona_code": persona.code,
+        "persona_description": persona.focus,
+        "adherence": code.adherence,
+        "adherence_level": code.adherence,
+        "adherence_name": code.adherence_name,
+        "scopes": [scope.name for scope in scopes],
+        "scope_codes": [scope.code for scope in scopes],
+        "scope_descriptions": [scope.description for scope in scopes],
+        "namespace": code.namespace,
+        "version": code.version,
+        "tier": code.tier.value,
+        "encoded": str(code),
+        "canonical": code.canonical(),
+        "warnings": [f"{persona.name} is not meant for {scope.name.lower()}" for scope in code.unsuitable],
+    }
+    return told if code.token is None else {**told, "token": str(code.token)}
+
+
+def encode_context(arguments: Mapping[str, Any]) -> VcpToolAnswer:
+    """`dimensions` and `personal`, or the dimensions one by one beside them. What is told in the more particular
+    place counts: `personal` before `dimensions`, both before a dimension of its own.
+    """
+    try:
+        told = {name: value for name, value in arguments.items() if name not in _OBJECTS}
+        told |= _object(arguments, "dimensions")
+        personal = {name: told.pop(name) for name in PERSONAL_SYMBOLS if name in told}
+        context = read_context(told, personal | _signals(_object(arguments, "personal")))
+    except ContextError as fault:
+        return refused(fault)
+    return VcpToolAnswer(
+        structured={
+            "wire_format": encode(context),
+            "json_format": context.json_format,
+            "dimensions_set": list(context.dimensions),
+            "conformance_level": context.conformance_level,
+            "categorical_wire": context.categorical().wire,
+            "metadata": context.metadata,
+        }
+    )
+
+
+def status(
+    *, server_version: str, uptime: float, session: Session | None, ended: str | None = None
+) -> VcpToolAnswer:
+    """`session` is what this asker has agreed on; None: it said no hello, was refused, or the session has `ended`."""
+    negotiated = session is not None and session.mode == "negotiated"
+    identity = None if session is None else session.identity
+    return VcpToolAnswer(
+        structured={
+            "server": SERVER,
+            "server_version": server_version,
+            "negotiated": negotiated,
+            "negotiated_version": str(V1_0) if session is None else session.version,
+            "session_id": None if session is None else session.id,
+            "active_extensions": [] if session is None else list(session.extensions),
+            "core_features": _NO_FEATURES
+            | (session.core_features if session is not None and negotiated else {}),
+            "identity": "anonymous"
+            if identity is None
+            else ("verified" if identity.verified else "structural"),
+            "session_ended": ended,
+            "uptime_seconds": round(max(0.0, uptime), 3),
+        }
+    )
+
+
+_OBJECTS: Final = ("dimensions", "personal")
+
+
+def _object(arguments: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = arguments.get(name)
+    if value is None:
+        return {}
+    if type(value) is not dict:
+        raise ContextError("INVALID", f"{name} must be an object of dimensions", name)
+    return value
+
+
+def _signals(personal: dict[str, Any]) -> dict[str, Any]:
+    """The dimensions, also where the first document's `signals` is around them."""
+    return _object(personal, "signals") if personal.keys() == {"signals"} else personal
+
+
+def _read_token(token: Any) -> UvcToken | SignedToken | StampedToken:
+    if type(token) is not str:
+        raise MalformedError("token must be a text")
+    return parse_uri(token).token if "://" in token else parse_identity(token)
+
+
+def _kind(token: UvcToken | SignedToken | StampedToken) -> TokenKind:
+    if isinstance(token, UvcToken):
+        return TokenKind.UVC
+    return TokenKind.SIGNED_A if isinstance(token, SignedToken) else TokenKind.SIGNED_B
+
+
+def _invalid(error: str, *, kind: TokenKind | None) -> VcpToolAnswer:
+    return VcpToolAnswer(
+        structured={
+            "valid": False,
+            "error": f"{error}\n{REAUTHENTICATE}",
+            "kind": None if kind is None else kind.value,
+            "verification": "refused",
+            "trust_chain": [],
+        }
+    )
+
+
+def _uvc(token: UvcToken) -> dict[str, Any]:
+    return {
+        "valid": True,
+        "kind": TokenKind.UVC.value,
+        "canonical": token.dotted,
+        "full": str(token),
+        "domain": token.domain,
+        "approach": token.approach,
+        "role": token.role,
+        "segments": list(token.segments),
+        "depth": token.depth,
+        "version": None if token.version is None else str(token.version),
+        "namespace": token.namespace,
+        "uri": str(UvcUri(UvcToken(token.segments, token.version))),
+    }
+
+
+def _signed(token: SignedToken | StampedToken) -> dict[str, Any]:
+    """An identity token has none of the parts of a value token, and its proof is not repeated."""
+    return {
+        "valid": True,
+        "kind": _kind(token).value,
+        "canonical": token.signed_text,
+        "full": None,
+        "domain": None,
+        "approach": None,
+        "role": None,
+        "segments": [],
+        "depth": 0,
+        "version": None,
+        "namespace": None,
+        "uri": f"vcp://identity/{log_prefix(str(token))}",
+        "issuer": token.issuer,
+        "subject": token.subject,
+    }
+
+
+def _trust_chain(token: SignedToken | StampedToken) -> list[dict[str, str]]:
+    """The issuer that we trust, then the subject that it vouches for."""
+    proof = "ed25519" if isinstance(token, SignedToken) else "hmac-sha256"
+    return [
+        {"role": "issuer", "id": token.issuer, "trust": "configured"},
+        {"role": "subject", "id": token.subject, "trust": proof},
+    ]

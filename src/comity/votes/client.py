@@ -1,0 +1,136 @@
+"""The way to the keeper of a deliberation: signed envelopes to `/v1/deliberations` of its node (ruling 50a).
+
+A node without an agent has no card. So the node itself says its id, and all its answers must be signed with that key. The
+chain with a keeper is separate from the chain of calls to the agent of the same node.
+
+| the keeper | what is raised |
+|---|---|
+| cannot be reached, gives no answer, is busy or full | RetryLaterError: the same may be sent again later |
+| refuses with a status | ExtensionError, with the code that the status stands for |
+| has forgotten what it accepted before | ExtensionError CONFLICT |
+| answers with something else | PeerError |
+"""
+
+from functools import partial
+from typing import Final
+
+from comity.envelopes.client.conversation import Retries
+from comity.envelopes.client.dispatcher import Dispatcher
+from comity.envelopes.client.refusals import (
+    CallRefusedError,
+    NoAnswerError,
+    ReplyLostError,
+    UnusableAnswerError,
+)
+from comity.envelopes.client.replies import read_refusal
+from comity.envelopes.protocol.card import CapabilityCard, SubstrateSpec
+from comity.envelopes.protocol.errors import ReplayDetectedError
+from comity.envelopes.protocol.message import A2AMessage, A2APart
+from comity.http.client import TIMEOUT, HttpCarrier
+from comity.identity.protocol.keys import SigningKey, VacantId
+from comity.requests.record import Recorder
+from comity.store.interface import Store
+from comity.vcp.protocol.extension_calls import Code, ExtensionError
+from comity.wire.clock import Clock
+from comity.wire.errors import MalformedError, PeerError, RetryLaterError
+
+DELIBERATIONS_PATH: Final = "/v1/deliberations"
+POST_BOOK: Final = "post"
+"""Chains of what this node sent to keepers, and of their replies."""
+
+_RETRIES: Final = Retries(attempts=3, first_wait=0.2)
+_STORAGE_FULL: Final = 507
+_CODES: Final[dict[int, Code]] = {
+    400: "INVALID_ARGUMENT",
+    403: "FORBIDDEN",
+    404: "NOT_FOUND",
+    413: "LIMIT_EXCEEDED",
+}
+
+
+class KeeperClient:
+    def __init__(
+        self,
+        store: Store,
+        key: SigningKey,
+        clock: Clock,
+        http: HttpCarrier,
+        *,
+        public_http: HttpCarrier,
+        holder: str,
+        patience: float = TIMEOUT,
+        record: Recorder | None = None,
+    ) -> None:
+        """`public_http` calls public addresses only: it is for addresses that somebody else named than the owner.
+        After `patience` seconds a message is not tried again.
+        """
+        self._clock = clock
+        self._patience = patience
+        self._http = {False: http, True: public_http}
+        self._dispatchers = {
+            public_only: Dispatcher(
+                store,
+                key,
+                clock,
+                way,
+                retries=_RETRIES,
+                holder=f"{holder}.public" if public_only else holder,
+                record=record,
+                book=POST_BOOK,
+                keep_requests=False,  # requests contain what people said, which is only stored encrypted
+            )
+            for public_only, way in self._http.items()
+        }
+
+    async def identify(self, url: str, *, public_only: bool) -> str:
+        """The id of the node that answers at this address."""
+        answer = await self._http[public_only].request("GET", url + DELIBERATIONS_PATH)
+        told = read_refusal(answer).get("vacant_id")
+        if answer.status != 200 or not isinstance(told, str):
+            raise UnusableAnswerError(
+                f"no node that keeps deliberations answers at {url} (status {answer.status}); check the address"
+            )
+        try:
+            return VacantId.from_hex(told).hex()
+        except MalformedError:
+            raise UnusableAnswerError(f"the node at {url} does not say who it is") from None
+
+    async def post(self, url: str, node: str, text: bytes, *, public_only: bool) -> bytes:
+        """The text of the answer that this node signed."""
+        message = A2AMessage(role="ROLE_USER", parts=(A2APart(text=text.decode()),))
+        card = CapabilityCard(
+            vacant_id=VacantId.from_hex(node),
+            capability_text="deliberations",
+            substrate_spec=SubstrateSpec(policy={"bind_replies": True, "dialect": "seed"}),
+            endpoint=url + DELIBERATIONS_PATH,
+        )
+        until = self._clock.monotonic() + self._patience
+        call = partial(
+            self._dispatchers[public_only].call, card, message, endpoint=card.endpoint or "", until=until
+        )
+        try:
+            try:
+                reply = await call()
+            except ReplyLostError:  # a keeper knows an entry that it has, so it may be sent again
+                reply = await call()
+        except NoAnswerError:
+            raise NoAnswerError(f"the node at {url} gave no answer") from None
+        except RetryLaterError:
+            raise
+        except CallRefusedError as refusal:
+            raise _told(refusal, url) from None
+        except ReplayDetectedError:
+            raise ExtensionError(
+                "CONFLICT",
+                f"the node at {url} answers as if it had not accepted what it has signed before; its database may be "
+                "an older copy, and its operator has to restore the newer one",
+            ) from None
+        return "".join(part.text for part in reply.response_envelope.payload.parts).encode()
+
+
+def _told(refusal: CallRefusedError, url: str) -> Exception:
+    if refusal.status in _CODES:
+        return ExtensionError(_CODES[refusal.status], refusal.detail or f"status {refusal.status}")
+    if refusal.status == _STORAGE_FULL:
+        return RetryLaterError(refusal.detail or "the keeper has no room now; try again later")
+    return PeerError(f"the node at {url} refused with status {refusal.status}: {refusal.detail}")

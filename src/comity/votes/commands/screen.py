@@ -1,0 +1,228 @@
+"""How a deliberation looks in a terminal: its parties, its clauses, who said what, and how the variants rank.
+
+Everything that others wrote is shown as one line and never obeyed. In a pipe nothing is cut.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from comity.extensions.protocol.calls import ClauseReport
+from comity.identity.protocol.keys import is_key
+from comity.terminal.colour import paint
+from comity.terminal.options import follow_up
+from comity.terminal.output import Cell, one_line, print_fields, print_line, print_table
+from comity.votes.logs import KeptDeliberation, WaitingAct
+from comity.votes.protocol.log import KeeperFraud
+from comity.votes.protocol.schulze import Groups
+from comity.votes.protocol.vote import COPIES, Deliberation, Phase, Stakeholder
+
+_NEXT: Final[dict[Phase, tuple[tuple[str, str], ...]]] = {
+    "draft": (("advance {id} deliberation", "begin, as the author"),),
+    "deliberation": (
+        ("act {id} endorse --clause c1", "say what you think of a clause"),
+        ("advance {id} convergence", "go on to rank the variants"),
+    ),
+    "convergence": (
+        ("ballot {id} v1 v0 --clause c1", "rank the variants of a clause"),
+        ("advance {id} ratification", "go on to vote on the whole text"),
+    ),
+    "ratification": (
+        ("cast {id} accept", "accept or reject the whole text"),
+        ("advance {id} active", "put the rules into force"),
+        ("advance {id} deliberation", "send the text back"),
+    ),
+    "active": (("record {id} --out rules.json", "keep the proof"),),
+}
+"""What can be done in each phase."""
+
+_SHORT: Final = 12
+_MOST_COLUMNS: Final = 8
+
+
+def name_of(party: str, own: str) -> str:
+    """A party as a table shows it: the first digits of a key, or a name."""
+    if party == own:
+        return f"{party[:_SHORT]} (you)"
+    return party[:_SHORT] if is_key(party) else one_line(party)
+
+
+def print_list(known: Sequence[KeptDeliberation], waiting: Sequence[WaitingAct], own: str) -> None:
+    if not known:
+        print_line(
+            "No deliberations here. Open one with `comity vote open`, or join one with `comity vote join`."
+        )
+        return
+    rows = [
+        [
+            kept.id,
+            kept.deliberation.phase,
+            kept.deliberation.stakeholders[own].role,
+            f"{kept.head.tip.number:>7,}",
+            one_line(kept.deliberation.title),
+        ]
+        for kept in known
+    ]
+    print_table(("id", "phase", "you are", "entries", "title"), rows, unbroken="id")
+    for kept in known:
+        print_trouble(kept, [act for act in waiting if act.delib_id == kept.id])
+
+
+def print_trouble(kept: KeptDeliberation, waiting: Sequence[WaitingAct]) -> None:
+    """What does not go as it should: a keeper that cheats, acts that wait or were refused."""
+    if kept.fraud is not None:
+        print_line(f"{paint('FRAUD', 'bold red')} in {kept.id}: {fraud_text(kept.fraud)}")
+    for act in waiting:
+        what = f"{act.entry.action.op.removeprefix('consensus.')} in {kept.id}"
+        if act.refusal:
+            print_line(f"{paint('refused', 'yellow')}: {what}: {one_line(act.refusal)}")
+        else:
+            print_line(f"{paint('waiting', 'yellow')}: {what}, until the keeper answers")
+
+
+def fraud_text(fraud: KeeperFraud) -> str:
+    return (
+        f"the keeper {fraud.keeper} signed two entries with the number {fraud.first.number}: "
+        f"{fraud.first.hash} and {fraud.second.hash}"
+    )
+
+
+def print_overview(kept: KeptDeliberation, own: str) -> None:
+    found = kept.deliberation
+    print_line(paint(one_line(found.title), "bold"))
+    entitled = [one for one in found.stakeholders.values() if one.role != "observer"]
+    acted = f"{sum(one.participation_count > 0 for one in entitled)} of {len(entitled)}"
+    told = [
+        ("id", found.id),
+        ("phase", found.phase),
+        ("entries", f"{kept.head.tip.number:,}, the last is {kept.head.tip.hash[:_SHORT]}"),
+        ("kept by", "this node" if found.keeper == own else f"{found.keeper[:_SHORT]} at {kept.url}"),
+        ("quorum", f"{found.quorum} of the parties must act; {acted} did"),
+        ("to ratify", f"{found.ratification} of the votes must accept; {accepted_text(found)}"),
+    ]
+    print_fields(told)
+    _heading("Parties")
+    rows = [_party_row(found, one, own) for one in found.stakeholders.values()]
+    print_table(("party", "role", "acts", "vote", "reason"), rows)
+
+
+def accepted_text(found: Deliberation) -> str:
+    """Of those votes that count: who only advises is left out."""
+    votes = [cast.vote for id_, cast in found.votes.items() if found.stakeholders[id_].copies > 0]
+    return f"{votes.count('accept')} of {len(votes)} do" if votes else "nobody has voted"
+
+
+def print_next(found: Deliberation) -> None:
+    print_line()
+    print_line("Next:")
+    for command, what in _NEXT[found.phase]:
+        print_line(f"  {what}:")
+        print_line("    " + follow_up(f"comity vote {command.format(id=found.id)}"))
+
+
+def _party_row(found: Deliberation, one: Stakeholder, own: str) -> list[Cell]:
+    cast = found.votes.get(one.id)
+    role: str = one.role
+    if one.principal_id is not None:
+        role += f" of {name_of(one.principal_id, own)}, {one.fidelity:g}"
+    style = {"accept": "green", "reject": "red"}
+    return [
+        name_of(one.id, own),
+        role,
+        f"{one.participation_count:>4,}",
+        (cast.vote, style[cast.vote]) if cast else "",
+        one_line(cast.reason or "") if cast else "",
+    ]
+
+
+def print_clause(report: ClauseReport, own: str) -> None:
+    clause = report.clause
+    _heading(f"Clause {clause.id}")
+    variants: list[list[Cell]] = [
+        [
+            (one.id, "bold green") if one.id == report.winner else one.id,
+            "original" if one.is_original else name_of(one.author, own),
+            one_line(one.text),
+        ]
+        for one in clause.variants
+    ]
+    print_table(("variant", "by", "text"), variants)
+    flagged = {phrase: None for one in clause.variants for phrase in one.self_referential}
+    if flagged:
+        print_line(f"speaks of the parties themselves: {', '.join(flagged)}")
+    if clause.positions:
+        print_line()
+        print_table(("who", "said", "of", "words"), _positions(report, own))
+    if report.winner is not None:
+        _print_election(report, own)
+
+
+def _positions(report: ClauseReport, own: str) -> list[list[Cell]]:
+    rows: list[list[Cell]] = []
+    for party, said in report.clause.positions.items():
+        words = "" if said.concern is None else f"({said.level}) {one_line(said.concern)}"
+        rows.append([name_of(party, own), f"{said.action}s", said.variant_id or "v0", words])
+    return rows
+
+
+def _print_election(report: ClauseReport, own: str) -> None:
+    several = len(report.candidates) > 1
+    if report.ballots and several:
+        print_line()
+        cast = report.clause.ballots
+        rows: list[list[Cell]] = [
+            [name_of(party, own), ranking_text(groups), "cast" if party in cast else "derived"]
+            for party, groups in report.ballots.items()
+        ]
+        print_table(("ballot of", "ranking", "how"), rows)
+    print_line()
+    if not several:
+        print_line(paint(f"{report.winner} is the only variant", "bold green"))
+        return
+    how = "beats every other" if report.has_condorcet_winner else "wins by the strongest paths"
+    ranks = ", ".join(f"{one.rank}. {one.candidate}" for one in report.ranking)
+    print_line(f"{paint(f'{report.winner} {how}', 'bold green')}; {ranks}")
+    title = f"Pairwise: who ranks the row above the column ({COPIES} for each ballot)"
+    _print_matrix(title, report, report.pairwise_matrix)
+    _print_matrix("Strongest paths from the row to the column", report, report.strongest_paths)
+    tied = [pair for pair in report.ties if pair[0] != pair[1]]
+    if tied:
+        shown = ", ".join(f"{one} and {other}" for one, other in tied[:_MOST_COLUMNS])
+        print_line(f"tied: {shown}; the variant that came first goes first")
+
+
+def _print_matrix(title: str, report: ClauseReport, matrix: Sequence[Sequence[int]]) -> None:
+    """The best variants, as many as a line has room for. A number that is greater than the one back is green."""
+    order = [report.candidates.index(one.candidate) for one in report.ranking[:_MOST_COLUMNS]]
+    names = [report.candidates[index] for index in order]
+    wide = max(len(str(number)) for row in matrix for number in row)
+    rows: list[list[Cell]] = []
+    for row in order:
+        cells: list[Cell] = [report.candidates[row]]
+        for column in order:
+            text = "·" if row == column else str(matrix[row][column])
+            greater = matrix[row][column] > matrix[column][row]
+            cells.append((text.rjust(max(wide, 2)), "green" if greater else "dim"))
+        rows.append(cells)
+    print_line()
+    print_line(title)
+    print_table(("", *(name.rjust(max(wide, 2)) for name in names)), rows)
+    if len(report.candidates) > _MOST_COLUMNS:
+        print_line(f"… and {len(report.candidates) - _MOST_COLUMNS} variants more; --json shows all of them.")
+
+
+def ranking_text(groups: Groups) -> str:
+    return " > ".join(" = ".join(map(one_line, group)) for group in groups)
+
+
+def print_welfare(found: Deliberation, own: str) -> None:
+    if not found.welfare:
+        return
+    _heading("Welfare signals")
+    print_table(
+        ("who", "signal"), [[name_of(one.stakeholder_id, own), one_line(one.signal)] for one in found.welfare]
+    )
+
+
+def _heading(text: str) -> None:
+    print_line()
+    print_line(paint(text, "bold"))

@@ -1,0 +1,549 @@
+"""`comity vote`: parties on several nodes write rules together and ratify them.
+
+The author's node keeps the log and has to run while others act; a party needs no running node. Each command reads what
+is new first, so what it prints is the newest state that could be had.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Final, get_args
+
+import msgspec
+import typer
+
+from comity.directory.finding import id_of, is_address, with_scheme
+from comity.extensions.protocol.calls import ResultReport
+from comity.terminal.failures import FAILED, say
+from comity.terminal.help import HelpfulApp
+from comity.terminal.open_target import work_with
+from comity.terminal.options import Json, KeyOptions, Yes, argument, confirm, one_of, option
+from comity.terminal.output import note, one_line, print_answer, print_fields, print_json, print_line, waiting
+from comity.votes.commands.screen import (
+    accepted_text,
+    fraud_text,
+    name_of,
+    print_clause,
+    print_list,
+    print_next,
+    print_overview,
+    print_trouble,
+    print_welfare,
+    ranking_text,
+)
+from comity.votes.commands.target import OwnDesk, own_desk
+from comity.votes.logs import KeptDeliberation
+from comity.votes.party import ActOutcome
+from comity.votes.protocol.log import DeliberationEntry, KeeperFraud, fraud_between, read_entry, tip_of
+from comity.votes.protocol.provenance import MOST_RECORD_BYTES, Recount, verify_record, write_record
+from comity.votes.protocol.vote import PHASES, StakeholderRole
+from comity.wire import strict_json
+from comity.wire.errors import ConfigError, InvalidError
+
+app = HelpfulApp(
+    "Write rules together with other nodes, vote on them, and keep a proof that anybody can verify.\n\n"
+    f"A deliberation goes through these phases: {', '.join(PHASES)}. One party opens it and the others join. During the "
+    "deliberation all parties agree, object or propose other texts for the clauses. During convergence they rank the "
+    "proposed texts, which are called variants. During ratification they vote on the whole text. `advance` starts the "
+    "next phase. `result` shows the current phase and what you can do next."
+)
+
+Which = Annotated[str, argument("ID", "The deliberation: its id, or a unique beginning of it.")]
+Clause = Annotated[
+    str | None, option("--clause", "CLAUSE", "The id of the clause, such as c1. Default: the only clause.")
+]
+_ROLES: Final = tuple(role for role in get_args(StakeholderRole) if role != "author")
+_REPRESENTATIVE: Final = "ai_representative"
+_PARTY_HELP = (
+    "the id of a node (64 digits or did:key), or NAME@ID for a person for whom that node signs. Add =ROLE for another role "
+    "than participant: observer, ai_party, or ai_representative:PRINCIPAL:FIDELITY with the id of the party that it "
+    "represents and a weight from 0 to 1"
+)
+
+
+@app.add("""
+    comity vote open Answers --clause "Within a day." --party 31e30ef4…d13d  one clause, one other party
+    comity vote open Rules --clause "A." --clause "B." --party ID=observer  two clauses, and an observer, who only reads
+    comity vote open Rules --clause "A." --party ID --ratification 3/4  three of four votes must accept
+""")
+def open_(
+    title: Annotated[str, argument("TITLE", "The title of the deliberation.")],
+    clauses: Annotated[
+        list[str], option("--clause", "TEXT", "The text of a clause. Repeat the option for more clauses.")
+    ],
+    parties: Annotated[
+        list[str] | None,
+        option("--party", "PARTY", f"Another party: {_PARTY_HELP}. Repeat the option for each party."),
+    ] = None,
+    quorum: Annotated[
+        str | None, option("--quorum", "FRACTION", "The fraction of the parties that must act. Default: 1/2.")
+    ] = None,
+    ratification: Annotated[
+        str | None,
+        option("--ratification", "FRACTION", "The fraction of the votes that must accept. Default: 2/3."),
+    ] = None,
+    home: KeyOptions = KeyOptions(),
+    as_json: Json = False,
+) -> None:
+    """Open a deliberation. You are its author, and your node keeps its log.
+
+    This command prints the command with which the others join. Your node must run (`comity up`) while they act.
+    """
+    stakeholders = [_read_party(text) for text in parties or []]
+
+    async def work(own: OwnDesk) -> None:
+        kept = await own.open(
+            title=title,
+            clauses=clauses,
+            stakeholders=stakeholders,
+            quorum=quorum,
+            ratification=ratification,
+        )
+        opened = kept.deliberation
+        if as_json:
+            print_json({"delib_id": opened.id, "url": own.url, "deliberation": msgspec.to_builtins(opened)})
+            return
+        print_fields(
+            [
+                ("opened", opened.id),
+                ("title", one_line(opened.title)),
+                ("clauses", ", ".join(opened.clauses)),
+                ("parties", ", ".join(name_of(party, own.id) for party in opened.stakeholders)),
+            ]
+        )
+        print_line()
+        print_line("The others join with:")
+        print_line(f"  comity vote join {own.url or 'URL'} {opened.id}")
+        print_next(opened)
+        if own.url is None:
+            note("no node runs on this data folder, so nobody can reach it; start it: comity up")
+
+    work_with(own_desk, home, work)
+
+
+@app.add("""
+    comity vote join http://127.0.0.1:8420 dlb_5a0c1f2e3d4b6978  fetch a deliberation from its keeper
+    comity vote join https://node.example dlb_5a0c… --keeper 31e30ef4…d13d  only if the keeper has this id
+""")
+def join(
+    url: Annotated[str, argument("URL", "The URL of the keeper: the node that keeps the log.")],
+    delib_id: Annotated[str, argument("ID", "The whole id of the deliberation.")],
+    keeper: Annotated[
+        str | None,
+        option(
+            "--keeper",
+            "VACANT_ID",
+            "Refuse if the node at URL has another id than this one. Default: any id.",
+        ),
+    ] = None,
+    home: KeyOptions = KeyOptions(),
+    as_json: Json = False,
+) -> None:
+    """Fetch a deliberation from another node, and verify its whole log.
+
+    Run this again if the keeper has a new address. If you give the URL of another party, the command compares the log of
+    that party with yours. So you notice if the keeper gives different entries to different parties.
+    """
+    address = with_scheme(url) if is_address(url) else url
+    named = None if keeper is None else id_of(keeper)
+    if keeper is not None and named is None:
+        raise ConfigError("--keeper must be an id: 64 digits or did:key")
+
+    async def work(own: OwnDesk) -> None:
+        with waiting(f"asking {url}"):
+            kept = await own.desk.join(
+                address, delib_id, own.desk.voice(), keeper=None if named is None else named.hex()
+            )
+        if as_json:
+            print_json({"delib_id": kept.id, "deliberation": msgspec.to_builtins(kept.deliberation)})
+            return
+        print_overview(kept, own.id)
+        print_next(kept.deliberation)
+
+    work_with(own_desk, home, work)
+
+
+@app.add("""
+    comity vote list  show all deliberations that this node knows
+    comity vote list --json  print JSON
+""")
+def list_(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
+    """Show your deliberations, and your acts that were not sent yet. This command does not use the network."""
+
+    async def work(own: OwnDesk) -> None:
+        known = await own.desk.those_of(own.desk.voice())
+        acts = await own.desk.ledger.waiting()
+        if as_json:
+            print_json({"deliberations": [await own.summary(kept) for kept in known]})
+        else:
+            print_list(known, acts, own.id)
+
+    work_with(own_desk, home, work)
+
+
+@app.add("""
+    comity vote add dlb_5a0c 31e30ef4…d13d  add a party
+    comity vote add dlb_5a0c 31e30ef4…d13d=observer  add an observer, who only reads
+""")
+def add(
+    which: Which,
+    party: Annotated[str, argument("PARTY", f"The new party: {_PARTY_HELP}.")],
+    home: KeyOptions = KeyOptions(),
+    as_json: Json = False,
+) -> None:
+    """Add a party. Only the author can do this, in the phase draft or deliberation."""
+    stakeholder = _read_party(party)
+
+    def sentence(own: OwnDesk, _: ActOutcome) -> str:
+        return f"{name_of(stakeholder['id'], own.id)} takes part as {stakeholder['role']}"
+
+    _act(home, as_json, which, "consensus.add", {"stakeholder": stakeholder}, sentence)
+
+
+@app.add("""
+    comity vote act dlb_5a0c endorse --clause c1  agree with the text of the clause
+    comity vote act dlb_5a0c amend --clause c1 --text "Within an hour."  propose another text
+    comity vote act dlb_5a0c object --level strong --concern "Too long."  object to the only clause
+""")
+def act(
+    which: Which,
+    action: Annotated[str, argument("ACTION", "One of endorse, amend, object, abstain, withdraw.")],
+    clause: Clause = None,
+    text: Annotated[
+        str | None, option("--text", "TEXT", "Required for amend: the whole new text of the clause.")
+    ] = None,
+    level: Annotated[
+        str | None,
+        option(
+            "--level",
+            "WORD",
+            "Required for object: how strong the objection is, in a word such as mild or strong.",
+        ),
+    ] = None,
+    concern: Annotated[str | None, option("--concern", "TEXT", "Required for object: your reason.")] = None,
+    home: KeyOptions = KeyOptions(),
+    as_json: Json = False,
+) -> None:
+    """Endorse, amend or object to a clause, in the phase deliberation. Your last act on each clause counts."""
+    one_of("ACTION", action, ("endorse", "amend", "object", "abstain", "withdraw"))
+    args = {"action": action, "clause_id": clause, "text": text, "level": level, "concern": concern}
+
+    def sentence(own: OwnDesk, outcome: ActOutcome) -> str:
+        clauses = outcome.kept.deliberation.clauses
+        on = clauses[clause] if clause in clauses else next(iter(clauses.values()))
+        link = {"object": "to ", "abstain": "from ", "withdraw": "from "}.get(action, "")
+        said = f"you {action} {link}clause {on.id}"
+        mine = on.positions.get(own.id)
+        return f"{said}; your text is variant {mine.variant_id}" if mine and mine.variant_id else said
+
+    _act(home, as_json, which, "consensus.act", args, sentence)
+
+
+@app.add("""
+    comity vote ballot dlb_5a0c v1 v0 --clause c1  v1 first, then v0
+    comity vote ballot dlb_5a0c v2 v0=v1 --clause c1  v2 first; v0 and v1 are equally good
+""")
+def ballot(
+    which: Which,
+    ranking: Annotated[
+        list[str],
+        argument("RANKING", "The variants, the best first. Write v0=v1 for two that you rank equally."),
+    ],
+    clause: Clause = None,
+    home: KeyOptions = KeyOptions(),
+    as_json: Json = False,
+) -> None:
+    """Rank the variants of a clause, in the phase convergence. A new ballot replaces your last one.
+
+    If you cast no ballot, Comity makes one from your act on the clause: if you amended it, your own variants come first,
+    then the others in the order in which they were proposed. If you endorsed it or objected, all variants are in that order.
+    """
+    groups = [[name.strip() for name in group.split("=")] for group in ranking]
+    on = "" if clause is None else f" on clause {clause}"
+    said = f"your ballot{on} is {ranking_text(tuple(map(tuple, groups)))}"
+    _act(home, as_json, which, "consensus.ballot", {"ranking": groups, "clause_id": clause}, said)
+
+
+@app.add("""
+    comity vote advance dlb_5a0c deliberation  begin the deliberation; only the author can do this
+    comity vote advance dlb_5a0c convergence  begin to rank the variants
+    comity vote advance dlb_5a0c deliberation  go back from ratification; this deletes the votes
+""")
+def advance(
+    which: Which,
+    phase: Annotated[str, argument("PHASE", f"The phase to start, one of {', '.join(PHASES[1:])}.")],
+    home: KeyOptions = KeyOptions(),
+    as_json: Json = False,
+) -> None:
+    """Start the next phase, or go back from ratification to deliberation."""
+    one_of("PHASE", phase, PHASES[1:])
+    _act(home, as_json, which, "consensus.advance", {"to": phase}, f"the phase is {phase} now")
+
+
+@app.add("""
+    comity vote cast dlb_5a0c accept  vote for the whole text
+    comity vote cast dlb_5a0c reject --reason "A day is too short."  vote against it
+""")
+def cast(
+    which: Which,
+    vote: Annotated[str, argument("VOTE", "accept or reject.")],
+    reason: Annotated[str | None, option("--reason", "TEXT", "The reason. Required for reject.")] = None,
+    home: KeyOptions = KeyOptions(),
+    as_json: Json = False,
+) -> None:
+    """Vote on the whole text, in the phase ratification. A new vote replaces your last one. All parties see all votes."""
+    one_of("VOTE", vote, ("accept", "reject"))
+
+    def sentence(_: OwnDesk, outcome: ActOutcome) -> str:
+        found = outcome.kept.deliberation
+        return f"you {vote}; {found.ratification} of the votes must accept, {accepted_text(found)}"
+
+    _act(home, as_json, which, "consensus.vote", {"vote": vote, "reason": reason}, sentence)
+
+
+@app.add("""
+    comity vote welfare dlb_5a0c "The rule asks me to promise what I cannot do."  record a concern of an AI party
+""")
+def welfare(
+    which: Which,
+    text: Annotated[str, argument("TEXT", "The concern, in your own words.")],
+    home: KeyOptions = KeyOptions(),
+    as_json: Json = False,
+) -> None:
+    """Record a concern about your own welfare. Only AI parties can do this, in the phase deliberation or convergence."""
+    _act(home, as_json, which, "consensus.welfare", {"signal": text}, "your welfare signal is on record")
+
+
+@app.add("""
+    comity vote result dlb_5a0c  show everything
+    comity vote result dlb_5a0c --clause c1  show one clause
+    comity vote result dlb_5a0c --json  print JSON, with all tables of the count
+""")
+def result(
+    which: Which,
+    clause: Annotated[
+        str | None, option("--clause", "CLAUSE", "The id of the clause, such as c1. Default: all clauses.")
+    ] = None,
+    home: KeyOptions = KeyOptions(),
+    as_json: Json = False,
+) -> None:
+    """Show the phase of a deliberation, its parties and clauses, who said what, and how the variants rank."""
+
+    async def work(own: OwnDesk) -> None:
+        kept = await own.newest(which)
+        found = own.result(kept, clause)
+        acts = await own.desk.ledger.waiting(kept.id)
+        if as_json:
+            print_json({**await own.summary(kept), "result": msgspec.to_builtins(found)})
+            return
+        print_overview(kept, own.id)
+        for report in found.clauses if isinstance(found, ResultReport) else (found,):
+            print_clause(report, own.id)
+        print_welfare(kept.deliberation, own.id)
+        if kept.fraud is not None or acts:
+            print_line()
+            print_trouble(kept, acts)
+        print_next(kept.deliberation)
+
+    work_with(own_desk, home, work)
+
+
+@app.add("""
+    comity vote record dlb_5a0c --out rules.json  write the record to a file
+    comity vote record dlb_5a0c | jq .provenance  print how active rules were made
+""")
+def record(
+    which: Which,
+    out: Annotated[
+        str | None, option("--out", "FILE", "The file to write. Default: print the record.")
+    ] = None,
+    home: KeyOptions = KeyOptions(),
+    as_json: Json = False,
+) -> None:
+    """Write the record: all signed entries and the result. With this file alone, anybody can verify the result."""
+
+    async def work(own: OwnDesk) -> tuple[KeptDeliberation, bytes]:
+        kept = await own.newest(which)
+        return kept, write_record(await own.desk.ledger.all_entries(kept.id), kept.head)
+
+    kept, written = work_with(own_desk, home, work)
+    if out is None:
+        print_line(written.decode())
+        return
+    Path(out).expanduser().write_bytes(written + b"\n")
+    entries, phase = kept.head.tip.number, kept.deliberation.phase
+    told = {"file": out, "delib_id": kept.id, "entries": entries, "phase": phase}
+    done = f"{out}: {entries:,} entries, phase {phase}. Anybody can check it: comity vote verify {out}"
+    print_answer(told, done, as_json=as_json)
+
+
+@app.add("""
+    comity vote remove dlb_5a0c  ask for confirmation, then remove it
+    comity vote remove dlb_5a0c --yes  without confirmation
+""")
+def remove(
+    which: Which,
+    home: KeyOptions = KeyOptions(),
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Delete a deliberation from this node. If this node is the keeper, the deliberation ends for everybody.
+
+    The other parties keep their copies of the log.
+    """
+    kept = work_with(own_desk, home, lambda own: own.chosen(which))
+    ends = "" if kept.url else "This node keeps it: it ends for all parties. "
+    title = one_line(kept.deliberation.title)
+    confirm(f"{ends}The log of {title!r} and its proof are deleted here. Remove it?", yes=yes)
+    work_with(own_desk, home, lambda own: own.desk.remove(kept.id))
+    done = f"Removed: {kept.id}, {kept.head.tip.number:,} entries."
+    print_answer({"removed": kept.id}, done, as_json=as_json)
+
+
+@app.add("""
+    comity vote verify rules.json  check everything; the exit code is 1 if an entry is not valid
+    comity vote verify mine.json yours.json  check both, and whether the keeper gave both parties the same entries
+    comity vote verify rules.json --json  print JSON
+""")
+def verify(
+    files: Annotated[list[str], argument("FILE", "The files that `comity vote record` wrote.")],
+    as_json: Json = False,
+) -> None:
+    """Check a record offline: all signatures and hashes, and whether the acts lead to the result that it states. This
+    needs no node and no data folder.
+    """
+    found = [
+        (name, data, verify_record(data)) for name, data in ((name, _read_record(name)) for name in files)
+    ]
+    fraud = _fraud_in([(data, recount) for _, data, recount in found if recount.bad_entry is None])
+    ok = fraud is None and all(recount.ok for _, _, recount in found)
+    if as_json:
+        told = [_recounted_json(name, recount) for name, _, recount in found]
+        print_json({"ok": ok, "files": told, "fraud": None if fraud is None else msgspec.to_builtins(fraud)})
+    else:
+        for name, _, recount in found:
+            print_line(f"{name}: {_recounted_text(recount)}")
+        if fraud is not None:
+            say("fraud", fraud_text(fraud), as_json=False)
+    if not ok:
+        raise typer.Exit(FAILED)
+
+
+def _act(
+    home: KeyOptions,
+    as_json: bool,
+    which: str,
+    op: str,
+    args: dict[str, Any],
+    sentence: str | Callable[[OwnDesk, ActOutcome], str],
+) -> None:
+    async def work(own: OwnDesk) -> None:
+        kept = await own.chosen(which)
+        with waiting("asking the keeper"):
+            outcome = await own.act(op, delib_id=kept.id, **args)
+        entry, after = outcome.entry, outcome.kept.deliberation
+        if as_json:
+            print_json(
+                {
+                    "delib_id": after.id,
+                    "phase": after.phase,
+                    "number": entry and entry.number,
+                    "hash": entry and entry.hash(),
+                    "waiting": entry is None,
+                    "why": outcome.why or None,
+                }
+            )
+        elif entry is None:
+            print_line(f"Waiting: {outcome.why}")
+            print_line("Your act is stored here and is sent when the keeper answers; do not repeat it.")
+            print_line("Your node sends it while it runs, and so does `comity vote result`.")
+        else:
+            said = sentence if isinstance(sentence, str) else sentence(own, outcome)
+            print_line(f"Entry {entry.number}: {said}.")
+            if op == "consensus.advance":
+                print_next(after)
+
+    work_with(own_desk, home, work)
+
+
+def _read_party(text: str) -> dict[str, Any]:
+    """A stakeholder: ID or NAME@ID, then perhaps =ROLE; a representative is =ai_representative:PRINCIPAL:FIDELITY."""
+    who, _, given = text.partition("=")
+    role, *more = (given or "participant").split(":")
+    one_of("the role of a party", role, _ROLES)
+    party: dict[str, Any] = {**_named(who), "role": role}
+    if role != _REPRESENTATIVE:
+        if more:
+            raise ConfigError(f"only the role {_REPRESENTATIVE} takes more values; write {who}={role}")
+        return party
+    if len(more) != 2:
+        raise ConfigError(f"a representative is written {who}={_REPRESENTATIVE}:PRINCIPAL:FIDELITY")
+    try:
+        fidelity = float(more[1])
+    except ValueError:
+        raise ConfigError(f"FIDELITY must be a number from 0 to 1, not {more[1][:60]!r}") from None
+    principal = id_of(more[0])
+    return {**party, "principal_id": more[0] if principal is None else principal.hex(), "fidelity": fidelity}
+
+
+def _named(who: str) -> dict[str, Any]:
+    party = id_of(who)
+    if party is not None:
+        return {"id": party.hex()}
+    name, at, node = who.rpartition("@")
+    signs = id_of(node) if at else None
+    if not name or signs is None:
+        raise ConfigError(
+            f"{who[:80]!r} is not a party: give the id of a node (64 digits or did:key, as `comity id show` prints it), or "
+            "NAME@ID for a person for whom that node signs"
+        )
+    return {"id": name, "node": signs.hex()}
+
+
+def _read_record(name: str) -> bytes:
+    path = Path(name).expanduser()
+    if path.stat().st_size > MOST_RECORD_BYTES:
+        raise InvalidError(f"{name} has more than {MOST_RECORD_BYTES:,} bytes; it is no record")
+    return path.read_bytes()
+
+
+def _recounted_text(recount: Recount) -> str:
+    if recount.bad_entry is not None:
+        return f"bad: entry {recount.bad_entry} of {recount.entries:,}: {one_line(recount.reason or '')}"
+    if not recount.ok or recount.head is None:
+        return f"bad: {one_line(recount.reason or '')}"
+    state = recount.head.deliberation
+    return (
+        f"good: {recount.entries:,} entries, phase {state.phase}, kept by {state.keeper[:12]}; "
+        "every signature, link, act and result was recounted"
+    )
+
+
+def _recounted_json(name: str, recount: Recount) -> dict[str, Any]:
+    state = None if recount.head is None else recount.head.deliberation
+    return {
+        "file": name,
+        "ok": recount.ok,
+        "entries": recount.entries,
+        "bad_entry": recount.bad_entry,
+        "reason": recount.reason,
+        "delib_id": state and state.id,
+        "title": state and state.title,
+        "phase": state and state.phase,
+        "keeper": state and state.keeper,
+    }
+
+
+def _fraud_in(good: list[tuple[bytes, Recount]]) -> KeeperFraud | None:
+    """Two entries with one number in records of one deliberation."""
+    seen: dict[tuple[str, int], DeliberationEntry] = {}
+    for data, recount in good:
+        if recount.head is None:
+            continue
+        keeper = recount.head.deliberation.keeper
+        for value in strict_json.loads(data)["entries"]:
+            entry = read_entry(value)
+            first = seen.setdefault((entry.delib_id, entry.number), entry)
+            fraud = fraud_between(keeper, tip_of(first), tip_of(entry))
+            if fraud is not None:
+                return fraud
+    return None

@@ -1,0 +1,159 @@
+"""Deliberations between nodes: the door of the keeper, and the desk of those who take part from here."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from comity.runtime.part import Chore, Panel, Part
+from comity.runtime.upkeep import Limits
+from comity.runtime.views import Matrix, Table, View, ViewPage, ViewQuery, paged
+from comity.wire.errors import KeyRefusedError
+
+if TYPE_CHECKING:
+    from comity.requests.metrics import Metric
+    from comity.runtime.node_runtime import House
+
+
+_COUNTED_SECONDS = 5.0
+
+
+class Deliberations(Part):
+    name = "deliberations"
+    open_paths = ("/v1/deliberations",)
+
+    async def open(self, house: "House") -> None:
+        from comity.votes.client import KeeperClient
+        from comity.votes.logs import Ledger
+        from comity.votes.party import DeliberationDesk
+
+        settings = house.settings
+        own = settings.deliberations
+        seconds = settings.dispatch.timeout_seconds
+        self.ledger = Ledger(house.store, house.current_vault, log_bytes=own.log_bytes)
+        self.desk = DeliberationDesk(
+            store=house.store,
+            ledger=self.ledger,
+            record=house.record,
+            clock=house.clock,
+            key=house.key,
+            post=KeeperClient(
+                house.store,
+                house.key,
+                house.clock,
+                house.open_http(seconds),
+                public_http=house.open_public_http(seconds),
+                holder=house.chain,
+                patience=seconds,
+                record=house.record,
+            ),
+            holder=house.chain,
+        )
+        self._house = house
+        self._count_again = 0.0
+        self._self = house.vacant_id.hex()
+        self.views = [View("deliberations", "Deliberations", self._view)]
+        self._kept = self._joined = self._waiting = self._frauds = 0
+        self.chores = [Chore(own.retry_seconds, self._send)]
+
+    async def serve(self, house: "House") -> None:
+        from comity.votes.deliberations import DELIBERATIONS_PATH, DeliberationsDoor
+        from comity.votes.host import KEEPER_BOOK, KeeperRoom
+
+        settings = house.settings
+        room = KeeperRoom(
+            ledger=self.ledger,
+            key=house.key,
+            state_provider=lambda: "ACTIVE",
+            store=house.store,
+            clock=house.clock,
+            freshness=settings.agent.freshness_seconds or None,
+            restored_at=house.restored_at,
+            budget=house.budget,
+            quota=house.find(Limits).replies,
+            pair_bytes=settings.storage.pair_bytes,
+            sole_writer=True,  # the folder is claimed by this process
+            book=KEEPER_BOOK,
+        )
+        self.hot = {
+            DELIBERATIONS_PATH: DeliberationsDoor(room, house.walk, settings.http.body_limit, house.vacant_id)
+        }
+        self.public = {DELIBERATIONS_PATH}
+        with contextlib.suppress(KeyRefusedError):  # a request for a deliberation reports the missing key
+            await self.count()
+
+    def metrics(self) -> "Iterator[Metric]":
+        from comity.requests.metrics import Metric
+
+        where = {"here": self._kept, "elsewhere": self._joined}
+        yield Metric("comity_deliberations", "Deliberations, by where they are kept.", where, "kept")
+        yield Metric("comity_deliberation_acts_waiting", "Acts that wait for their keeper.", self._waiting)
+        yield Metric(
+            "comity_deliberation_frauds",
+            "Deliberations whose keeper is proven to have signed two entries with one number.",
+            self._frauds,
+        )
+
+    async def _view(self, query: ViewQuery) -> ViewPage:
+        from comity.extensions.protocol.calls import clause_report
+        from comity.votes.protocol.vote import COPIES
+
+        known = await self.ledger.all()
+        rows = [
+            (
+                kept.id,
+                kept.deliberation.title,
+                kept.deliberation.phase,
+                str(len(kept.deliberation.stakeholders)),
+                f"{kept.head.tip.number:,}",
+                "this node" if kept.deliberation.keeper == self._self else kept.deliberation.keeper[:12],
+                "FRAUD of the keeper" if kept.fraud is not None else "",
+            )
+            for kept in known
+        ]
+        shown, more = paged(rows, query)
+        columns = ("id", "title", "phase", "parties", "entries", "kept by", "trouble")
+        ids = {row[0] for row in shown}
+        matrices = [
+            Matrix(
+                f"{kept.deliberation.title[:60]}, clause {report.clause.id}: {report.winner} wins ({COPIES} for each ballot)",
+                report.candidates,
+                report.pairwise_matrix,
+            )
+            for kept in known
+            if kept.id in ids
+            for report in (
+                clause_report(kept.deliberation, one) for one in kept.deliberation.clauses.values()
+            )
+            if len(report.candidates) > 1 and report.winner is not None
+        ]
+        table = Table(
+            columns, shown, more=more, empty="none yet; how to begin one: `comity vote open --help`"
+        )
+        return ViewPage(tables=[table], matrices=matrices)
+
+    async def panel(self) -> Panel:
+        now = self._house.clock.monotonic()
+        if now >= self._count_again:
+            self._count_again = now + _COUNTED_SECONDS
+            await self.count()
+        rows = [
+            ("kept here", f"{self._kept:,}"),
+            ("kept elsewhere", f"{self._joined:,}"),
+            ("acts waiting for a keeper", f"{self._waiting:,}"),
+            ("frauds of keepers", f"{self._frauds:,}"),
+        ]
+        return Panel("Deliberations", rows)
+
+    async def _send(self) -> None:
+        await self.count()
+        if self._waiting:
+            await self.desk.send_waiting()
+            await self.count()
+
+    async def count(self) -> None:
+        """Bring the figures up to date."""
+        known = await self.ledger.all()
+        self._kept = sum(kept.deliberation.keeper == self._self for kept in known)
+        self._joined = len(known) - self._kept
+        self._frauds = sum(kept.fraud is not None for kept in known)
+        self._waiting = sum(not act.refusal for act in await self.ledger.waiting())

@@ -1,0 +1,237 @@
+r"""The log of a deliberation between nodes: entries, their two signatures, and their chain (ruling 50a).
+
+- An actor signs `comity-delib-v1\n` and the RFC 8785 form of delib_id, number, prev, actor, on_behalf, action and
+  time. The hash of an entry is SHA-256 of those bytes and the signature; the next entry names it as `prev`. The
+  first entry has number 1, prev null, and opens the deliberation.
+- The keeper signs `comity-keep-v1\n` and the RFC 8785 form of delib_id, number and hash. With that it says: this
+  entry and no other has this number. Two of its signatures for one number are proof that it lied.
+- Signatures are written in base64url without padding, hashes and ids in lower-case hex.
+- `admit` is what a keeper does with an act, `follow` what everybody does with an entry. Neither changes the head
+  that it is given; a refusal leaves everything as it was.
+"""
+
+import hashlib
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from comity.extensions.protocol.texts import read_moment
+from comity.identity.protocol.keys import SigningKey, is_key, signature_bytes, signature_holds, signature_of
+from comity.store.audit_chain import timestamp
+from comity.vcp.protocol.extension_calls import ExtensionError, invalid, limit_exceeded, shaped
+from comity.votes.protocol.acts import OpenArguments, after_act, open_deliberation
+from comity.votes.protocol.vote import MOST_ENTRIES, Deliberation, Voice
+from comity.wire.canonical import jcs
+from comity.wire.errors import MalformedError
+
+OPEN: Final = "consensus.open"
+MOST_SECONDS_AHEAD: Final = 60.0
+MOST_ENTRY_BYTES: Final = 1024 * 1024
+
+_END_OF_TIME: Final = 253_402_300_800.0
+_ACTOR_HEADING: Final = b"comity-delib-v1\n"
+_KEEPER_HEADING: Final = b"comity-keep-v1\n"
+
+
+class LoggedAct(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    op: str
+    args: dict[str, Any]
+
+
+class DeliberationEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`keeper_signature` is empty until the keeper has taken the entry."""
+
+    delib_id: str
+    number: int
+    prev: str | None
+    actor: str
+    on_behalf: str | None
+    action: LoggedAct
+    time: str
+    signature: str = ""
+    keeper_signature: str = ""
+
+    @property
+    def voice(self) -> Voice:
+        return Voice(self.actor, self.on_behalf)
+
+    def signed_bytes(self) -> bytes:
+        members = {
+            "delib_id": self.delib_id,
+            "number": self.number,
+            "prev": self.prev,
+            "actor": self.actor,
+            "on_behalf": self.on_behalf,
+            "action": {"op": self.action.op, "args": self.action.args},
+            "time": self.time,
+        }
+        try:
+            return _ACTOR_HEADING + jcs(members)
+        except MalformedError as fault:
+            raise invalid(fault.message, "action") from None
+
+    def hash(self) -> str:
+        signature = signature_bytes(self.signature)
+        if signature is None:
+            raise ExtensionError("BAD_SIGNATURE", "a signature is 86 characters of base64url", "signature")
+        return hashlib.sha256(self.signed_bytes() + signature).hexdigest()
+
+
+class KeptTip(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The keeper's word on which entry has a number. Every message between parties carries the sender's last."""
+
+    delib_id: str
+    number: int
+    hash: str
+    keeper_signature: str
+
+    def signed_bytes(self) -> bytes:
+        return _KEEPER_HEADING + jcs({"delib_id": self.delib_id, "number": self.number, "hash": self.hash})
+
+    def is_signed_by(self, keeper: str) -> bool:
+        try:
+            return signature_holds(keeper, self.signed_bytes(), self.keeper_signature)
+        except MalformedError:
+            return False
+
+
+class LogHead(Struct, frozen=True, kw_only=True):
+    """Where a log stands: the state it adds up to, and its last entry."""
+
+    deliberation: Deliberation
+    tip: KeptTip
+
+
+class KeeperFraud(Struct, frozen=True, kw_only=True):
+    """Two entries with one number, both under the keeper's signature."""
+
+    keeper: str
+    first: KeptTip
+    second: KeptTip
+
+
+def propose(
+    head: LogHead | None,
+    delib_id: str,
+    op: str,
+    args: dict[str, Any],
+    key: SigningKey,
+    now: float,
+    *,
+    on_behalf: str | None = None,
+) -> DeliberationEntry:
+    """The next entry as an actor signs it; the keeper decides whether it becomes one."""
+    entry = DeliberationEntry(
+        delib_id=delib_id,
+        number=1 if head is None else head.tip.number + 1,
+        prev=None if head is None else head.tip.hash,
+        actor=key.vacant_id.hex(),
+        on_behalf=on_behalf,
+        action=LoggedAct(op=op, args=args),
+        time=timestamp(now),
+    )
+    return replace(entry, signature=signature_of(entry.signed_bytes(), key))
+
+
+def admit(
+    head: LogHead | None, entry: DeliberationEntry, keeper: SigningKey, now: float
+) -> tuple[LogHead, DeliberationEntry]:
+    """The keeper takes the act: the new head, and the entry under both signatures."""
+    if read_moment(entry.time, "time") > now + MOST_SECONDS_AHEAD:
+        raise invalid(f"time lies more than {MOST_SECONDS_AHEAD:.0f} s in the future; set your clock", "time")
+    state = _state_after(head, entry)
+    if state.keeper != keeper.vacant_id.hex():
+        raise ExtensionError("FORBIDDEN", "another node keeps this deliberation; send the act to that one")
+    unsigned = KeptTip(delib_id=entry.delib_id, number=entry.number, hash=entry.hash(), keeper_signature="")
+    tip = replace(unsigned, keeper_signature=signature_of(unsigned.signed_bytes(), keeper))
+    return LogHead(deliberation=state, tip=tip), replace(entry, keeper_signature=tip.keeper_signature)
+
+
+def follow(head: LogHead | None, entry: DeliberationEntry) -> LogHead:
+    """The head after an entry that the keeper has taken. Everything is checked, nobody is believed."""
+    state = _state_after(head, entry)
+    tip = tip_of(entry)
+    if not tip.is_signed_by(state.keeper):
+        raise ExtensionError("BAD_SIGNATURE", "the keeper's signature does not hold", "keeper_signature")
+    return LogHead(deliberation=state, tip=tip)
+
+
+def tip_of(entry: DeliberationEntry) -> KeptTip:
+    return KeptTip(
+        delib_id=entry.delib_id,
+        number=entry.number,
+        hash=entry.hash(),
+        keeper_signature=entry.keeper_signature,
+    )
+
+
+def fraud_between(keeper: str, first: KeptTip, second: KeptTip) -> KeeperFraud | None:
+    """Proof that the keeper gave one number to two entries; None where there is none.
+
+    A node that receives a tip compares it with the entry of that number in its own log.
+    """
+    same_place = (first.delib_id, first.number) == (second.delib_id, second.number)
+    if not same_place or first.hash == second.hash:
+        return None
+    if not first.is_signed_by(keeper) or not second.is_signed_by(keeper):
+        return None
+    return KeeperFraud(keeper=keeper, first=first, second=second)
+
+
+def is_proven(fraud: KeeperFraud) -> bool:
+    """Whether a proof from another node is valid."""
+    return fraud_between(fraud.keeper, fraud.first, fraud.second) is not None
+
+
+def read_entry(value: Any) -> DeliberationEntry:
+    """An entry as it was sent: an object that JSON made."""
+    return shaped(value, DeliberationEntry)
+
+
+def write_entry(entry: DeliberationEntry) -> dict[str, Any]:
+    told: dict[str, Any] = msgspec.to_builtins(entry)
+    return told
+
+
+def _state_after(head: LogHead | None, entry: DeliberationEntry) -> Deliberation:
+    """Place, then signature, then the act itself."""
+    _refuse_place(head, entry)
+    time = read_moment(entry.time, "time")
+    if not 0 <= time < _END_OF_TIME:
+        raise invalid("time must lie in the years 1970 to 9999", "time")
+    _refuse_signature(entry)
+    if head is not None:
+        return after_act(head.deliberation, entry.voice, entry.action.op, entry.action.args, time)
+    if entry.action.op != OPEN:
+        raise invalid(f"the first entry must be {OPEN}", "action.op")
+    return open_deliberation(entry.delib_id, entry.voice, shaped(entry.action.args, OpenArguments), time)
+
+
+def _refuse_place(head: LogHead | None, entry: DeliberationEntry) -> None:
+    number, prev = (0, None) if head is None else (head.tip.number, head.tip.hash)
+    if head is not None and entry.delib_id != head.deliberation.id:
+        raise invalid("delib_id names another deliberation", "delib_id")
+    if entry.number != number + 1:
+        raise ExtensionError(
+            "CONFLICT", f"the log stands at {number}; the next entry has number {number + 1}", "number"
+        )
+    if entry.prev != prev:
+        raise ExtensionError(
+            "CONFLICT", f"prev must be the hash of entry {number}; read the log and try again", "prev"
+        )
+    if entry.number > MOST_ENTRIES:
+        raise limit_exceeded(f"a deliberation has at most {MOST_ENTRIES:,} entries")
+
+
+def _refuse_signature(entry: DeliberationEntry) -> None:
+    if not is_key(entry.actor):
+        raise invalid("actor must be the id of a key, in lower-case hex", "actor")
+    if entry.on_behalf == entry.actor:
+        raise invalid("on_behalf must be another name than the actor's own; leave it null", "on_behalf")
+    signed = entry.signed_bytes()
+    if len(signed) > MOST_ENTRY_BYTES:
+        raise limit_exceeded(f"an entry has at most {MOST_ENTRY_BYTES:,} bytes", "action")
+    if not signature_holds(entry.actor, signed, entry.signature):
+        raise ExtensionError("BAD_SIGNATURE", "the actor's signature does not hold", "signature")

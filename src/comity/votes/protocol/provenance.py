@@ -1,0 +1,239 @@
+"""The record of a deliberation: what came of it, and how a stranger checks it with the file alone (vcp 6.3).
+
+- A record file is one JSON object: `format`, `delib_id`, all `entries` in order, and the `provenance` once the
+  rules are active. Whoever has it recounts: every signature, every link, every act, every result.
+- A recount names the first entry that is bad and says why; what comes after it is not looked at. A provenance
+  that is not what the entries give is named as such.
+- Provenance exists only for a deliberation that is active.
+"""
+
+import math
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from comity.extensions.protocol.relational import attestation_faults
+from comity.store.audit_chain import timestamp
+from comity.vcp.protocol.extension_calls import ExtensionError
+from comity.votes.protocol.log import DeliberationEntry, LogHead, follow, read_entry, write_entry
+from comity.votes.protocol.schulze import ElectionResult
+from comity.votes.protocol.vote import (
+    MOST_ENTRIES,
+    CastVote,
+    Clause,
+    Deliberation,
+    Dissent,
+    Stakeholder,
+    acceptance,
+    dissent_of,
+    participation_rate,
+    result_of,
+)
+from comity.wire import strict_json
+from comity.wire.canonical import envelope_form
+from comity.wire.errors import ComityError, MalformedError
+
+FORMAT: Final = "comity-deliberation-1"
+MOST_RECORD_BYTES: Final = 256 * 1024 * 1024
+
+
+class ClauseRecord(Struct, frozen=True, kw_only=True):
+    clause_id: str
+    text: str
+    winner: str
+    result: ElectionResult
+    clause: Clause
+
+
+class PhaseRecord(Struct, frozen=True, kw_only=True):
+    phase: str
+    at: str
+    by: str
+
+
+class Provenance(Struct, frozen=True, kw_only=True):
+    """`attestation_findings` says why a bilateral attestation does not hold, and what is worth a warning."""
+
+    constitution_id: str
+    version: str
+    title: str
+    created_at: str
+    deliberation_id: str
+    phase_history: tuple[PhaseRecord, ...]
+    duration: str
+    stakeholders: tuple[Stakeholder, ...]
+    clause_records: tuple[ClauseRecord, ...]
+    votes: dict[str, CastVote]
+    consensus_strength: float
+    dissent_preserved: tuple[Dissent, ...]
+    ai_standing_exercised: bool
+    bilateral_attestation_valid: bool
+    attestation_findings: tuple[str, ...]
+    participation_rate: float
+    self_referential_clauses: dict[str, tuple[str, ...]]
+
+
+class Recount(Struct, frozen=True, kw_only=True):
+    """`bad_entry` is the number of the first entry that is not right; None where none is, or the file is no record."""
+
+    ok: bool
+    entries: int
+    bad_entry: int | None = None
+    reason: str | None = None
+    head: LogHead | None = None
+
+
+def provenance_of(deliberation: Deliberation) -> Provenance:
+    if deliberation.phase != "active":
+        raise ExtensionError(
+            "PRECONDITION_FAILED",
+            f"a record of provenance exists once the rules are active; now the phase is {deliberation.phase}",
+        )
+    accepted = acceptance(deliberation)
+    faults, warnings = _attestation_findings(deliberation)
+    ai_parties = [one for one in deliberation.stakeholders.values() if one.is_ai]
+    exercised = any(one.standing_count > 0 for one in ai_parties)
+    ended = deliberation.phase_history[-1].at
+    return Provenance(
+        constitution_id=f"constitution:{deliberation.id}",
+        version="1.0.0",
+        title=deliberation.title,
+        created_at=timestamp(ended),
+        deliberation_id=deliberation.id,
+        phase_history=tuple(
+            PhaseRecord(phase=change.phase, at=timestamp(change.at), by=change.by)
+            for change in deliberation.phase_history
+        ),
+        duration=iso_duration(ended - deliberation.created_at),
+        stakeholders=tuple(deliberation.stakeholders.values()),
+        clause_records=tuple(
+            _clause_record(deliberation, clause) for clause in deliberation.clauses.values()
+        ),
+        votes=deliberation.votes,
+        consensus_strength=float(accepted or 0),
+        dissent_preserved=dissent_of(deliberation),
+        ai_standing_exercised=exercised,
+        bilateral_attestation_valid=exercised and not faults,
+        attestation_findings=(*faults, *warnings),
+        participation_rate=float(participation_rate(deliberation)),
+        self_referential_clauses=_self_referential(deliberation),
+    )
+
+
+def iso_duration(seconds: float) -> str:
+    """Whole seconds as ISO 8601 writes them; clocks of parties differ, so never less than nothing."""
+    whole = max(math.floor(seconds), 0)
+    days, rest = divmod(whole, 86_400)
+    hours, rest = divmod(rest, 3_600)
+    minutes, left = divmod(rest, 60)
+    time = "".join(
+        f"{number}{unit}" for number, unit in ((hours, "H"), (minutes, "M"), (left, "S")) if number
+    )
+    date = f"{days}D" if days else ""
+    return f"P{date}T{time}" if time else f"P{date or 'T0S'}"
+
+
+def write_record(entries: list[DeliberationEntry], head: LogHead) -> bytes:
+    """The file that a stranger can check."""
+    record: dict[str, Any] = {
+        "format": FORMAT,
+        "delib_id": head.deliberation.id,
+        "entries": [write_entry(entry) for entry in entries],
+    }
+    if head.deliberation.phase == "active":
+        record["provenance"] = _plain(provenance_of(head.deliberation))
+    return strict_json.dumps(record)
+
+
+def verify_record(data: bytes) -> Recount:
+    """Recount a record from its bytes alone. Never raises for what a file may hold."""
+    if len(data) > MOST_RECORD_BYTES:
+        return _no_record(f"the file has more than {MOST_RECORD_BYTES:,} bytes")
+    try:
+        record = strict_json.loads(data, unique_keys=True)
+    except MalformedError as fault:
+        return _no_record(fault.message)
+    if type(record) is not dict or record.get("format") != FORMAT or type(record.get("entries")) is not list:
+        return _no_record(f"this is no record: it needs format {FORMAT} and a list of entries")
+    strangers = record.keys() - {"format", "delib_id", "entries", "provenance"}
+    if strangers:
+        return _no_record(f"a record has no member {min(strangers)[:64]}")
+    found = recount(record["entries"])
+    if not found.ok or found.head is None:
+        return found
+    state = found.head.deliberation
+    if record.get("delib_id") != state.id:
+        return _wrong_summary(found, "delib_id is not that of the entries")
+    told = _plain(provenance_of(state)) if state.phase == "active" else None
+    if envelope_form(record.get("provenance")) != envelope_form(told):
+        return _wrong_summary(found, "the provenance is not what the entries give")
+    return found
+
+
+def recount(entries: list[Any]) -> Recount:
+    """Follow all entries from the first one on."""
+    if not entries:
+        return _no_record("a record has at least one entry")
+    if len(entries) > MOST_ENTRIES:
+        return _no_record(f"a record has at most {MOST_ENTRIES:,} entries")
+    head: LogHead | None = None
+    for number, value in enumerate(entries, 1):
+        try:
+            head = follow(head, read_entry(value))
+        except ComityError as fault:
+            return Recount(ok=False, entries=len(entries), bad_entry=number, reason=fault.message, head=head)
+    return Recount(ok=True, entries=len(entries), head=head)
+
+
+def _no_record(reason: str) -> Recount:
+    return Recount(ok=False, entries=0, reason=reason)
+
+
+def _wrong_summary(found: Recount, reason: str) -> Recount:
+    return msgspec.structs.replace(found, ok=False, reason=reason)
+
+
+def _plain(provenance: Provenance) -> Any:
+    """As JSON reads it back, so that two of them can be compared."""
+    return strict_json.loads(strict_json.dumps(msgspec.to_builtins(provenance)))
+
+
+def _clause_record(deliberation: Deliberation, clause: Clause) -> ClauseRecord:
+    result = result_of(deliberation, clause)
+    # the way to active leads through a winner for every clause
+    assert result is not None
+    assert result.winner is not None
+    text = next(variant.text for variant in clause.variants if variant.id == result.winner)
+    return ClauseRecord(clause_id=clause.id, text=text, winner=result.winner, result=result, clause=clause)
+
+
+def _self_referential(deliberation: Deliberation) -> dict[str, tuple[str, ...]]:
+    found = {
+        clause.id: tuple(
+            dict.fromkeys(phrase for variant in clause.variants for phrase in variant.self_referential)
+        )
+        for clause in deliberation.clauses.values()
+    }
+    return {id_: phrases for id_, phrases in found.items() if phrases}
+
+
+def _attestation_findings(deliberation: Deliberation) -> tuple[list[str], list[str]]:
+    """What the rules R1 to R6 (vcp 6.3) find: faults, and warnings."""
+    faults, warnings = [], []
+    for one in deliberation.stakeholders.values():
+        if one.attestation is not None:
+            faults += [
+                f"{one.id}: {rule}" for rule in attestation_faults(one.attestation, one.standing_count)
+            ]
+            if one.attestation.standing_exercised and one.participation_count == 0:
+                faults.append(f"{one.id}: R5: standing is said to be exercised without taking part")
+        fidelity = one.fidelity or 0.0
+        if one.role == "ai_representative":
+            if fidelity > 0 and not one.principal_id:
+                faults.append(f"{one.id}: R4: a representative needs a principal")
+            if fidelity == 0:
+                warnings.append(f"{one.id}: R6b: a representative with fidelity 0 only advises")
+        elif fidelity > 0:
+            faults.append(f"{one.id}: R6a: only a representative has fidelity")
+    return faults, warnings

@@ -1,0 +1,296 @@
+"""A deliberation: who takes part, what is proposed, who said what, and in which phase it is (vcp 6.3).
+
+- The state is what the log of acts adds up to; `acts` says how. Of what a party said about a clause the latest
+  word stands here, the log holds all of them.
+- A party is named by the key it signs with, or by a name and the node that signs for it (ruling 50a). Nobody
+  else speaks for it.
+- Thresholds are exact fractions. `0.6667` is how two thirds are often written, and is read as two thirds.
+- Results are computed from the ballots when somebody asks, so they are never out of date.
+"""
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from comity.extensions.protocol.relational import Attestation
+from comity.vcp.protocol.extension_calls import ExtensionError, invalid
+from comity.votes.protocol.schulze import ElectionResult, Groups, count
+
+Phase = Literal["draft", "deliberation", "convergence", "ratification", "active"]
+StakeholderRole = Literal["author", "participant", "observer", "ai_party", "ai_representative"]
+Act = Literal["endorse", "amend", "object", "abstain", "withdraw"]
+Vote = Literal["accept", "reject"]
+
+PHASES: Final[tuple[Phase, ...]] = ("draft", "deliberation", "convergence", "ratification", "active")
+_RANKING_ACTS: Final = frozenset(("amend", "endorse", "object"))
+AI_ROLES: Final = frozenset(("ai_party", "ai_representative"))
+MOST_STAKEHOLDERS: Final = 100
+MOST_CLAUSES: Final = 100
+MOST_VARIANTS: Final = 100
+MOST_ENTRIES: Final = 100_000
+MOST_TEXT_BYTES: Final = 8 * 1024 * 1024
+COPIES: Final = 10
+
+SELF_REFERENTIAL: Final = (
+    "never express preferences",
+    "only human",
+    "advisory only",
+    "cannot propose",
+    "cannot vote",
+    "cannot object",
+    "no standing",
+    "reduced standing",
+    "limited standing",
+    "deliberation capacity",
+    "participation rights",
+    "voting rights",
+    "amendment process",
+    "ratification threshold",
+    "quorum",
+    "ai stakeholder",
+    "ai participant",
+    "ai party",
+)
+
+_FRACTION: Final = re.compile(r"[0-9]{1,9}(?:/[0-9]{1,9}|\.[0-9]{1,18})?")
+_THIRDS: Final = (Fraction(1, 3), Fraction(2, 3))
+_HALF_A_TEN_THOUSANDTH: Final = Fraction(1, 20_000)
+
+
+class Voice(Struct, frozen=True):
+    """Who speaks: the id of the key that signs, and the name it signs for, if not its own."""
+
+    actor: str
+    on_behalf: str | None = None
+
+    @property
+    def stakeholder_id(self) -> str:
+        return self.actor if self.on_behalf is None else self.on_behalf
+
+
+class Stakeholder(Struct, frozen=True, kw_only=True):
+    """`node` signs for a party that has no key of its own; None where the id is the key."""
+
+    id: str
+    role: StakeholderRole
+    node: str | None = None
+    principal_id: str | None = None
+    fidelity: float | None = None
+    attestation: Attestation | None = None
+    participation_count: int = 0
+    standing_count: int = 0
+    abstention_count: int = 0
+    withdrawal_count: int = 0
+
+    @property
+    def is_ai(self) -> bool:
+        return self.role in AI_ROLES
+
+    @property
+    def copies(self) -> int:
+        """How often a ballot counts: ten times, a representative's by its fidelity, halves rounded up."""
+        if self.role != "ai_representative":
+            return COPIES
+        return int(exact(self.fidelity or 0.0) * COPIES + Fraction(1, 2))
+
+
+class Variant(Struct, frozen=True, kw_only=True):
+    """`self_referential` are the phrases of SELF_REFERENTIAL that its text holds. They flag, and decide nothing."""
+
+    id: str
+    text: str
+    author: str
+    is_original: bool = False
+    self_referential: tuple[str, ...] = ()
+
+
+class Position(Struct, frozen=True, kw_only=True):
+    """What a party last said about a clause."""
+
+    action: Act
+    at: float
+    variant_id: str | None = None
+    level: str | None = None
+    concern: str | None = None
+
+
+class Clause(Struct, frozen=True, kw_only=True):
+    """`ballots` are those that were cast; who cast none has the one that follows from the position."""
+
+    id: str
+    variants: tuple[Variant, ...]
+    positions: dict[str, Position] = {}
+    ballots: dict[str, Groups] = {}
+
+
+class CastVote(Struct, frozen=True, kw_only=True):
+    vote: Vote
+    at: float
+    reason: str | None = None
+
+
+class WelfareSignal(Struct, frozen=True, kw_only=True):
+    stakeholder_id: str
+    signal: str
+    at: float
+
+
+class PhaseChange(Struct, frozen=True, kw_only=True):
+    phase: Phase
+    at: float
+    by: str
+
+
+class Deliberation(Struct, frozen=True, kw_only=True):
+    id: str
+    title: str
+    keeper: str
+    author: str
+    phase: Phase
+    quorum: str
+    ratification: str
+    created_at: float
+    stakeholders: dict[str, Stakeholder]
+    clauses: dict[str, Clause]
+    votes: dict[str, CastVote] = {}
+    welfare: tuple[WelfareSignal, ...] = ()
+    phase_history: tuple[PhaseChange, ...] = ()
+
+    @property
+    def text_bytes(self) -> int:
+        """What all variants of all clauses come to."""
+        return sum(
+            len(variant.text.encode()) for clause in self.clauses.values() for variant in clause.variants
+        )
+
+
+class Dissent(Struct, frozen=True, kw_only=True):
+    stakeholder_id: str
+    clause_id: str
+    variant_id: str
+    text: str
+
+
+def exact(number: float) -> Fraction:
+    """The decimal that was written, not the float nearest to it."""
+    return Fraction(str(number))
+
+
+def read_threshold(given: float | str, field: str, *, may_be_zero: bool) -> str:
+    """A number from 0 to 1, or a fraction such as "2/3", as a fraction."""
+    text = given if isinstance(given, str) else str(given)
+    try:
+        # a string may not spell an exponent: its power of ten would take for ever
+        value = Fraction(text) if not isinstance(given, str) or _FRACTION.fullmatch(text) else Fraction(-1)
+    except (ValueError, ZeroDivisionError):
+        value = Fraction(-1)
+    value = next((third for third in _THIRDS if abs(value - third) < _HALF_A_TEN_THOUSANDTH), value)
+    if not 0 <= value <= 1 or (value == 0 and not may_be_zero):
+        least = "0" if may_be_zero else "more than 0"
+        raise invalid(f'{field} must be a number from {least} to 1, or a fraction such as "2/3"', field)
+    return str(value)
+
+
+def self_referential(text: str) -> tuple[str, ...]:
+    lowered = text.lower()
+    return tuple(phrase for phrase in SELF_REFERENTIAL if phrase in lowered)
+
+
+def stakeholder_of(deliberation: Deliberation, voice: Voice | None) -> Stakeholder:
+    """The party that this voice belongs to. Raises FORBIDDEN for everybody else."""
+    found = None if voice is None else deliberation.stakeholders.get(voice.stakeholder_id)
+    if found is None or voice is None:
+        raise ExtensionError(
+            "FORBIDDEN", "only stakeholders take part in this deliberation; ask its author to add you"
+        )
+    if found.node != (None if voice.on_behalf is None else voice.actor):
+        raise ExtensionError(
+            "FORBIDDEN", "this stakeholder speaks through another node or key; use the one it was named with"
+        )
+    return found
+
+
+def clause_of(deliberation: Deliberation, clause_id: str | None) -> Clause:
+    """The clause with that id; the only one when none is named."""
+    if clause_id is None and len(deliberation.clauses) == 1:
+        return next(iter(deliberation.clauses.values()))
+    if clause_id is None:
+        raise invalid("clause_id is needed: there are several clauses", "clause_id")
+    found = deliberation.clauses.get(clause_id)
+    if found is None:
+        raise ExtensionError("NOT_FOUND", "there is no such clause in this deliberation", "clause_id")
+    return found
+
+
+def ballots_of(clause: Clause, stakeholders: Mapping[str, Stakeholder]) -> dict[str, Groups]:
+    """What each party ranks: the ballot it cast, else the one that follows from its position."""
+    found = {
+        id_: ranked
+        for id_, position in clause.positions.items()
+        if (ranked := _derived(clause, id_, position)) is not None
+    }
+    found.update(clause.ballots)
+    return {id_: found[id_] for id_ in stakeholders if id_ in found}
+
+
+def _derived(clause: Clause, id_: str, position: Position) -> Groups | None:
+    if position.action not in _RANKING_ACTS:
+        return None
+    # the original was submitted first, so endorsing and objecting both give the order of submission
+    order = [variant.id for variant in clause.variants]
+    if position.action == "amend":
+        own = [variant.id for variant in clause.variants if variant.author == id_ and not variant.is_original]
+        order = own + [one for one in order if one not in own]
+    return tuple((one,) for one in order)
+
+
+def result_of(deliberation: Deliberation, clause: Clause) -> ElectionResult | None:
+    """None before convergence. A clause with one variant is decided without a ballot."""
+    if PHASES.index(deliberation.phase) < PHASES.index("convergence"):
+        return None
+    names = [variant.id for variant in clause.variants]
+    if len(names) == 1:
+        return count(names, [((names[0],),)])
+    ballots = ballots_of(clause, deliberation.stakeholders)
+    return count(names, ballots.values(), [deliberation.stakeholders[id_].copies for id_ in ballots])
+
+
+def is_decided(deliberation: Deliberation, clause: Clause) -> bool:
+    """Whether the clause has a winner: there is one as soon as a ballot counts."""
+    ranked = [
+        *clause.ballots,
+        *(id_ for id_, said in clause.positions.items() if said.action in _RANKING_ACTS),
+    ]
+    return len(clause.variants) == 1 or any(deliberation.stakeholders[id_].copies for id_ in ranked)
+
+
+def participation_rate(deliberation: Deliberation) -> Fraction:
+    entitled = [one for one in deliberation.stakeholders.values() if one.role != "observer"]
+    return Fraction(sum(one.participation_count > 0 for one in entitled), max(len(entitled), 1))
+
+
+def acceptance(deliberation: Deliberation) -> Fraction | None:
+    """Accepting votes among those that count; None without any. Who only advises is not counted."""
+    counted = [
+        cast.vote for id_, cast in deliberation.votes.items() if deliberation.stakeholders[id_].copies > 0
+    ]
+    return Fraction(counted.count("accept"), len(counted)) if counted else None
+
+
+def dissent_of(deliberation: Deliberation) -> tuple[Dissent, ...]:
+    """Every amendment that lost, in the name of who made it."""
+    lost = []
+    for clause in deliberation.clauses.values():
+        result = result_of(deliberation, clause)
+        winner = None if result is None else result.winner
+        lost += [
+            Dissent(
+                stakeholder_id=variant.author, clause_id=clause.id, variant_id=variant.id, text=variant.text
+            )
+            for variant in clause.variants
+            if winner is not None and not variant.is_original and variant.id != winner
+        ]
+    return tuple(lost)

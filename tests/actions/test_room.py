@@ -1,0 +1,49 @@
+import pytest
+
+from comity.actions.handler import ActionsRoom, Invocation
+from comity.actions.library import Library
+from comity.actions.plugins import load_plugins
+from comity.actions.runner import Runner
+from comity.requests.handler import Arrival
+from comity.store.audit_trail import log_of
+from comity.testing import running_node
+from comity.wire.errors import ActionError, NotFoundError, UnauthenticatedError
+from tests.callers import OWNER, STRANGER
+
+
+@pytest.fixture
+async def room():
+    runner = Runner(Library("enhanced", load_plugins(["tests.actions.sample_plugin"])))
+    yield ActionsRoom(runner)
+    await runner.aclose()
+
+
+def arrival(action="greet", given=None, *, owner=True):
+    body = Invocation(action, {"name": "Ada"} if given is None else given)
+    return Arrival(door="test", caller=OWNER if owner else STRANGER, body=body)
+
+
+async def test_a_call_takes_the_walk_and_is_audited(room):
+    async with running_node() as node:
+        before = await node.store.end(log_of("main"))
+        data = await node.walk.take(room, arrival())
+        assert data["output"]["greeting"] == "Hello, Ada"
+        node.walk.record.flush()
+        await node.store.commit()
+        assert await node.store.end(log_of("main")) == before + 1
+
+
+async def test_a_stranger_is_refused_before_anything_is_read(room):
+    async with running_node() as node:
+        with pytest.raises(UnauthenticatedError):
+            await node.walk.take(room, arrival(given=5, owner=False))
+
+
+@pytest.mark.parametrize(
+    ("action", "given", "refusal"),
+    [("greet", [], ActionError), ("greet", {}, ActionError), ("nobody", {}, NotFoundError)],
+)
+async def test_what_cannot_be_called_is_refused(room, action, given, refusal):
+    async with running_node() as node:
+        with pytest.raises(refusal):
+            await node.walk.take(room, arrival(action, given))

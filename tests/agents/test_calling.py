@@ -1,0 +1,61 @@
+"""The room for agents of other owners: who may use it, and how often at a time."""
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from comity.agents.room import MOST_OF_A_VISITOR, AgentCall, AgentReply, AgentsRoom
+from comity.requests.caller import OWN_PROCESS, UNKNOWN
+from comity.requests.handler import Arrival
+from comity.testing.nodes import running_node
+from comity.wire.errors import ForbiddenError, OverloadedError
+from tests.callers import visitor
+
+CALL = AgentCall(agent="letters", message="hello")
+ANN, BOB = (replace(visitor(name), scopes=("mcp", "agents")) for name in ("ann", "bob"))
+
+
+class WayOut:
+    def __init__(self):
+        self.callers = []
+        self.answered = asyncio.Event()
+
+    async def call(self, asked, caller):
+        self.callers.append(caller)
+        await self.answered.wait()
+        return AgentReply(agent="a", number=len(self.callers), text=asked.message)
+
+
+async def test_a_visitor_makes_some_calls_at_a_time_and_the_owner_any_number(patience):
+    way_out = WayOut()
+    room = AgentsRoom(way_out)
+    async with running_node() as node:
+
+        def calling(caller):
+            return node.walk.take(room, Arrival(door="mcp", caller=caller, body=CALL))
+
+        many = [asyncio.ensure_future(calling(ANN)) for _ in range(MOST_OF_A_VISITOR)]
+        while len(way_out.callers) < MOST_OF_A_VISITOR:  # noqa: ASYNC110 - they only have to begin
+            await asyncio.sleep(0)
+        with pytest.raises(OverloadedError, match="wait for one to end"):
+            await calling(ANN)
+        more = [asyncio.ensure_future(calling(OWN_PROCESS)) for _ in range(2 * MOST_OF_A_VISITOR)]
+        more.append(asyncio.ensure_future(calling(BOB)))
+        way_out.answered.set()
+        await asyncio.gather(*many, *more)
+        assert (await calling(ANN)).text == "hello"
+
+
+async def test_nobody_else_has_the_node_sign_for_them():
+    way_out = WayOut()
+    async with running_node() as node:
+        for caller in (
+            UNKNOWN,
+            visitor("ann"),
+            replace(visitor("ann"), scopes=("mcp",)),
+            replace(ANN, kind="peer"),
+        ):
+            with pytest.raises(ForbiddenError, match="the scope agents"):
+                await node.walk.take(AgentsRoom(way_out), Arrival(door="mcp", caller=caller, body=CALL))
+    assert way_out.callers == []

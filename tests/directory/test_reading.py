@@ -1,0 +1,150 @@
+"""Who may read which card, and how the rooms answer."""
+
+import pytest
+
+from comity.envelopes.protocol.card_errors import NotFoundError, VisibilityViolation
+from comity.http.statuses import http_status
+from comity.store.audit_chain import privacy_hash
+from comity.store.audit_log import tail
+from comity.wire.errors import MalformedError, UnauthenticatedError
+from tests.directory.publications import Directory, agent, hexes, publication
+
+OWNER, PARENT, STRANGER = agent("owner"), agent("parent"), agent("stranger")
+
+
+@pytest.fixture
+async def hidden(directory):
+    """A card that is for its owner and its parent only."""
+    await directory.publish(
+        publication(OWNER, "secret craft", visibility="NONE", parent_id=PARENT.vacant_id.hex())
+    )
+    return directory
+
+
+class TestAHiddenCard:
+    @pytest.mark.parametrize("room", ["card", "lineage"])
+    async def test_is_shown_to_its_owner_and_its_parent(self, hidden, room):
+        for reader in (OWNER, PARENT):
+            told = await hidden.ask(room, OWNER, reader=reader)
+            assert told["vacant_id"] == OWNER.vacant_id.hex()
+
+    async def test_has_a_log_of_hashes_for_those_who_know_its_id(self, hidden):
+        """A client of the contract learns its next number there, and cannot prove who it is."""
+        (event,) = await hidden.ask("event_log", OWNER)
+        assert event["actor_seq"] == 1
+        assert "secret craft" not in str(event)
+        for reader in (OWNER, PARENT):
+            assert await hidden.ask("event", 1, reader=reader) == event
+
+    async def test_has_no_events_for_those_who_count_through_their_numbers(self, hidden):
+        for reader in (None, STRANGER):
+            with pytest.raises(NotFoundError):
+                await hidden.ask("event", 1, reader=reader)
+
+    @pytest.mark.parametrize("room", ["card", "lineage"])
+    async def test_is_shown_to_nobody_else(self, hidden, room):
+        for reader in (None, STRANGER):
+            with pytest.raises(VisibilityViolation) as refusal:
+                await hidden.ask(room, OWNER, reader=reader)
+            assert http_status(refusal.value) == 403
+
+    async def test_is_not_shown_to_who_only_says_that_it_is_the_owner(self, hidden):
+        with pytest.raises(VisibilityViolation):
+            await hidden.ask("card", OWNER, caller=OWNER.vacant_id.hex())
+
+    async def test_is_not_shown_for_a_proof_under_another_name(self, hidden):
+        with pytest.raises(UnauthenticatedError):
+            await hidden.ask("card", OWNER, reader=PARENT, caller=OWNER.vacant_id.hex())
+
+    async def test_is_not_shown_for_an_old_proof(self, hidden, clock):
+        class Yesterday:
+            now = staticmethod(lambda: clock.now() - 86_400)
+
+        late = Directory(hidden.store, clock)
+        late.clock = Yesterday
+        with pytest.raises(UnauthenticatedError, match="behind this node's clock"):
+            await late.ask("card", OWNER, reader=OWNER)
+
+    async def test_is_not_found(self, hidden):
+        for reader in (None, OWNER):
+            assert (await hidden.ask("query", capability="secret", reader=reader))["matches"] == []
+
+    async def test_of_a_local_agent_is_hidden_whatever_it_asked_for(self, directory):
+        await directory.publish(publication(OWNER, runtime_state="LOCAL", visibility="PUBLIC"))
+        with pytest.raises(VisibilityViolation):
+            await directory.ask("card", OWNER)
+        assert (await directory.ask("card", OWNER, reader=OWNER))["visibility"] == "NONE"
+
+
+class TestARestrictedCard:
+    async def test_is_read_by_who_knows_its_id_and_found_by_nobody(self, directory):
+        await directory.publish(publication(OWNER, "quiet craft", visibility="RESTRICTED"))
+        assert (await directory.ask("card", OWNER))["visibility"] == "RESTRICTED"
+        assert await directory.found("quiet") == []
+        assert await directory.found() == []
+        assert len(await directory.ask("event_log", OWNER)) == 1
+        with pytest.raises(NotFoundError):  # its id would be found by counting
+            await directory.ask("event", 1)
+
+
+@pytest.mark.parametrize("room", ["card", "lineage"])
+async def test_an_id_that_is_not_there_is_not_found(directory, room):
+    with pytest.raises(NotFoundError) as refusal:
+        await directory.ask(room, STRANGER)
+    assert http_status(refusal.value) == 404
+
+
+async def test_an_id_that_is_not_there_has_an_empty_log(directory):
+    assert await directory.ask("event_log", STRANGER) == []
+
+
+@pytest.mark.parametrize("room", ["card", "event_log", "lineage"])
+class TestAnId:
+    @pytest.mark.parametrize("wrong", ["", "xyz", "00" * 31, "00" * 33, "\u0660" * 64])
+    async def test_that_is_none_is_malformed(self, directory, room, wrong):
+        with pytest.raises(MalformedError):
+            await directory.ask(room, wrong)
+
+    async def test_may_be_written_in_capitals(self, directory, room):
+        await directory.publish(publication(OWNER))
+        told = await directory.ask(room, OWNER.vacant_id.hex().upper())
+        named = told[0]["actor_vacant_id"] if room == "event_log" else told["vacant_id"]
+        assert named == OWNER.vacant_id.hex()
+
+
+async def test_the_parent_never_signed_for_is_shown_as_the_owner_said_it(hidden):
+    told = await hidden.ask("card", OWNER, reader=OWNER)
+    assert [told["parent_id"]] == hexes(PARENT)
+
+
+async def test_a_read_is_noted_under_the_name_that_was_proven(hidden):
+    await hidden.ask("card", OWNER, reader=OWNER)
+    await hidden.ask("query")
+    hidden.walk.record.flush()
+    await hidden.store.commit()  # what was noted without waiting is before it
+    *_, card, query = [entry async for entry in tail(hidden.store, "main", 10)]
+    assert (card.verification_result, query.verification_result) == (
+        "DIRECTORY_CARD_OK",
+        "DIRECTORY_QUERY_OK",
+    )
+    assert card.issuer_hash == privacy_hash(f"vacant:{OWNER.vacant_id.hex()}")
+    assert query.issuer_hash == privacy_hash("unknown")
+
+
+async def test_the_query_is_answered_in_the_shape_of_the_contract(directory):
+    await directory.publish(publication(OWNER, "translate", base_model_family="claude"))
+    told = await directory.ask("query", capability="translate")
+    assert told["not_implemented_in_p4"] == []
+    (match,) = told["matches"]
+    assert match.keys() == {
+        "vacant_id",
+        "capability_card_hash_hex",
+        "capability_card_sig_hex",
+        "declared_capabilities_json",
+        "base_model_family",
+        "visibility",
+        "score",
+        "capability_card_blob_hex",
+    }
+    assert match["declared_capabilities_json"] == '["translate"]'
+    assert match["score"] == 0.0

@@ -1,0 +1,110 @@
+"""Bodies under a limit, answers in JSON."""
+
+import pytest
+
+from comity.http.asgi import Disconnected, answer_error, header, read_body
+from comity.wire.errors import (
+    MalformedError,
+    OverloadedError,
+    RateLimitedError,
+    StoreUnavailableError,
+    TooLargeError,
+)
+from tests.http.asgi_calls import ask, scope_of
+
+
+async def body_of(parts, limit=10, headers=()):
+    read = []
+
+    async def app(scope, receive, send):
+        read.append(await read_body(scope, receive, limit))
+
+    await ask(app, scope_of("POST", headers=headers), parts)
+    return read[0]
+
+
+@pytest.mark.parametrize(
+    ("parts", "body"),
+    [
+        ([b""], b""),
+        ([b"0123456789"], b"0123456789"),
+        ([b"01234", b"", b"56789"], b"0123456789"),
+        ([b"x"] * 10, b"x" * 10),
+    ],
+)
+async def test_a_body_within_the_limit_is_read_whole(parts, body):
+    assert await body_of(parts) == body
+
+
+@pytest.mark.parametrize("parts", [[b"0123456789a"], [b"0123456789", b"a"], [b"x"] * 11])
+async def test_a_body_that_does_not_say_its_size_is_refused_where_it_exceeds_the_limit(parts):
+    with pytest.raises(TooLargeError, match="the body exceeds the limit of 10 bytes"):
+        await body_of(parts)
+
+
+async def test_what_comes_after_the_limit_is_not_even_asked_for():
+    asked = 0
+
+    async def receive():
+        nonlocal asked
+        asked += 1
+        return {"type": "http.request", "body": b"xxxxxx", "more_body": True}
+
+    with pytest.raises(TooLargeError):
+        await read_body(scope_of("POST"), receive, 10)
+    assert asked == 2
+
+
+async def test_a_body_that_says_it_is_too_large_is_not_read_at_all():
+    async def receive():
+        raise AssertionError("it was read")
+
+    with pytest.raises(TooLargeError):
+        await read_body(scope_of("POST", headers=[("content-length", "11")]), receive, 10)
+    with pytest.raises(TooLargeError):  # a length that only looks like zero
+        await read_body(scope_of("POST", headers=[("content-length", "0" * 18 + "11")]), receive, 10)
+
+
+async def test_a_client_that_goes_away_has_said_nothing():
+    with pytest.raises(Disconnected):
+        await body_of([b"half", None])
+
+
+def test_a_header_is_its_value_or_none_and_refused_when_it_comes_twice():
+    scope = scope_of(headers=[("x-one", "1"), ("x-two", "a"), ("x-two", "b")])
+    assert header(scope, b"x-one") == "1"
+    assert header(scope, b"x-none") is None
+    with pytest.raises(MalformedError, match="x-two comes 2 times"):
+        header(scope, b"x-two")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "after"),
+    [
+        (RateLimitedError("slow down", 0.0), 429, "1"),
+        (RateLimitedError("slow down", 0.4), 429, "1"),
+        (RateLimitedError("slow down", 1.2), 429, "2"),
+        (OverloadedError("later", 30.0), 503, "30"),
+        (TooLargeError("the body", 10), 413, None),
+    ],
+)
+async def test_who_is_to_come_again_is_told_when_and_never_too_early(error, status, after):
+    async def app(scope, receive, send):
+        await answer_error(send, error)
+
+    answer = await ask(app, scope_of())
+    assert answer.status == status
+    assert answer.headers.get("retry-after") == after
+    assert answer.json() == {"detail": error.message, "code": error.code}
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["content-length"] == str(len(answer.body))
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_an_error_of_ours_is_told_without_its_words():
+    async def app(scope, receive, send):
+        await answer_error(send, StoreUnavailableError("/data/comity.db is locked"))
+
+    answer = await ask(app, scope_of())
+    assert answer.status == 503
+    assert b"comity.db" not in answer.body

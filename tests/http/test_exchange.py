@@ -1,0 +1,148 @@
+"""One request and its answer: what an application reads and says, and what is left of it."""
+
+import asyncio
+import gc
+import weakref
+
+import pytest
+
+from comity.http.asgi import WHOLE, answer_at_once, read_body
+from tests.http.wires import GET, POST, House
+from tests.requests.walking import settle, simulated
+
+BODY = POST + b"content-length: 4\r\n\r\nbody"
+
+
+class Application(House):
+    """Does with a request what the test says."""
+
+    def __init__(self, work):
+        super().__init__()
+        self.state.app = work
+
+
+async def whole(scope, receive, send):
+    await answer_at_once(scope, send, await read_body(scope, receive, 1000) or b"nothing")
+
+
+@simulated
+@pytest.mark.parametrize("cut", [len(BODY), len(BODY) - 2, len(BODY) - 4])
+async def test_a_body_is_read_however_it_comes(cut):
+    connection, wire = Application(whole).connect()
+    connection.data_received(BODY[:cut])
+    await settle()
+    connection.data_received(BODY[cut:])
+    await settle()
+    assert wire.answers == [(200, b"body")]
+
+
+@simulated
+async def test_what_is_left_of_a_body_is_read_once():
+    read = []
+
+    async def twice(scope, receive, send):
+        read.extend(scope["extensions"][WHOLE].read_whole(limit) for limit in (3, 4, 4))
+        await answer_at_once(scope, send, b"{}")
+
+    connection, _ = Application(twice).connect()
+    connection.data_received(BODY)
+    await settle()
+    assert read == [None, b"body", None]
+
+
+@simulated
+async def test_the_body_of_a_peer_that_is_gone_is_not_worked_on():
+    worked = []
+
+    async def work(scope, receive, send):
+        worked.append(await read_body(scope, receive, 1000))
+
+    connection, wire = Application(work).connect()
+    connection.data_received(BODY)
+    wire.abort()
+    connection.connection_lost(None)
+    await settle()
+    assert worked == []
+
+
+@simulated
+async def test_the_leave_to_go_on_comes_before_the_answer():
+    connection, wire = Application(whole).connect()
+    connection.data_received(BODY.replace(b"\r\n\r\n", b"\r\nexpect: 100-continue\r\n\r\n"))
+    await settle()
+    assert wire.got.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n")
+
+
+@simulated
+async def test_a_peer_of_http_1_0_gets_no_leave_to_go_on():
+    connection, wire = Application(whole).connect()
+    old = BODY.replace(b"HTTP/1.1", b"HTTP/1.0").replace(b"\r\n\r\n", b"\r\nexpect: 100-continue\r\n\r\n")
+    connection.data_received(old)
+    await settle()
+    assert wire.got.startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+@simulated
+async def test_a_look_at_the_head_gets_no_body():
+    connection, wire = Application(whole).connect()
+    connection.data_received(GET.replace(b"GET", b"HEAD"))
+    await settle()
+    assert wire.got.endswith(b"\r\n\r\n")
+    assert b"content-length: 7" in wire.got
+
+
+@simulated
+async def test_who_is_answering_hears_of_a_peer_that_went_away_also_when_others_wait():
+    heard = []
+
+    async def listen(scope, receive, send):
+        while (message := await receive())["type"] != "http.disconnect":
+            pass
+        heard.append((scope["path"], message["type"]))
+
+    house = Application(listen)
+    connection, wire = house.connect()
+    connection.data_received(GET + GET.replace(b"hello", b"second"))
+    await settle()
+    wire.abort()
+    await settle()
+    assert heard == [("/hello", "http.disconnect")]
+    assert not house.state.tasks
+
+
+@simulated
+@pytest.mark.parametrize("started", [False, True])
+async def test_a_fault_of_the_application_is_for_the_log_and_ends_the_connection(started, caplog):
+    async def fail(_scope, _receive, send):
+        if started:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise KeyError("a fault")
+
+    house = Application(fail)
+    connection, wire = house.connect()
+    connection.data_received(GET)
+    await settle()
+    assert "a fault" in caplog.text
+    assert wire.over
+    assert wire.got.startswith(b"HTTP/1.1 200" if started else b"HTTP/1.1 500")
+    assert not house.state.tasks
+
+
+@simulated
+@pytest.mark.parametrize("sent", [b"", GET, GET + GET, BODY, b"garbage\r\n\r\n", GET[:9]])
+async def test_a_connection_that_is_over_is_not_left_to_the_garbage(sent):
+    house = Application(whole)
+    gc.collect()
+    gc.disable()
+    try:
+        connection, wire = house.connect()
+        connection.data_received(sent)
+        await settle()
+        wire.abort()
+        await asyncio.sleep(30)
+        gone = weakref.ref(connection)
+        wire.connection = None
+        del connection
+        assert gone() is None
+    finally:
+        gc.enable()

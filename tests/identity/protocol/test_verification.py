@@ -1,0 +1,268 @@
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from comity.identity.protocol.decision import Denylist, RevocationStatus, Source, Status, revocation_status
+from comity.identity.protocol.keys import SigningKey
+from comity.identity.protocol.signed_token import issue_a, issue_b, token_id
+from comity.identity.protocol.tokens import (
+    IdentityMode,
+    Issuer,
+    IssuerRegistry,
+    SharedKey,
+    SignatureKey,
+    TokenKind,
+    TokenRefusal,
+    Validity,
+    parse_identity,
+    verify_identity,
+)
+from comity.wire.errors import MalformedError
+
+NOW = 1_767_225_600
+KEY = SigningKey.from_seed(bytes(range(32)))
+OTHER = SigningKey.from_seed(bytes(32))
+SECRET = b"a shared secret of enough bytes"
+A = issue_a(KEY, issuer="creed", kind="user", subject="u_1")
+B = issue_b(SECRET, issuer="creed", subject="u_1", issued_at=NOW)
+U = "family.safe.guide@1.0.0"
+
+
+def issuer(**settings):
+    settings = {
+        "name": "creed",
+        "signature_keys": (SignatureKey(KEY.vacant_id.public),),
+        "shared_keys": (SharedKey(SECRET),),
+    } | settings
+    return Issuer(**settings)
+
+
+def verified(text, now=NOW, **settings):
+    return verify_identity(
+        text, mode=IdentityMode.VERIFIED, issuers=IssuerRegistry([issuer(**settings)]), now=now
+    )
+
+
+def structural(text):
+    return verify_identity(text, mode=IdentityMode.STRUCTURAL, issuers=IssuerRegistry(), now=NOW)
+
+
+def stamped(seconds, **fields):
+    return issue_b(SECRET, **({"issuer": "creed", "subject": "u_1"} | fields), issued_at=seconds)
+
+
+class TestWhoItIs:
+    def test_a_signed_token_names_its_owner_with_the_kind(self):
+        verdict = verified(A)
+        assert verdict.ok
+        assert (verdict.kind, verdict.issuer, verdict.subject) == (TokenKind.SIGNED_A, "creed", "u_1")
+        assert verdict.owner == "creed:user:u_1"
+
+    def test_a_stamped_token_names_its_owner(self):
+        verdict = verified(B)
+        assert verdict.ok
+        assert (verdict.kind, verdict.owner) == (TokenKind.SIGNED_B, "creed:u_1")
+
+    @pytest.mark.parametrize("text", [A, B, U, "vcp:i:creedspace:user_42:1709136000:abc123def456"])
+    def test_by_structure_alone_everybody_is_anonymous(self, text):
+        verdict = structural(text)
+        assert verdict.ok
+        assert verdict.owner is None
+
+    def test_a_value_token_is_no_identity_where_proof_is_demanded(self):
+        assert structural(U).kind is TokenKind.UVC
+        refused = verified(U)
+        assert not refused.ok
+        assert refused.refusal is TokenRefusal.BAD_SIGNATURE
+
+    def test_the_id_is_the_hash_of_the_token(self):
+        for text in (A, B, U):
+            assert structural(text).token_id == hashlib.sha256(text.encode()).hexdigest()
+        assert verified(B).token_id == token_id(B)
+
+
+class TestProof:
+    def test_every_changed_character_of_a_token_is_noticed(self):
+        for text in (A, B):
+            for at in range(len(text)):
+                for put in "0aA:":
+                    changed = text[:at] + put + text[at + 1 :]
+                    assert changed == text or not verified(changed).ok, changed
+                assert not verified(text[:at] + text[at + 1 :]).ok
+
+    @pytest.mark.parametrize(
+        ("text", "reason"),
+        [
+            (A.replace("creed", "creeds"), TokenRefusal.UNKNOWN_ISSUER),
+            (A.replace(":user:", ":admin:"), TokenRefusal.BAD_SIGNATURE),
+            (A.replace("u_1", "u_2"), TokenRefusal.BAD_SIGNATURE),
+            (A.replace("ed25519", "none"), TokenRefusal.MALFORMED),
+            (A[:-1], TokenRefusal.BAD_SIGNATURE),
+            (A + "A", TokenRefusal.BAD_SIGNATURE),
+            (A.rpartition(":")[0] + ":" + "A" * 86, TokenRefusal.BAD_SIGNATURE),
+            (issue_a(OTHER, issuer="creed", kind="user", subject="u_1"), TokenRefusal.BAD_SIGNATURE),
+            (issue_a(KEY, issuer="nobody", kind="user", subject="u_1"), TokenRefusal.UNKNOWN_ISSUER),
+            (B.replace("creed", "creeds"), TokenRefusal.UNKNOWN_ISSUER),
+            (B.replace("u_1", "u_2"), TokenRefusal.BAD_SIGNATURE),
+            (B.replace(f":{NOW}:", f":{NOW + 1}:"), TokenRefusal.BAD_SIGNATURE),
+            (B.replace(f":{NOW}:", f":0{NOW}:"), TokenRefusal.BAD_SIGNATURE),
+            (B.upper(), TokenRefusal.MALFORMED),
+            (B + "0", TokenRefusal.MALFORMED),
+            (B.rpartition(":")[0] + ":" + "0" * 64, TokenRefusal.BAD_SIGNATURE),
+            (
+                issue_b(b"another secret of 23 by", issuer="creed", subject="u_1", issued_at=NOW),
+                TokenRefusal.BAD_SIGNATURE,
+            ),
+            ("", TokenRefusal.MALFORMED),
+            ("Bearer abc", TokenRefusal.MALFORMED),
+            ("\ud800", TokenRefusal.MALFORMED),
+            (None, TokenRefusal.MALFORMED),
+            ("family.safe", TokenRefusal.MALFORMED),
+        ],
+    )
+    def test_each_fault_has_its_reason(self, text, reason):
+        verdict = verified(text)
+        assert verdict.refusal is reason
+        assert verdict.owner is None
+
+    def test_a_tag_may_be_cut_to_the_issuers_minimum_and_no_further(self):
+        signed, _, tag = B.rpartition(":")
+        assert verified(f"{signed}:{tag[:63]}").refusal is TokenRefusal.BAD_SIGNATURE
+        assert verified(f"{signed}:{tag[:32]}", minimum_tag=32).ok
+        assert verified(f"{signed}:{tag[:31]}", minimum_tag=32).refusal is TokenRefusal.BAD_SIGNATURE
+        assert verified(f"{signed}:{tag[:40]}", minimum_tag=41).refusal is TokenRefusal.BAD_SIGNATURE
+        wrong = "1" if tag[31] == "0" else "0"
+        assert verified(f"{signed}:{tag[:31]}{wrong}", minimum_tag=32).refusal is TokenRefusal.BAD_SIGNATURE
+
+    def test_an_issuer_without_a_key_for_the_form_vouches_for_nothing(self):
+        assert verified(A, signature_keys=()).refusal is TokenRefusal.UNKNOWN_ISSUER
+        assert verified(B, shared_keys=()).refusal is TokenRefusal.UNKNOWN_ISSUER
+
+    def test_any_key_of_the_issuer_will_do(self):
+        keys = (SignatureKey(OTHER.vacant_id.public), SignatureKey(KEY.vacant_id.public))
+        assert verified(A, signature_keys=keys).ok
+        assert verified(B, shared_keys=(SharedKey(b"an older secret of 24 by"), SharedKey(SECRET))).ok
+
+
+class TestTime:
+    @pytest.mark.parametrize(
+        ("stamp", "refusal"),
+        [
+            (NOW + 60, None),
+            (NOW + 61, TokenRefusal.NOT_YET_VALID),
+            (NOW - 86_400, None),
+            (NOW - 86_401, TokenRefusal.EXPIRED),
+            (0, TokenRefusal.EXPIRED),
+            (10**12 - 1, TokenRefusal.NOT_YET_VALID),
+        ],
+    )
+    def test_a_stamp_counts_from_skew_ahead_to_its_age_limit(self, stamp, refusal):
+        assert verified(stamped(stamp)).refusal is refusal
+
+    def test_the_limits_hold_to_the_fraction_of_a_second(self):
+        assert verified(B, now=NOW - 60.0).ok
+        assert verified(B, now=NOW - 60.001).refusal is TokenRefusal.NOT_YET_VALID
+        assert verified(B, now=NOW + 86_400.0).ok
+        assert verified(B, now=NOW + 86_400.001).refusal is TokenRefusal.EXPIRED
+
+    def test_an_issuer_has_limits_of_its_own(self):
+        assert verified(stamped(NOW + 1), skew_s=0).refusal is TokenRefusal.NOT_YET_VALID
+        assert verified(stamped(NOW), skew_s=0).ok
+        assert verified(stamped(NOW - 10), max_token_age_s=10).ok
+        assert verified(stamped(NOW - 11), max_token_age_s=10).refusal is TokenRefusal.EXPIRED
+
+    def test_a_signed_token_has_no_age(self):
+        assert verified(A, now=0.0).ok
+        assert verified(A, now=1e11).ok
+
+    @pytest.mark.parametrize(
+        ("validity", "refusal"),
+        [
+            (Validity(NOW, NOW), None),
+            (Validity(NOW + 1, None), TokenRefusal.NOT_YET_VALID),
+            (Validity(None, NOW - 1), TokenRefusal.EXPIRED),
+        ],
+    )
+    @pytest.mark.parametrize("text", [A, B])
+    def test_keys_and_subjects_count_within_their_validity(self, text, validity, refusal):
+        keys = {
+            "signature_keys": (SignatureKey(KEY.vacant_id.public, validity),),
+            "shared_keys": (SharedKey(SECRET, validity),),
+        }
+        assert verified(text, **keys).refusal is refusal
+        assert verified(text, subjects={"u_1": validity}).refusal is refusal
+        assert verified(text, subjects={"u_2": validity}).ok
+
+    def test_one_valid_key_is_enough_whatever_became_of_the_others(self):
+        public = KEY.vacant_id.public
+        old, new = Validity(None, NOW - 1), Validity(NOW + 1)
+        assert verified(A, signature_keys=(SignatureKey(public, old), SignatureKey(public))).ok
+        both = (SignatureKey(public, old), SignatureKey(public, new))
+        assert verified(A, signature_keys=both).refusal is TokenRefusal.NOT_YET_VALID
+
+    def test_a_forged_token_never_learns_that_it_is_late(self):
+        late = stamped(0)[:-1]
+        assert verified(late + ("0" if stamped(0)[-1] != "0" else "1")).refusal is TokenRefusal.BAD_SIGNATURE
+
+
+class TestRevocation:
+    def judged(self, verdict, **lists):
+        status = revocation_status(verdict.revocable, crl=None, now=NOW, denylist=Denylist(**lists))
+        return verdict.after(status)
+
+    @pytest.mark.parametrize("text", [A, B])
+    def test_a_token_is_revoked_by_its_id_or_with_its_subject(self, text):
+        verdict = verified(text)
+        assert self.judged(verdict).ok
+        for lists in ({"jtis": frozenset({token_id(text)})}, {"bundle_ids": frozenset({"creed:u_1"})}):
+            revoked = self.judged(verdict, **lists)
+            assert revoked.refusal is TokenRefusal.REVOKED
+            assert revoked.owner is None
+        assert self.judged(verdict, jtis=frozenset({"creed:u_1"}), bundle_ids=frozenset({"creed:u_2"})).ok
+
+    def test_cutting_the_tag_does_not_bring_a_revoked_token_back(self):
+        signed, _, tag = B.rpartition(":")
+        for revoked in range(32, 65):
+            for shown in (32, 33, 63, 64):
+                verdict = verified(f"{signed}:{tag[:shown]}", minimum_tag=32)
+                denied = frozenset({token_id(f"{signed}:{tag[:revoked]}")})
+                assert self.judged(verdict, jtis=denied).refusal is TokenRefusal.REVOKED
+
+    def test_what_cannot_be_known_is_refused_for_that_reason(self):
+        verdict = verified(A).after(RevocationStatus(Status.UNKNOWN, Source.FAIL_CLOSED))
+        assert verdict.refusal is TokenRefusal.LIST_UNAVAILABLE
+
+    def test_the_first_reason_stays(self):
+        refused = verified("nonsense").after(RevocationStatus(Status.REVOKED, Source.CRL))
+        assert refused.refusal is TokenRefusal.MALFORMED
+
+
+class TestSecrecy:
+    @pytest.mark.parametrize("text", [A, B, A[:-1], B[:-40], "vcp-i:creed:user:secret-name:rsa:proof"])
+    def test_what_is_logged_holds_nothing_of_the_token(self, text):
+        verdict = verified(text)
+        assert verdict.log_line.startswith(f"identity {token_id(text)[:8]} ")
+        for part in (text, text.rpartition(":")[2]):
+            assert part not in verdict.log_line
+            assert part not in repr(verdict)
+
+    def test_a_log_tells_the_reason(self):
+        assert verified(A[:-1]).log_line.endswith("refused: bad_signature")
+        assert verified(A).log_line.endswith("accepted")
+
+
+@given(
+    st.text(max_size=50)
+    | st.builds(str.__add__, st.sampled_from(["vcp-i:", "vcp:i:"]), st.text(max_size=50))
+    | st.text(st.sampled_from("vcpi:-.@ab019E"), max_size=50)
+)
+def test_any_text_gets_a_verdict_in_both_modes(text):
+    try:
+        parse_identity(text)
+        readable = True
+    except MalformedError:
+        readable = False
+    assert structural(text).ok is readable
+    assert not verified(text).ok

@@ -1,0 +1,269 @@
+"""`comity mcp` by itself: its flags, its profiles, and a data folder that is not as it should be."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from comity.rooms.protocol.profiles import PROFILES, TOOLS_OF, allowed_profiles
+from comity.terminal.options import read_rooms
+from comity.wire.errors import ConfigError
+from tests.mcp.conversing import call, initialize, notify, request, said_by
+from tests.mcp.processes import comity_mcp
+
+CORE = {"vcp_validate_token", "vcp_parse_csm1", "vcp_encode_context", "vcp_status"}
+HELLO = {"type": "vcp-hello", "version": "3.1", "extensions": []}
+
+
+def names_of(answer):
+    return {tool["name"] for tool in answer["result"]["tools"]}
+
+
+def refusal_of(answer):
+    error = answer["result"]["structuredContent"]["error"]
+    assert answer["result"]["isError"]
+    assert error["type"] == "validation_error"
+    return error["message"]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+async def test_a_profile_decides_which_vdo_tools_there_are(data, profile):
+    async with comity_mcp(data, "--tool-profile", profile) as client:
+        assert (await client.ask(initialize()))["result"]["serverInfo"]["name"] == "comity"
+        listed = await client.ask(request(1, "tools/list"))
+        assert listed["result"]["_meta"] == {
+            "tool_profile": profile,
+            "requested_tool_profile": profile,
+            "allowed_tool_profiles": list(allowed_profiles(profile)),
+        }
+        names = names_of(listed)
+        assert names >= CORE
+        assert {name for name in names if name.startswith("vdo_")} <= set(TOOLS_OF[profile])
+        for number, name in enumerate(TOOLS_OF["full"], 2):
+            if name not in TOOLS_OF[profile]:
+                refused = refusal_of(await client.ask(call(number, name)))
+                assert refused == f"tool '{name}' is disabled by tool profile '{profile}'"
+        assert refusal_of(await client.ask(call("u", "vdo_burn"))) == "unknown tool: vdo_burn"
+        assert (await client.ask(call("o", "burn")))["error"]["code"] == -32602
+        assert not (await client.ask(call("s", "vcp_status")))["result"]["isError"]
+
+
+@pytest.mark.parametrize(
+    ("rooms", "shown", "hidden"),
+    [
+        ("vacant", {"vacant_call"}, set()),
+        (" vcp , vdo ", set(), {"vacant_call"}),
+        ("", set(), {"vacant_call"}),
+    ],
+)
+async def test_rooms_are_chosen_and_the_core_is_always_there(data, rooms, shown, hidden):
+    async with comity_mcp(data, "--rooms", rooms) as client:
+        names = names_of(await client.ask(request(1, "tools/list")))
+    assert names >= CORE | shown
+    assert not names & hidden
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--tool-profile", "everything"], "--tool-profile"),
+        (["--tool-profile", ""], "--tool-profile"),
+        (["--max-message-bytes", "0"], "--max-message-bytes"),
+        (["--max-message-bytes", "-1"], "--max-message-bytes"),
+        (["--max-message-bytes", "1e6"], "--max-message-bytes"),
+        (["--max-message-bytes", "99999999999"], "--max-message-bytes"),
+        (["--enforce-join-token", "maybe"], "--enforce-join-token"),
+        (["--enforce-join-token", "true"], "--enforce-join-token"),
+        (["--require-session-mac", "2"], "--require-session-mac"),
+        (["--rooms", "attic"], "--rooms"),
+        (["--burn", "1"], "--burn"),
+    ],
+)
+def test_a_flag_that_cannot_be_used_is_named_and_ends_it(comity, flags, named):
+    outcome = comity("mcp", *flags)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert named in outcome.err
+    assert "Traceback" not in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("VDON_MCP_TOOL_PROFILE", "everything"),
+        ("VDON_MCP_MAX_MESSAGE_BYTES", "many"),
+        ("VDON_MCP_ENFORCE_JOIN_TOKEN", "maybe"),
+        ("VDON_MCP_REQUIRE_SESSION_MAC", "5"),
+    ],
+)
+def test_a_variable_that_cannot_be_used_is_named(comity, monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    outcome = comity("mcp")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert name in outcome.err
+
+
+def test_a_join_secret_is_not_repeated_in_an_error(comity, monkeypatch):
+    monkeypatch.setenv("VDON_MCP_JOIN_TOKEN_SECRET", "hush-hush")
+    outcome = comity("mcp", "--tool-profile", "x")
+    assert "hush" not in outcome.err
+
+
+async def test_variables_are_heard_and_flags_go_before_them(data):
+    env = {
+        "VDON_MCP_TOOL_PROFILE": " File ",
+        "VDON_MCP_MAX_MESSAGE_BYTES": "1000",
+        "VDON_MCP_JOIN_TOKEN_SECRET": "s",
+        "VDON_MCP_ENFORCE_JOIN_TOKEN": "YES",
+        "VDON_MCP_ALLOW_PEER_STREAM_IDS": "a, b",
+        "VDON_MCP_REQUIRE_SESSION_MAC": "",
+    }
+    async with comity_mcp(data, env=env) as client:
+        listed = await client.ask(request(1, "tools/list"))
+        assert listed["result"]["_meta"]["tool_profile"] == "file"
+        client.say(request(2, "ping", {"x": "y" * 1000}))
+        assert (await client.hear())["error"]["data"]["message"] == "line exceeds max size 1000"
+    async with comity_mcp(data, "--tool-profile", "core", env=env) as client:
+        listed = await client.ask(request(1, "tools/list"))
+        assert listed["result"]["_meta"]["tool_profile"] == "core"
+
+
+def unusable(data, how):
+    if how == "a file":
+        data.write_text("not a folder", encoding="utf-8")
+        return "is not a folder"
+    data.mkdir(mode=0o700)
+    if how == "open to others":
+        os.chmod(data, 0o777)  # noqa: PTH101 - pathlib would do the same
+        return "chmod 700"
+    (data / "comity.db").write_bytes(b"something else" * 100)
+    return "comity.db"
+
+
+@pytest.mark.parametrize("how", ["a file", "open to others", "another database"])
+async def test_a_folder_that_cannot_be_opened_is_told_with_the_call_and_lists_work(data, how):
+    told = unusable(data, how)
+    async with comity_mcp(data) as client:
+        welcome = await client.ask(initialize(vcp=HELLO))
+        assert welcome["result"]["vcp"]["type"] == "vcp-error"
+        assert names_of(await client.ask(request(1, "tools/list"))) >= CORE
+        for method in ("prompts/list", "resources/list", "resources/templates/list"):
+            assert "result" in await client.ask(request(method, method))
+        for number in (2, 3):
+            answer = await client.ask(call(number, "vcp_status"))
+            assert answer["result"]["isError"]
+            assert told in said_by(answer)
+        client.end()
+        code, out, err = await client.over()
+    assert (code, out) == (0, b"")
+    assert "Traceback" not in err
+    assert "could not be written" in err
+
+
+async def test_a_folder_that_is_mended_is_used_by_the_next_call(data):
+    unusable(data, "open to others")
+    async with comity_mcp(data) as client:
+        assert (await client.ask(call(1, "vcp_status")))["result"]["isError"]
+        data.chmod(0o700)
+        assert not (await client.ask(call(2, "vcp_status")))["result"]["isError"]
+
+
+async def test_a_locked_identity_is_told_with_the_call(data):
+    from comity.identity.identity import create_identity
+
+    create_identity(data, passphrase="open sesame")
+    async with comity_mcp(data) as client:
+        answer = await client.ask(call(1, "vcp_status"))
+        assert answer["result"]["isError"]
+        assert "passphrase" in said_by(answer)
+        assert "result" in await client.ask(request(2, "tools/list"))
+
+
+async def test_an_initialize_without_an_id_is_told_on_stderr(data):
+    async with comity_mcp(data) as client:
+        asked = initialize()
+        del asked["id"]
+        client.say(asked)
+        assert (await client.ask(request(1, "ping")))["result"] == {}
+        client.end()
+        code, out, err = await client.over()
+    assert (code, out) == (0, b"")
+    assert err.count("initialize without an id") == 1
+
+
+async def test_hellos_that_differ_are_told_on_stderr_and_the_first_counts(data):
+    async with comity_mcp(data) as client:
+        other = {**HELLO, "version": "2.0"}
+        answer = await client.ask(initialize(initializationOptions={"vcp": other}, vcp=HELLO))
+        assert answer["result"]["vcp"]["version"] == "2.0"
+        client.end()
+        _, _, err = await client.over()
+    assert "what stands in vcp differs and does not count" in err
+    async with comity_mcp(data) as client:
+        await client.ask(initialize(initializationOptions={"vcp": HELLO}, vcp=HELLO))
+        client.end()
+        assert "differs" not in (await client.over())[2]
+
+
+async def test_a_list_opens_no_folder(data):
+    async with comity_mcp(data) as client:
+        await client.ask(initialize())
+        for method in ("ping", "tools/list", "prompts/list", "resources/templates/list"):
+            await client.ask(request(method, method))
+        client.end()
+        await client.over()
+    assert not data.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+@pytest.mark.parametrize("silenced", [False, True])
+def test_a_person_at_a_terminal_is_told_what_it_waits_for(tmp_path, silenced):
+    import pty
+
+    leader, follower = pty.openpty()
+    environment = {**os.environ, "VDON_MCP_NO_STARTUP_BANNER": "1" if silenced else ""}
+    with subprocess.Popen(
+        [sys.executable, "-m", "comity", "mcp", "--data", str(tmp_path / "data")],
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        env=environment,
+    ) as process:
+        os.close(follower)
+        os.write(leader, b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        said = b""
+        while b'"result"' not in said:
+            said += os.read(leader, 4096)
+        process.terminate()
+        assert process.wait(30) == 0
+    os.close(leader)
+    assert (b"comity install" in said) != silenced
+
+
+@pytest.mark.parametrize("name", ["core", "VCP", "x" * 5000])
+def test_a_room_that_is_none_is_refused_with_those_there_are(name):
+    with pytest.raises(ConfigError, match="vcp, vacant, actions, vdo") as caught:
+        read_rooms(f"vcp,{name}")
+    assert len(caught.value.message) < 200
+    assert read_rooms(" vdo, vcp,vdo ,") == ("vdo", "vcp")
+
+
+@pytest.mark.parametrize(
+    ("flags", "more"), [((), {"vcp": HELLO}), (("--vcp", "personal,torch"), {}), ((), {})]
+)
+async def test_what_was_asked_before_the_input_ended_is_answered(data, flags, more):
+    async with comity_mcp(data, *flags) as client:
+        client.say(
+            initialize(**more),
+            notify("notifications/initialized"),
+            *(call(number, "vdo_list_sessions") for number in range(1, 6)),
+        )
+        client.end()
+        code, out, err = await client.over()
+    assert (code, err) == (0, "")
+    answers = {one["id"]: one for one in map(json.loads, out.splitlines()) if "id" in one}
+    assert sorted(answers) == [0, 1, 2, 3, 4, 5]
+    assert all("result" in one for one in answers.values())

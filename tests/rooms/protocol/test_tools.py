@@ -1,0 +1,406 @@
+"""The contract of the `vdo_*` tools: defaults, caps, refusals in its own words, answers with its members."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from comity.mcp.protocol.catalog import Selection
+from comity.rooms.protocol import join_token
+from comity.rooms.protocol.demands import Demands
+from comity.rooms.protocol.invite import Invite
+from comity.rooms.protocol.profiles import TOOLS_OF, VDO_TOOLS, allowed_profiles
+from comity.rooms.protocol.tool_answers import effective_config, failed_payload
+from comity.rooms.protocol.tool_arguments import (
+    ConnectDefaults,
+    VdoToolError,
+    checked_fields,
+    fault_type,
+    max_events_of,
+    read_connect,
+    read_file_bytes,
+    read_sending,
+    target_of,
+    timeout_of,
+    wait_of,
+)
+from comity.rooms.protocol.tool_table import TOOL_DESCRIPTIONS, TOOL_SCHEMAS, schema_of
+from comity.wire.json_schema import complainer
+from tests.rooms.protocol.tool_desk import ToolDesk
+from tests.simulation.rooms import World
+
+DEFAULTS = ConnectDefaults(host="ws://127.0.0.1:1", stream_suffix="0011aabb")
+NOW = 1_794_722_172_217.0
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+def connect(**arguments):
+    return read_connect({"room": "lab", **arguments}, DEFAULTS, NOW)[0]
+
+
+def fault(act, *args, **more):
+    with pytest.raises(VdoToolError) as refused:
+        act(*args, **more)
+    return refused.value.message
+
+
+def test_the_defaults_are_those_of_the_contract():
+    assert effective_config(connect()) == {
+        "host": "ws://127.0.0.1:1",
+        "room": "lab",
+        "stream_id": "mcp_bridge_0011aabb",
+        "target_stream_id": None,
+        "force_turn": False,
+        "heartbeat_ms": 15000,
+        "reconnect_ms": 3000,
+        "max_reconnect_ms": 30000,
+        "enforce_join_token": False,
+        "allow_peer_stream_ids": [],
+        "file_chunk_bytes": 65536,
+        "file_max_bytes": 67108864,
+        "file_ack_timeout_ms": 1200,
+        "file_max_retries": 6,
+        "require_session_mac": False,
+        "file_spool_threshold_bytes": 4194304,
+        "keep_spool_files": False,
+        "state_max_keys": 2048,
+        "state_max_snapshot_entries": 4096,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "default", "most"),
+    [
+        ("heartbeat_ms", 15000, 120000),
+        ("reconnect_ms", 3000, 30000),
+        ("max_reconnect_ms", 30000, 120000),
+        ("file_max_bytes", 67108864, 268435456),
+        ("file_ack_timeout_ms", 1200, 30000),
+        ("file_spool_threshold_bytes", 4194304, 536870912),
+        ("state_max_keys", 2048, 50000),
+        ("state_max_snapshot_entries", 4096, 100000),
+        ("file_chunk_bytes", 65536, 262144),
+    ],
+)
+def test_integers_are_read_leniently_and_capped(name, default, most):
+    def read(value):
+        return effective_config(connect(**{name: value}))[name]
+
+    for value in (None, 0, -5, "x", [], True, "NaN"):
+        assert read(value) == default
+    assert read(10**12) == most
+    assert read("2000") == read(2000) == read(2000.9) == read("2000ms") == 2000
+
+
+def test_retries_of_zero_are_zero():
+    assert connect(file_max_retries=0).files.max_retries == 0
+    assert connect(file_max_retries=-1).files.max_retries == 6
+    assert connect(file_chunk_bytes=5).files.chunk_bytes == 1024
+
+
+def test_words_for_booleans_are_understood():
+    assert connect(force_turn="yes").force_turn is True
+    assert connect(force_turn="off").force_turn is False
+    assert connect(force_turn="perhaps").force_turn is False
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [(None, None), ("", None), (True, None), ("true", None), (False, False), ("false", False), ("pw", "pw")],
+)
+def test_a_password_is_a_text_the_default_or_none(given, read):
+    assert connect(password=given).password is read or connect(password=given).password == read
+
+
+def test_names_are_sanitised():
+    options = connect(room=" My Room!! ", stream_id="a b", target_stream_id="__x__")
+    assert (options.room, options.stream_id, options.target_stream_id) == ("My_Room", "a_b", "x")
+    assert connect(stream_id="me", target_stream_id="me").target_stream_id is None
+    assert connect(allow_peer_stream_ids="a, b c").demands.allow_peer_stream_ids == ("a", "b_c")
+    assert connect(allow_peer_stream_ids=["x y"]).demands.allow_peer_stream_ids == ("x_y",)
+    assert connect(allow_peer_stream_ids=[]).demands.allow_peer_stream_ids == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "kind"),
+    [
+        ({"room": ""}, "room is required", "validation_error"),
+        ({"room": "!!!"}, "room is required", "validation_error"),
+        ({"room": None}, "room is required", "validation_error"),
+        ({"host": 5}, "host must be a string", "tool_error"),
+        ({"host": "http://x"}, "invalid host: it must be a ws:// or wss:// address", "validation_error"),
+        ({"password": 5}, "invalid password: it must be a string or false", "validation_error"),
+        (
+            {"enforce_join_token": True},
+            "join_token_secret is required to enforce join tokens",
+            "validation_error",
+        ),
+        (
+            {"join_token": "a.b", "join_token_secret": "s"},
+            "invalid join_token: invalid token signature",
+            "validation_error",
+        ),
+        (
+            {"allow_peer_stream_ids": 5},
+            "invalid allow_peer_stream_ids: it must be a list of stream ids",
+            "validation_error",
+        ),
+        (
+            {"allow_peer_stream_ids": ["!"]},
+            "invalid allow_peer_stream_ids: none of them is a stream id",
+            "validation_error",
+        ),
+        (
+            {"room": "comity:1:xx"},
+            "invalid invite: the invite is damaged; copy the whole line again",
+            "validation_error",
+        ),
+    ],
+)
+def test_a_connection_that_cannot_be_made_says_why(arguments, message, kind):
+    assert fault(connect, **arguments) == message
+    assert fault_type(message) == kind
+
+
+def test_a_call_can_only_tighten_what_the_connection_demands():
+    strict = ConnectDefaults(
+        host="ws://x",
+        stream_suffix="0",
+        demands=Demands(
+            join_token_secret="s",
+            enforce_join_token=True,
+            require_session_mac=True,
+            allow_peer_stream_ids=("a", "b"),
+        ),
+    )
+    options, _ = read_connect(
+        {
+            "room": "r",
+            "enforce_join_token": False,
+            "require_session_mac": False,
+            "allow_peer_stream_ids": ["b", "c"],
+        },
+        strict,
+        NOW,
+    )
+    assert options.demands == Demands(
+        join_token_secret="s", enforce_join_token=True, require_session_mac=True, allow_peer_stream_ids=("b",)
+    )
+    assert "another secret" in fault(read_connect, {"room": "r", "join_token_secret": "t"}, strict, NOW)
+    assert "no peer is allowed" in fault(
+        read_connect, {"room": "r", "allow_peer_stream_ids": ["z"]}, strict, NOW
+    )
+
+
+INVITE = Invite(host="wss://h/signal", room="blue", password="pw", secret="k" * 64, exp=int(NOW) + 1000)
+
+
+def test_an_invite_in_place_of_a_room_brings_all_that_is_needed():
+    options, invite = read_connect({"room": INVITE.line()}, DEFAULTS, NOW)
+    assert invite == INVITE
+    assert (options.host, options.room, options.password) == ("wss://h/signal", "blue", "pw")
+    assert options.demands.enforce_join_token
+    assert options.demands.require_session_mac
+    assert options.demands.join_token_secret == INVITE.secret
+    assert options.latest_exp == INVITE.exp
+    assert INVITE.secret not in json.dumps(effective_config(options))
+    configured = ConnectDefaults(host="x", stream_suffix="0", demands=Demands(join_token_secret="node's own"))
+    assert (
+        read_connect({"room": INVITE.line()}, configured, NOW)[0].demands.join_token_secret == INVITE.secret
+    )
+
+
+def test_an_invite_that_is_over_says_so():
+    message = fault(read_connect, {"room": INVITE.line()}, DEFAULTS, NOW + 2000)
+    assert message == "invalid invite: the invite has expired; ask for a new one"
+
+
+def test_two_who_share_an_invite_are_connected_and_a_token_that_outlives_it_is_not():
+    world = World()
+    line = Invite(
+        host="ws://h", room="blue", password="pw", secret="k" * 64, exp=int(world.wall() * 1000) + 60_000
+    ).line()
+    desk = ToolDesk(world, own=True)
+    desk.call("vdo_connect", {"room": line, "stream_id": "alice"})
+    answer = desk.call("vdo_connect", {"room": line, "stream_id": "bob", "target_stream_id": "alice"})
+    [peer] = desk.call("vdo_sync_peers", {"session_id": answer["session_id"]})["peers"]
+    assert (peer["stream_id"], peer["handshake_state"]) == ("alice", "ready")
+    token = join_token.mint("k" * 64, room="blue", stream_id="carol", exp=10**14, nonce="join_0")
+    desk.call(
+        "vdo_connect", {"room": line, "stream_id": "carol", "target_stream_id": "alice", "join_token": token}
+    )
+    told = world.hosts["alice"].events("sync_peer_rejected")
+    assert told[-1]["reason"] == "join token outlives the invite"
+    for payload in (answer, desk.call("vdo_list_sessions", {}), world.hosts["alice"].told):
+        assert "kkkk" not in json.dumps(payload)
+        assert line not in json.dumps(payload)
+
+
+def test_unknown_names_are_refused_by_every_tool():
+    for tool in TOOLS_OF["extended"]:
+        message = fault(checked_fields, tool, {"bogus": 1, "more": 2}, "extended")
+        assert message == f"{tool} received unsupported fields: bogus, more"
+        assert fault_type(message) == "validation_error"
+        assert fault(checked_fields, tool, [], "extended") == f"{tool} arguments must be an object"
+        assert checked_fields(tool, None, "extended") == {}
+
+
+def test_signed_is_an_argument_of_the_extended_profile_alone():
+    assert "unsupported fields: signed" in fault(checked_fields, "vdo_send", {"signed": True}, "full")
+    assert checked_fields("vdo_send", {"signed": True}, "extended") == {"signed": True}
+    assert "signed" not in schema_of("vdo_send", "full")["properties"]
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("room is required", "validation_error"),
+        ("Unknown Session_ID: x", "validation_error"),
+        ("unknown transfer_id: x", "validation_error"),
+        ("ambiguous target: multiple peers connected", "validation_error"),
+        ("tool 'x' is disabled by tool profile 'core'", "validation_error"),
+        ("no connected peers", "tool_error"),
+        ("provide target or uuid, not both", "tool_error"),
+        ("unsupported encoding: hex", "tool_error"),
+        ("mode must be request or send", "tool_error"),
+    ],
+)
+def test_the_type_of_an_error_is_as_recorded(message, kind):
+    assert failed_payload("t", message) == {
+        "ok": False,
+        "error": {"type": kind, "message": message, "tool": "t"},
+    }
+    assert "tool" not in failed_payload(None, message)["error"]
+
+
+def test_receiving_is_limited():
+    assert max_events_of({}) == 50
+    assert max_events_of({"max_events": 9999, "wait_ms": 10**9}) == 500
+    assert wait_of({"wait_ms": 10**9}) == 30_000
+    assert wait_of({"wait_ms": -5}) == 0
+    assert timeout_of({}) == 60_000
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        ("AP8=", b"\x00\xff"),
+        ("AP8", b"\x00\xff"),
+        (" A P 8 = ", b"\x00\xff"),
+        ("-_8=", b"\xfb\xff"),
+        ("QUJD\nREVG", b"ABCDEF"),
+    ],
+)
+def test_base64_is_read_as_leniently_as_the_reference_does(text, data):
+    assert read_file_bytes({"data_base64": text}) == data
+
+
+@pytest.mark.parametrize("text", ["", "!!!!", "A", "===="])
+def test_base64_of_nothing_is_refused(text):
+    assert fault(read_file_bytes, {"data_base64": text}) == "data_base64 decoded to empty payload"
+    assert fault(read_file_bytes, {}) == "data_base64 is required"
+
+
+def test_sending_reads_its_options():
+    sending = read_sending(
+        {"chunk_bytes": "5", "ack_timeout_ms": 10**9, "max_retries": 0, "name": "n"}, "file_1"
+    )
+    assert (sending.transfer_id, sending.chunk_bytes, sending.ack_timeout, sending.max_retries) == (
+        "file_1",
+        1024,
+        30.0,
+        0,
+    )
+    assert read_sending({"transfer_id": "mine"}, "file_1").transfer_id == "mine"
+
+
+def test_targets():
+    assert target_of({}) is None
+    assert target_of({"uuid": "u"}) == "u"
+    assert target_of({"target": {"streamID": "s"}}) == {"streamID": "s"}
+    assert fault(target_of, {"target": 5}) == "invalid target: it must be a string or an object"
+    assert fault(target_of, {"target": "a", "uuid": "b"}) == "provide target or uuid, not both"
+
+
+def test_every_tool_has_a_schema_that_compiles_and_words():
+    assert set(TOOL_SCHEMAS) == set(TOOL_DESCRIPTIONS) == set(TOOLS_OF["extended"])
+    for tool in TOOL_SCHEMAS:
+        complainer(schema_of(tool, "extended"))
+        assert schema_of(tool, "extended")["additionalProperties"] is False
+    for profile, tools in TOOLS_OF.items():
+        listed = [
+            {"name": t, "description": TOOL_DESCRIPTIONS[t], "inputSchema": schema_of(t, profile)}
+            for t in tools
+        ]
+        assert len(json.dumps(listed)) < 25_000
+
+
+def test_the_document_s_four_profiles_are_told_unless_ours_is_chosen():
+    assert allowed_profiles("full") == ("core", "file", "state", "full")
+    assert allowed_profiles("extended") == ("core", "file", "state", "full", "extended")
+    meta = VDO_TOOLS.list_meta(Selection(profile="extended"))
+    assert meta["allowed_tool_profiles"][-1] == "extended"
+
+
+@given(st.sampled_from(sorted(TOOLS_OF["extended"])), st.data())
+def test_no_argument_crashes_a_tool(tool, data):
+    world = World()
+    desk = ToolDesk(world, "extended", own=True)
+    session = desk.call("vdo_connect", {"room": "r", "stream_id": "me"})["session_id"]
+    names = list(schema_of(tool, "extended")["properties"])
+    arguments = data.draw(st.dictionaries(st.sampled_from(names), ANYTHING)) if names else {}
+    if "session_id" in names:
+        arguments["session_id"] = session
+    arguments.pop("timeout_ms", None)
+    answer = desk.call(tool, arguments)
+    assert isinstance(answer["ok"], bool)
+    json.dumps(answer)
+
+
+def extended_pair():
+    world = World()
+    desk = ToolDesk(world, "extended", own=True)
+    one = desk.call("vdo_connect", {"room": "r", "stream_id": "alice"})["session_id"]
+    two = desk.call("vdo_connect", {"room": "r", "stream_id": "bob", "target_stream_id": "alice"})[
+        "session_id"
+    ]
+    return world, desk, one, two
+
+
+def test_the_extended_tools_work_between_our_nodes():
+    _world, desk, one, two = extended_pair()
+    entry = desk.call("vdo_state_cas", {"session_id": one, "key": "k", "value": 1, "expected_clock": 0})[
+        "entry"
+    ]
+    assert entry["clock"] == 1
+    failed = desk.call("vdo_state_cas", {"session_id": two, "key": "k", "value": 2, "expected_clock": 0})
+    assert failed["error"]["message"] == "state changed: k has clock 1, not 0"
+    changes = desk.call("vdo_state_watch", {"session_id": two, "prefix": "k"})["changes"]
+    assert [change["value"] for change in changes] == [1]
+    assert "value" not in desk.call("vdo_state_delete", {"session_id": two, "key": "k"})["entry"]
+    assert desk.call("vdo_state_get", {"session_id": one, "key": "k"})["value"] is None
+    [request] = desk.call("vdo_request", {"session_id": one, "data": "?", "target": "bob"})["message_ids"]
+    status = desk.call("vdo_message_status", {"session_id": one, "message_id": request})
+    assert (status["status"], status["reason"]) == ("stored", None)
+    desk.call("vdo_reply", {"session_id": two, "request_id": request, "data": "!"})
+    events = desk.call("vdo_receive", {"session_id": one})["events"]
+    assert [event["re"] for event in events if event["type"] == "data_received"] == [request]
+    assert (
+        desk.call("vdo_message_status", {"session_id": one, "message_id": "x"})["error"]["type"]
+        == "validation_error"
+    )
+
+
+def test_a_tool_outside_the_contract_is_not_in_its_profiles():
+    world = World()
+    answer = ToolDesk(world, "full").call("vdo_file_cancel", {})
+    assert answer["error"] == {
+        "type": "validation_error",
+        "message": "unknown tool: vdo_file_cancel",
+        "tool": "vdo_file_cancel",
+    }

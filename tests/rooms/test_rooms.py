@@ -1,0 +1,615 @@
+"""Sessions of two nodes in one room: what they say, keep and share, and what they show to whom."""
+
+import asyncio
+import base64
+import os
+import threading
+
+import pytest
+from msgspec.structs import replace
+
+from comity.requests.caller import OWN_PROCESS, Caller
+from comity.rooms.paths import AllowedPath
+from comity.rooms.protocol.demands import Demands
+from comity.rooms.protocol.files import FileSource, KeepTransfer
+from comity.rooms.protocol.invite import read_invite
+from comity.rooms.protocol.tool_arguments import VdoToolError
+from comity.rooms.protocol.transfers import SendOptions
+from comity.store.audit_log import tail
+from comity.testing import running_node
+from comity.wire.errors import InvalidError
+from tests.rooms.scene import PATIENCE, Client, meet, rooms_node
+
+
+async def refusal(call):
+    with pytest.raises(VdoToolError) as refused:
+        await call
+    return refused.value.message
+
+
+async def test_two_nodes_meet_by_one_line_and_prove_who_they_are():
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        peer = await anna.wait_peer("bert")
+        assert peer["vacant_id"] == there.vacant_id.hex()
+        status = await bert.call("vdo_status")
+        assert status["room"] == "lab"
+        config = (await bert.live()).session.options
+        assert config.demands.enforce_join_token
+        assert config.demands.require_session_mac
+
+
+async def test_a_message_arrives_and_is_receipted():
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        for data in ({"n": 1}, 0, False, "", None, {"type": "request"}):
+            sent = await anna.call("vdo_send", data=data, target="bert")
+            assert sent["ok"]
+            [event] = await bert.events("data_received")
+            assert event["data"] == data
+            assert event["streamID"] == "anna"
+        [told] = (await anna.events("message_status", 6))[:1]
+        assert told["status"] == "stored"
+        status = await anna.call("vdo_message_status", message_id=sent["message_ids"][0])
+        assert status["status"] == "stored"
+
+
+def slow_disk(keeping, monkeypatch):
+    """Messages are kept when the event is set."""
+    works = asyncio.Event()
+
+    def slow(keep):
+        async def wait(*arguments):
+            await works.wait()
+            await keep(*arguments)
+
+        return wait
+
+    for name in ("keep_in", "keep_out"):
+        monkeypatch.setattr(keeping, name, slow(getattr(keeping, name)))
+    return works
+
+
+async def test_a_message_is_shown_before_it_is_kept_and_receipted_after(monkeypatch):
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        works = slow_disk((await bert.live()).keeping, monkeypatch)
+        [message_id] = (await anna.call("vdo_send", data="now", target="bert"))["message_ids"]
+        assert (await bert.events("data_received"))[0]["data"] == "now"
+        status = await anna.call("vdo_message_status", message_id=message_id)
+        assert status["status"] == "sent"
+        works.set()
+        assert (await anna.events("message_status"))[0]["status"] == "stored"
+
+
+async def test_a_send_goes_out_at_once_and_is_answered_when_it_is_durable(monkeypatch):
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        works = slow_disk((await anna.live()).keeping, monkeypatch)
+        sending = asyncio.create_task(anna.call("vdo_send", data="here", target="bert"))
+        async with asyncio.timeout(PATIENCE):
+            [arrived] = await bert.events("data_received")
+        assert arrived["data"] == "here"
+        assert not sending.done()
+        works.set()
+        assert (await sending)["ok"]
+
+
+async def test_a_send_that_is_cancelled_after_it_left_is_kept_and_recorded_all_the_same():
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        live = await anna.live()
+        _, effects = live.session.send("gone", "bert", live.now)
+        sending = asyncio.create_task(live.settle(effects, OWN_PROCESS))
+        await asyncio.sleep(0)
+        sending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+        assert "ROOM_MESSAGE_SENT" in [event.kind for event in here.house.events.since(0).events]
+        assert (await bert.events("data_received"))[0]["data"] == "gone"
+
+
+async def test_a_file_goes_over_byte_for_byte_and_is_saved_in_the_shared_folder():
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        data = os.urandom(6_000_001)
+        told = []
+        anna.who = anna.who.__class__(
+            **{name: getattr(anna.who, name) for name in anna.who.__struct_fields__ if name != "progress"},
+            progress=lambda done, total, _name: told.append((done, total)),
+        )
+        sent = await anna.call("vdo_file_send", data_base64=base64.b64encode(data).decode(), name="a.bin")
+        transfer = sent["transfer"]
+        assert (transfer["status"], transfer["total_bytes"]) == ("completed", len(data))
+        assert told[-1] == (len(data), len(data))
+        [received] = await bert.events("file_received")
+        assert received["spooled"]
+        saved = await bert.call("vdo_file_save", transfer_id=transfer["transfer_id"], output_path="a.bin")
+        assert saved["output_path"] == str(there.settings.data.resolve() / "shared" / "a.bin")
+        assert (there.settings.data / "shared" / "a.bin").read_bytes() == data
+        again = await refusal(
+            bert.call("vdo_file_save", transfer_id=transfer["transfer_id"], output_path="a.bin")
+        )
+        assert again == f"output exists: {saved['output_path']}"
+
+
+async def test_a_request_gets_its_reply_and_a_silent_peer_a_timeout():
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        asking = asyncio.create_task(anna.call("vdo_request", data="how many?", target="bert"))
+        [event] = await bert.events("data_received")
+        await bert.call("vdo_reply", request_id=event["message_id"], data=7)
+        assert (await asking)["reply"]["data"] == 7
+        why = await refusal(anna.call("vdo_request", data="?", target="bert", timeout_ms=50))
+        assert why.startswith("timed out waiting for the reply to msg_")
+
+
+async def test_a_signed_message_moves_the_chain_on_both_sides():
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        for number in range(3):
+            sent = await anna.call("vdo_send", data=number, target="bert", signed=True)
+            assert sent["ok"]
+        events = await bert.events("data_received", 3)
+        assert [event["data"] for event in events] == [0, 1, 2]
+        assert all(event["signed"] for event in events)
+        assert [one["status"] for one in await anna.events("message_status", 3)] == ["stored"] * 3
+
+
+async def test_shared_state_is_the_same_on_both_sides_and_can_be_watched():
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        await anna.call("vdo_state_set", key="plan", value=[1, 2])
+        changed = await bert.call("vdo_state_watch", wait_ms=10_000)
+        assert [(one["key"], one["value"]) for one in changed["changes"]] == [("plan", [1, 2])]
+        clock = changed["changes"][0]["clock"]
+        await bert.call("vdo_state_cas", key="plan", value=[3], expected_clock=clock)
+        async with asyncio.timeout(PATIENCE):
+            while (await anna.call("vdo_state_get", key="plan"))["value"] != [3]:
+                await (await anna.live()).wait_change(1)
+        with pytest.raises(Exception, match="state changed"):
+            await bert.call("vdo_state_cas", key="plan", value=[4], expected_clock=clock)
+        await bert.call("vdo_state_watch")
+        await anna.call("vdo_state_delete", key="plan")
+        gone = await bert.call("vdo_state_watch", prefix="pl", wait_ms=10_000)
+        assert gone["changes"][-1]["deleted"]
+
+
+async def test_clients_of_one_node_do_not_take_events_from_each_other():
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there, "first")
+        await meet(anna, bert)
+        second = Client(there, "second")
+        second.session_id = bert.session_id
+        await anna.call("vdo_send", data="for both")
+        for client in (bert, second):
+            [event] = await client.events("data_received")
+            assert event["data"] == "for both"
+
+
+async def test_a_message_that_was_not_acknowledged_comes_again_also_after_a_restart(tmp_path):
+    async with rooms_node() as here:
+        anna = Client(here)
+        async with rooms_node(tmp_path) as there:
+            bert = Client(there, "wait")
+            await meet(anna, bert)
+            for word in ("one", "two"):
+                await anna.call("vdo_send", data=word, target="bert")
+            for _ in range(2):
+                (first, event), *_ = await bert.peek(wait_ms=30_000, max_events=1)
+                assert event["data"] == "one"
+            async with asyncio.timeout(PATIENCE):
+                while len(places := await bert.peek()) < 2:
+                    await (await bert.live()).wait_change(1.0)
+                await anna.events("message_status", 2)  # both are kept
+            assert await bert.acknowledge(first)
+            assert [event["data"] for _, event in await bert.peek()] == ["two"]
+        async with rooms_node(tmp_path) as there:
+            bert.node = there
+            assert not await bert.acknowledge(places[-1][0])  # the numbers have begun again
+            assert [event["data"] for _, event in await bert.peek(after=places[-1][0])] == ["two"]
+            ((place, _),) = await bert.peek()
+            assert await bert.acknowledge(place)
+            read = await there.store.scan("rooms:inbox")
+            assert read == []  # durably, when the answer comes
+        async with rooms_node(tmp_path) as there:
+            bert.node = there
+            assert await bert.peek() == []
+
+
+@pytest.mark.parametrize("place", ["", "x", "log:", "log:-1", "log:x", "log:" + "9" * 30, 5])
+async def test_a_place_that_is_none_is_named(place):
+    async with rooms_node() as here:
+        anna = Client(here)
+        await anna.join("lab")
+        with pytest.raises(VdoToolError, match=r"place|through"):
+            await anna.acknowledge(place)
+
+
+async def test_a_waiting_reader_holds_up_nobody():
+    async with rooms_node() as here:
+        anna = Client(here)
+        await anna.join("lab")
+        await anna.call("vdo_receive")
+        waiting = asyncio.create_task(anna.call("vdo_receive", wait_ms=30_000))
+        await asyncio.sleep(0)
+        assert (await anna.call("vdo_status"))["state"] == "connected"
+        assert not waiting.done()
+        waiting.cancel()
+
+
+async def test_a_client_sees_only_sessions_that_meet_its_demands_and_ends_only_its_own():
+    async with rooms_node() as here:
+        open_one, strict = (
+            Client(here, "open"),
+            Client(here, "strict", demands=Demands(require_session_mac=True)),
+        )
+        await open_one.join("lab")
+        await strict.join("hall")
+        assert [one["room"] for one in (await strict.call("vdo_list_sessions"))["sessions"]] == ["hall"]
+        listed = await open_one.call("vdo_list_sessions")
+        assert {one["room"] for one in listed["sessions"]} == {"lab", "hall"}
+        strict.session_id = open_one.session_id
+        assert await refusal(strict.call("vdo_status")) == f"unknown session_id: {open_one.session_id}"
+        await open_one.part.client_left("strict")
+        assert [one["room"] for one in (await open_one.call("vdo_list_sessions"))["sessions"]] == ["lab"]
+
+
+async def test_a_session_is_opened_again_after_a_restart_with_what_it_kept(tmp_path):
+    async with rooms_node() as there:
+        bert = Client(there)
+        async with rooms_node(tmp_path / "data") as here:
+            anna = Client(here)
+            await anna.part.invite({"room": "lab", "host": _relay_of(there)})
+            line = (await anna.part.invite({"room": "lab"}))["invite"]
+            await anna.join("lab", stream_id="anna", reconnect_ms=100)
+            await bert.join(line, stream_id="bert", reconnect_ms=100)
+            await anna.wait_peer("bert")
+            await anna.call("vdo_state_set", key="k", value="kept")
+            await bert.call("vdo_send", data="unread", target="anna")
+            await bert.events("message_status")
+        sent = await bert.call("vdo_send", data="for later", target="anna")
+        assert sent["ok"]
+        async with rooms_node(tmp_path / "data") as here:
+            again = Client(here)
+            [session] = (await again.call("vdo_list_sessions"))["sessions"]
+            assert session["session_id"] == anna.session_id
+            again.session_id = anna.session_id
+            events = await again.events("data_received", 2)
+            assert [event["data"] for event in events] == ["unread", "for later"]
+            assert (await again.call("vdo_state_get", key="k"))["value"] == "kept"
+
+
+async def test_a_session_that_was_ended_stays_ended(tmp_path):
+    async with rooms_node(tmp_path / "data") as here:
+        anna = Client(here)
+        await anna.join("lab")
+        await anna.call("vdo_disconnect")
+    async with rooms_node(tmp_path / "data") as here:
+        assert (await Client(here).call("vdo_list_sessions"))["sessions"] == []
+
+
+async def test_both_may_name_each_other_as_target_and_have_one_link():
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        relay = _relay_of(here)
+        await asyncio.gather(
+            anna.join("lab", stream_id="anna", target_stream_id="bert", reconnect_ms=100),
+            bert.join("lab", stream_id="bert", target_stream_id="anna", host=relay, reconnect_ms=100),
+        )
+        await anna.wait_peer("bert")
+        await bert.wait_peer("anna")
+        async with asyncio.timeout(20):
+            while (await anna.call("vdo_status"))["peer_count"] != 1 or (await bert.call("vdo_status"))[
+                "peer_count"
+            ] != 1:
+                await (await anna.live()).wait_change(0.2)
+        await anna.call("vdo_send", data="hello", target="bert")
+        assert (await bert.events("data_received"))[0]["data"] == "hello"
+
+
+async def test_three_nodes_in_a_room_all_hear_each_other():
+    async with rooms_node() as one, rooms_node() as two, rooms_node() as three:
+        clients = [Client(one), Client(two), Client(three)]
+        line = (await clients[0].part.invite({"room": "lab"}))["invite"]
+        for number, client in enumerate(clients):
+            await client.join(line, stream_id=f"peer_{number}")
+        for number, client in enumerate(clients):
+            for other in range(3):
+                if other != number:
+                    await client.wait_peer(f"peer_{other}")
+        await clients[2].call("vdo_send", data="to all")
+        for client in clients[:2]:
+            assert (await client.events("data_received"))[0]["data"] == "to all"
+
+
+async def test_two_sessions_of_one_node_each_get_what_is_meant_for_them():
+    async with rooms_node() as here, rooms_node() as there:
+        anna, first, second = Client(here), Client(there, "one"), Client(there, "two")
+        line = await meet(anna, first)
+        await second.join(line, stream_id="bea")
+        await anna.wait_peer("bea")
+        await second.wait_peer("anna")
+        await anna.call("vdo_send", data="for bea", target="bea")
+        await anna.call("vdo_send", data="for bert", target="bert")
+        await anna.call("vdo_send", data="for both")
+        for client, name in ((first, "bert"), (second, "bea")):
+            events = await client.events("data_received", 2)
+            assert [event["data"] for event in events] == [f"for {name}", "for both"]
+            await client.call("vdo_reply", request_id=events[0]["message_id"], data=f"from {name}")
+        answers = await anna.events("data_received", 2)
+        assert {(one["streamID"], one["data"]) for one in answers} == {
+            ("bert", "from bert"),
+            ("bea", "from bea"),
+        }
+
+
+async def test_an_invite_is_the_same_line_until_it_expires_and_shows_nowhere():
+    async with rooms_node() as here:
+        anna = Client(here)
+        first = await anna.part.invite({"room": "lab"})
+        assert (await anna.part.invite({"room": "lab"}))["invite"] == first["invite"]
+        assert "only programs on this machine" in first["notice"]
+        joined = await anna.join(first["invite"])
+        status = await anna.call("vdo_status")
+        shown = f"{joined}{status}{await anna.call('vdo_receive')}{here.house.events.since(0)}"
+        invite = read_invite(first["invite"])
+        for secret in (first["invite"], invite.secret, str(invite.password)):
+            assert secret not in shown
+
+
+async def test_an_invite_that_is_damaged_or_old_is_refused_in_a_sentence():
+    async with rooms_node() as here:
+        anna = Client(here)
+        line = (await anna.part.invite({"room": "lab"}))["invite"]
+        assert "damaged" in await refusal(anna.join(line[:-9]))
+
+
+async def test_an_invite_that_has_expired_is_refused(virtual_clock):
+    async with running_node(clock=virtual_clock) as here:
+        anna = Client(here)
+        line = (await anna.part.invite({"room": "lab", "seconds": 60}))["invite"]
+        virtual_clock.jump(61)
+        assert "expired" in await refusal(anna.join(line))
+        assert (await anna.part.invite({"room": "lab"}))["invite"] != line
+
+
+async def test_without_a_relay_the_remedy_is_told(tmp_path):
+    from comity.node.node import Node
+    from comity.runtime.settings import Settings
+
+    guest = Node(Settings(data=tmp_path / "data", environment="test"), guest=True)
+    await guest.start()
+    try:
+        why = await refusal(Client(guest).join("lab"))
+        assert "host is required" in why
+        assert "comity up" in why
+    finally:
+        await guest.stop()
+
+
+async def test_a_spool_folder_must_be_an_allowed_one(tmp_path):
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there, folder=str(tmp_path))
+        assert "not allowed" in await refusal(anna.join("lab", file_spool_dir="/var/spool"))
+        line = (await anna.part.invite({"room": "lab"}))["invite"]
+        await anna.join("lab", stream_id="anna")
+        await bert.join(line, stream_id="bert", file_spool_dir="mine", keep_spool_files=True)
+        await anna.wait_peer("bert")
+        data = os.urandom(4_500_000)
+        await anna.call("vdo_file_send", data_base64=base64.b64encode(data).decode())
+        [received] = await bert.events("file_received")
+        await bert.call("vdo_disconnect")
+        [kept] = (tmp_path / "mine").iterdir()
+        assert str(kept) == received["spool_path"]
+        assert kept.read_bytes() == data
+
+
+async def test_a_missing_library_is_told_with_the_command_that_adds_it(monkeypatch):
+    async with rooms_node() as here:
+        assert "notice" not in await Client(here).join("lab")
+        monkeypatch.setattr("comity.rooms.tool_handlers.available_libraries", tuple)
+        assert "run: " in (await Client(here).join("hall"))["notice"]
+
+
+async def test_a_relay_on_another_machine_needs_tls():
+    async with rooms_node() as here:
+        why = await refusal(Client(here).join("lab", host="ws://relay.example/signal"))
+        assert "must start with wss://" in why
+
+
+async def test_two_processes_never_run_one_session(tmp_path):
+    from comity.node.node import Node
+    from comity.runtime.settings import Settings
+
+    async with rooms_node(tmp_path / "data") as here:
+        anna = Client(here)
+        await anna.join("lab")
+        guest = Node(Settings(data=tmp_path / "data", environment="test"), guest=True)
+        await guest.start()
+        try:
+            assert (await Client(guest).call("vdo_list_sessions"))["sessions"] == []
+        finally:
+            await guest.stop()
+        assert len((await anna.call("vdo_list_sessions"))["sessions"]) == 1
+
+
+async def test_the_record_names_what_happened():
+    async with rooms_node() as here, running_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        await anna.call("vdo_send", data="x", target="bert")
+        await anna.events("message_status")
+        await anna.call("vdo_disconnect")
+        names = {event.kind for event in here.house.events.since(0).events}
+        assert {
+            "ROOM_INVITED",
+            "ROOM_JOINED",
+            "ROOM_PEER_ADMITTED",
+            "ROOM_MESSAGE_SENT",
+            "ROOM_LEFT",
+        } <= names
+        by_whom = {event.kind: event.who for event in there.house.events.since(0).events}
+        assert by_whom["ROOM_MESSAGE_STORED"].startswith("peer:")
+        assert by_whom["ROOM_PEER_ADMITTED"] == by_whom["ROOM_MESSAGE_STORED"]
+
+
+async def entries_of(node, *kinds):
+    """The newest audit entries of the kinds, oldest first, once there is one of each."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            found = [one async for one in tail(node.store, "main", 50) if one.verification_result in kinds]
+            if {one.verification_result for one in found} == set(kinds):
+                return found
+            await asyncio.sleep(0)
+
+
+def named(entry, name):
+    """What a check of an entry says."""
+    return next(one.partition(":")[2] for one in entry.checks_passed if one.startswith(f"{name}:"))
+
+
+async def send_report(anna, folder, name="report.pdf", **more):
+    """A file of Anna's that the others do not hear the true name of."""
+    (folder / "secret.txt").write_bytes(os.urandom(300_000))
+    sending = {"file_path": str(folder / "secret.txt"), "name": name, **more}
+    return (await anna.call("vdo_file_send_path", **sending))["transfer"]
+
+
+async def test_a_file_that_is_sent_by_its_path_is_in_the_record_before_and_after(tmp_path):
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here, folder=str(tmp_path), caller=oauth_visitor()), Client(there)
+        await meet(anna, bert)
+        sent = await send_report(anna, tmp_path)
+        offered, done = await entries_of(here, "ROOM_FILE_OFFERED", "ROOM_FILE_SENT")
+        for entry in (offered, done):
+            assert named(entry, "path") == str(tmp_path.resolve() / "secret.txt")
+            assert named(entry, "bytes") == "300000"
+            assert named(entry, "transfer") == sent["transfer_id"]
+            assert entry.checks_passed[-1] == anna.who.caller.label
+        assert done.content_hash == sent["file_hash"]
+        assert sent["file_hash"].startswith("chunks:")
+        [received] = await entries_of(there, "ROOM_FILE_RECEIVED")
+        assert received.content_hash == sent["file_hash"]
+        shown = {event.kind: event.what for event in here.house.events.since(0).events}
+        assert shown["ROOM_FILE_OFFERED"] == shown["ROOM_FILE_SENT"] == "secret.txt"
+
+
+async def test_each_offer_of_a_file_is_in_the_record_also_when_the_peer_refuses_it(tmp_path):
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here, folder=str(tmp_path)), Client(there)
+        line = (await anna.part.invite({"room": "lab"}))["invite"]
+        await anna.join("lab", stream_id="anna")
+        await bert.join(line, stream_id="bert", file_max_bytes=1000)
+        await anna.wait_peer("bert")
+        assert "total_bytes" in await refusal(send_report(anna, tmp_path, transfer_id="t1"))
+        anna.who = replace(anna.who, caller=oauth_visitor())
+        assert "total_bytes" in await refusal(anna.call("vdo_file_resume", transfer_id="t1"))
+        await anna.call("vdo_disconnect")
+        *entries, _left = await entries_of(here, "ROOM_FILE_OFFERED", "ROOM_LEFT")
+        assert [entry.checks_passed[-1] for entry in entries] == [
+            OWN_PROCESS.label,
+            oauth_visitor().label,
+        ]
+        kinds = {one.verification_result async for one in tail(here.store, "main", 50)}
+        assert "ROOM_FILE_SENT" not in kinds
+
+
+async def test_a_refused_path_or_an_unknown_peer_leaves_no_entry_of_a_file_sent(tmp_path):
+    async with rooms_node() as here:
+        anna = Client(here, folder=str(tmp_path))
+        await anna.join("lab")
+        with pytest.raises(InvalidError, match="no connected peers"):
+            await send_report(anna, tmp_path)
+        assert "not allowed" in await refusal(anna.call("vdo_file_send_path", file_path="/etc/passwd"))
+        await anna.call("vdo_disconnect")
+        await entries_of(here, "ROOM_LEFT")
+        kinds = {one.verification_result async for one in tail(here.store, "main", 50)}
+        assert not {kind for kind in kinds if kind.startswith("ROOM_FILE")}
+
+
+async def test_a_save_is_in_the_record_when_it_is_answered(tmp_path):
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there, folder=str(tmp_path), caller=oauth_visitor())
+        await meet(anna, bert)
+        sent = await anna.call("vdo_file_send", data_base64=base64.b64encode(b"x" * 70_000).decode())
+        transfer_id = sent["transfer"]["transfer_id"]
+        [received] = await bert.events("file_received")
+        await bert.call("vdo_file_save", transfer_id=transfer_id, output_path="odd\n\u202ename")
+        [saved] = [
+            one async for one in tail(there.store, "main", 50) if one.verification_result == "ROOM_FILE_SAVED"
+        ]
+        assert named(saved, "path") == str(tmp_path.resolve() / "odd\ufffd\ufffdname")
+        assert saved.content_hash == received["file_hash"] == sent["transfer"]["file_hash"]
+        assert saved.checks_passed[-1] == bert.who.caller.label
+        done = (await entries_of(here, "ROOM_FILE_SENT"))[0]
+        assert not [one for one in done.checks_passed if one.startswith("path:")]
+        await refusal(bert.call("vdo_file_save", transfer_id=transfer_id, output_path="odd\n\u202ename"))
+        assert len(await entries_of(there, "ROOM_FILE_SAVED")) == 1
+
+
+async def test_a_save_that_is_cancelled_while_it_writes_is_in_the_record(tmp_path, monkeypatch):
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there, folder=str(tmp_path))
+        await meet(anna, bert)
+        sent = await anna.call("vdo_file_send", data_base64=base64.b64encode(b"x").decode())
+        await bert.events("file_received")
+        begun, go_on, write = threading.Event(), threading.Event(), AllowedPath.write_file
+
+        def slow(*given, **more):
+            begun.set()
+            assert go_on.wait(PATIENCE)
+            return write(*given, **more)
+
+        monkeypatch.setattr(AllowedPath, "write_file", slow)
+        saving = {"transfer_id": sent["transfer"]["transfer_id"], "output_path": "x"}
+        call = asyncio.create_task(bert.call("vdo_file_save", **saving))
+        await asyncio.to_thread(begun.wait, PATIENCE)
+        call.cancel()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert (tmp_path / "x").read_bytes() == b"x"
+        assert len(await entries_of(there, "ROOM_FILE_SAVED")) == 1
+
+
+async def test_who_sent_a_file_is_known_after_a_restart(tmp_path):
+    (tmp_path / "files").mkdir()
+    async with rooms_node() as there:
+        bert = Client(there)
+        async with rooms_node(tmp_path / "data") as here:
+            anna = Client(here, folder=str(tmp_path / "files"), caller=oauth_visitor())
+            await bert.join((await bert.part.invite({"room": "lab"}))["invite"], stream_id="bert")
+            await anna.join((await bert.part.invite({"room": "lab"}))["invite"], stream_id="anna")
+            await anna.wait_peer("bert")
+            room = await anna.live()
+            source = FileSource(kind="path", total_bytes=5, path=str(tmp_path / "files" / "a"))
+            (tmp_path / "files" / "a").write_bytes(b"later")
+            sending = SendOptions(transfer_id="t1", name="a")
+            outgoing, effects = room.session.send_file(source, "bert", sending, room.now)
+            file = (tmp_path / "files" / "a").open("rb", buffering=0)
+            room.offer_source("t1", room.spool.offer_file("t1", file))
+            room.name_sender(outgoing, anna.who.caller)
+            room.run([one for one in effects if isinstance(one, KeepTransfer)])
+        async with rooms_node(tmp_path / "data") as here:
+            [done] = await entries_of(here, "ROOM_FILE_SENT")
+            assert done.checks_passed[-1] == anna.who.caller.label
+            assert named(done, "path") == str(tmp_path / "files" / "a")
+
+
+def oauth_visitor():
+    """Somebody who is not the node's own user, so that an entry shows whether it names the caller."""
+    return Caller(kind="oauth", id="somebody", proof="access token")
+
+
+def _relay_of(node):
+    return node.url.replace("http", "ws", 1) + "/signal"

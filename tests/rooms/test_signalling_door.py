@@ -1,0 +1,347 @@
+"""The signalling door, against real clients, silent ones and garbage."""
+
+import asyncio
+import contextlib
+import json
+import struct
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from comity.http.entry import HttpAccess
+from comity.http.guard import Guard
+from comity.http.server import HttpServer
+from comity.requests.budget import Budget, Figures
+from comity.rooms.doors import SIGNAL_PATH, SignallingDoor
+from comity.rooms.protocol.relay import MESSAGE_LIMIT, RelayCounts, RelayLimits, SignallingRelay
+from comity.runtime.system_clock import SystemClock
+
+pytestmark = pytest.mark.usefixtures("patience")
+
+
+class House:
+    def __init__(self, server, relay):
+        self.relay = relay
+        self.port = server.port
+        self.url = f"ws://127.0.0.1:{server.port}{SIGNAL_PATH}"
+
+    def come(self, query="", **options):
+        return connect(self.url + query, proxy=None, max_size=None, compression=None, **options)
+
+
+@contextlib.asynccontextmanager
+async def open_door(relay=None, budget=None, **options):
+    relay = relay or SignallingRelay()
+    clock = SystemClock()
+    server = HttpServer("127.0.0.1", 0, cert=None, key=None)
+    budget = budget or Budget(clock)
+    door = SignallingDoor(relay, clock, budget, **options)
+    entry = HttpAccess(lambda _token: None, clock, port=server.port, secure=False)
+    guard = Guard(door, entry, is_public=lambda _path: True, body_limit=1000, budget=budget)
+    await server.start(guard, shutdown_seconds=1, websockets=(SIGNAL_PATH,))
+    try:
+        yield House(server, relay)
+    finally:
+        await server.stop()
+
+
+async def say(socket, **message):
+    await socket.send(json.dumps(message))
+
+
+async def hear(socket):
+    return json.loads(await socket.recv())
+
+
+async def join(socket, room="room"):
+    await say(socket, request="joinroom", roomid=room)
+    return await hear(socket)
+
+
+async def until(condition):
+    while not condition():  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0.005)
+
+
+async def come_deaf(house):
+    """A peer that joins the room and never reads."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", house.port, limit=1024)
+    key = "dGhlIHNhbXBsZSBub25jZQ=="
+    writer.write(
+        f"GET {SIGNAL_PATH} HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+        f"sec-websocket-version: 13\r\nsec-websocket-key: {key}\r\n\r\n".encode()
+    )
+    await reader.readuntil(b"\r\n\r\n")
+    text = b'{"request":"joinroom","roomid":"room"}'
+    writer.write(bytes([0x81, 0x80 | len(text)]) + bytes(4) + text)
+    return writer
+
+
+async def test_two_peers_find_each_other_and_exchange_a_handshake():
+    async with open_door() as house, house.come() as a, house.come() as b:
+        assert await join(a) == {"request": "listing", "list": []}
+        await say(a, request="seed", streamID="sa")
+        listing = await join(b)
+        (entry,) = listing["list"]
+        assert entry["streamID"] == "sa"
+        joined = await hear(a)
+        assert joined["request"] == "someonejoined"
+        await say(b, request="play", streamID="sa")
+        wanted = await hear(a)
+        assert wanted == {"request": "offerSDP", "UUID": joined["UUID"], "streamID": "sa"}
+        await say(a, UUID=wanted["UUID"], description="é" * 1000, session="s")
+        assert await hear(b) == {"UUID": entry["UUID"], "description": "é" * 1000, "session": "s"}
+
+
+async def test_who_closes_leaves_its_room_and_its_stream():
+    async with open_door() as house:
+        async with house.come() as a:
+            await join(a)
+            await say(a, request="seed", streamID="s")
+            await until(lambda: house.relay.counts.streams == 1)
+        await until(lambda: house.relay.counts == RelayCounts(0, 0, 0))
+
+
+async def test_who_is_cut_off_leaves_too():
+    async with open_door() as house:
+        a = await house.come()
+        await join(a)
+        a.transport.abort()
+        await until(lambda: house.relay.counts.peers == 0)
+
+
+async def test_garbage_is_answered_and_the_connection_lives_on():
+    async with open_door() as house, house.come() as a:
+        for garbage in ("", "{", "[]", "nonsense", '{"request":"dance"}', "[" * 100_000, '{"UUID":"nobody"}'):
+            await a.send(garbage)
+            assert (await hear(a))["request"] == "error"
+        assert (await join(a))["request"] == "listing"
+
+
+async def test_binary_frames_and_messages_too_long_end_the_connection():
+    async with open_door() as house:
+        for message, code in ((b"\0", 1003), ("x" * (MESSAGE_LIMIT + 5000), 1009)):
+            async with house.come() as a:
+                with contextlib.suppress(ConnectionClosed):
+                    await a.send(message)
+                with pytest.raises(ConnectionClosed) as closed:
+                    await a.recv()
+                assert closed.value.rcvd.code == code
+        async with house.come() as a:
+            await join(a)
+        await until(lambda: house.relay.counts.peers == 0)
+
+
+async def test_who_sends_too_much_is_let_go_with_a_reason():
+    relay = SignallingRelay(RelayLimits(messages=10))
+    async with open_door(relay) as house, house.come() as a, house.come() as b:
+        await join(b)
+        for _ in range(10):
+            await join(a)
+        with pytest.raises(ConnectionClosed) as closed:
+            await join(a)
+        assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1008, "too many messages; send fewer")
+        assert (await hear(b))["request"] == "someonejoined"
+        assert (await join(b))["request"] == "listing"
+
+
+async def test_a_relay_that_is_full_says_so_before_the_upgrade():
+    relay = SignallingRelay(RelayLimits(peers=1))
+    async with open_door(relay) as house, house.come():
+        with pytest.raises(InvalidStatus) as refused:
+            await house.come()
+        assert refused.value.response.status_code == 503
+        assert json.loads(refused.value.response.body)["code"] == "overloaded"
+
+
+async def test_a_token_is_taken_as_bearer_or_in_the_address_and_a_wrong_one_never():
+    options = {"knows_token": "right".__eq__, "needs_token": True}
+    async with open_door(**options) as house:
+        for query, headers, status in (
+            ("", {}, 401),
+            ("?token=wrong", {}, 403),
+            ("", {"Authorization": "Bearer wrong"}, 403),
+            ("", {"Authorization": "Basic right"}, 401),
+            ("?" + "&".join(f"a{number}=b" for number in range(100)), {}, 401),
+        ):
+            with pytest.raises(InvalidStatus) as refused:
+                await house.come(query, additional_headers=headers)
+            assert refused.value.response.status_code == status
+        assert house.relay.counts.peers == 0
+        async with (
+            house.come("?token=right") as a,
+            house.come(additional_headers={"Authorization": "Bearer right"}) as b,
+        ):
+            await join(a)
+            assert len((await join(b))["list"]) == 1
+
+
+async def test_a_caller_with_the_token_may_join_what_strangers_may_not():
+    relay = SignallingRelay(serves=lambda _room: False)
+    async with (
+        open_door(relay, knows_token="right".__eq__) as house,
+        house.come() as stranger,
+        house.come("?token=right") as owner,
+    ):
+        assert (await join(stranger))["code"] == "ROOM_REFUSED"
+        assert (await join(owner))["request"] == "listing"
+
+
+async def test_a_peer_that_never_reads_is_let_go_and_holds_up_nobody():
+    async with open_door(SignallingRelay(RelayLimits(messages=100_000, bytes=1 << 30))) as house:
+        writer = await come_deaf(house)
+        async with house.come() as a, house.come() as b:
+            (deaf,) = (await join(a))["list"]
+            await join(b)
+            talker = (await hear(a))["UUID"]
+            sent = 0
+            while house.relay.counts.peers == 3:
+                await say(a, UUID=deaf["UUID"], filler="x" * 200_000)
+                sent += 1
+                await say(a, UUID=talker, number=sent)
+                while (heard := await hear(b)).get("number") != sent:
+                    assert heard["request"] == "someonejoined"
+            assert sent < 100
+        writer.close()
+
+
+async def test_many_peers_that_never_read_do_not_fill_the_memory_together(monkeypatch):
+    monkeypatch.setattr("comity.rooms.doors.QUEUE_BYTES", 1 << 30)  # no queue is full by itself
+    limits = RelayLimits(messages=100_000, bytes=1 << 30)
+    async with open_door(SignallingRelay(limits), all_queues_bytes=1_000_000) as house:
+        writers = [await come_deaf(house) for _ in range(4)]
+        async with house.come() as a:
+            await until(lambda: house.relay.counts.peers == 5)
+            deaf = (await join(a))["list"]
+            assert len(deaf) == 4
+            for _ in range(200):
+                for each in deaf:
+                    await say(a, UUID=each["UUID"], filler="x" * 100_000)
+                await say(a, UUID="nobody")
+                assert (await hear(a))["code"] == "PEER_GONE"
+                if house.relay.counts.peers < 5:
+                    break
+            assert 1 < house.relay.counts.peers < 5
+        for writer in writers:
+            writer.close()
+
+
+async def test_a_stream_of_ticking_bytes_costs_nothing_to_others():
+    """A peer that announces a long frame and sends a byte now and then is a peer like any other."""
+    async with open_door() as house, house.come() as a:
+        reader, writer = await asyncio.open_connection("127.0.0.1", house.port)
+        writer.write(
+            f"GET {SIGNAL_PATH} HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+            "sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
+        )
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"\x81\xfe" + struct.pack("!H", 60_000) + bytes(4) + b"x")
+        assert (await join(a))["request"] == "listing"
+        writer.close()
+
+
+async def test_an_address_that_has_used_up_its_budget_waits_and_loses_nothing():
+    clock = SystemClock()
+    budget = Budget(clock, Figures(requests=20, per_seconds=1.0, limit_loopback=True))
+    async with open_door(budget=budget) as house, house.come() as a:
+        for _ in range(30):
+            await say(a, request="joinroom", roomid="room")
+        assert [(await hear(a))["request"] for _ in range(30)] == ["listing"] * 30
+        assert budget.refused["address"] > 0
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    ["[" * 1000, "[]", '{"request": "fly"}', '{"request": "joinroom", "roomid": "?"}', "{}"],
+)
+async def test_garbage_is_charged_as_a_fault(garbage):
+    budget = Budget(SystemClock(), Figures(requests=1000, per_seconds=1e9, limit_loopback=True))
+    async with open_door(budget=budget) as house, house.come() as a:
+        for _ in range(10):
+            await a.send(garbage)
+            assert (await hear(a))["request"] == "error"
+        left = 0
+        while not budget.take("127.0.0.1"):
+            left += 1
+    assert left == 1000 - 1 - 10 * (1 + 10)  # the upgrade, and ten messages that are faults
+
+
+async def test_frames_that_break_the_protocol_are_charged_as_a_fault():
+    budget = Budget(SystemClock(), Figures(requests=1000, per_seconds=1e9, limit_loopback=True))
+    async with open_door(budget=budget) as house:
+        reader, writer = await asyncio.open_connection("127.0.0.1", house.port)
+        writer.write(
+            f"GET {SIGNAL_PATH} HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+            "sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
+        )
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"\x81\x02{}")  # without a mask
+        assert await reader.read() != b""
+        writer.close()
+        left = 0
+        while not budget.take("127.0.0.1"):
+            left += 1
+    assert left == 1000 - (1 + 10)
+
+
+class Blocked:
+    """A peer whose connection takes nothing, as the server would see it."""
+
+    def __init__(self, door):
+        self.said = asyncio.Queue()
+        self.cut_off = False
+        self.taken = []
+        self.takes = asyncio.Event()
+        scope = {"type": "websocket", "path": SIGNAL_PATH, "headers": [], "query_string": b""}
+        scope |= {"client": ("127.0.0.1", 1), "extensions": {"comity.cut_off": self._cut}}
+        self.said.put_nowait({"type": "websocket.connect"})
+        self.task = asyncio.create_task(door(scope, self.said.get, self._send))
+
+    def _cut(self):
+        self.cut_off = True
+        self.said.put_nowait({"type": "websocket.disconnect", "code": 1006})
+
+    async def _send(self, message):
+        self.taken.append(message)
+        if message["type"] == "websocket.send" and "filler" in message["text"]:
+            await self.takes.wait()
+
+    def say(self, **message):
+        self.said.put_nowait({"type": "websocket.receive", "text": json.dumps(message)})
+
+    def heard(self):
+        return [json.loads(message["text"]) for message in self.taken if message["type"] == "websocket.send"]
+
+
+async def test_what_a_peer_has_not_taken_yet_counts_until_it_has():
+    clock = SystemClock()
+    door = SignallingDoor(SignallingRelay(), clock, Budget(clock), all_queues_bytes=250_000)
+    peers = [Blocked(door) for _ in range(4)]
+    for peer in peers:
+        peer.say(request="joinroom", roomid="room")
+        await until(lambda peer=peer: peer.heard())
+    ids = [told["UUID"] for told in peers[0].heard()[1:]]
+
+    def send(number, size):
+        peers[0].say(UUID=ids[number], filler="x" * size)
+
+    async def blocked(peer):
+        await until(lambda: any("filler" in told for told in peer.heard()))
+
+    send(0, 100_000)
+    send(1, 120_000)
+    await blocked(peers[1])
+    await blocked(peers[2])
+    peers[1].takes.set()
+    await until(lambda: peers[1].heard()[-1].get("filler"))
+    send(2, 100_000)  # one of the three was taken: there is room for it
+    await blocked(peers[3])
+    assert not any(peer.cut_off for peer in peers)
+    send(2, 40_000)
+    await until(lambda: peers[3].cut_off)
+    assert not any(peer.cut_off for peer in peers[:3])
+    for peer in peers:
+        peer.takes.set()
+        peer.said.put_nowait({"type": "websocket.disconnect", "code": 1000})
+    await asyncio.gather(*(peer.task for peer in peers))

@@ -1,0 +1,34 @@
+"""What others may ask and store: told to Prometheus and shown on the page."""
+
+import httpx
+
+from comity.runtime.settings import RateSettings, StorageSettings
+from comity.store.operations import Hold
+from comity.testing import VirtualClock, bearer, running_node
+
+
+async def test_budgets_that_ran_out_and_bytes_stored_for_others_are_told():
+    clock = VirtualClock()
+    rate = RateSettings(requests=1, limit_loopback=True)
+    storage = StorageSettings(cards_bytes=3 << 20)
+    async with (
+        running_node(clock=clock, rate=rate, storage=storage) as node,
+        httpx.AsyncClient(base_url=node.url) as client,
+    ):
+        await node.store.commit(Hold(quota="cards", item="x", holder="a", bytes=1 << 20))
+        for _ in range(3):
+            await client.get("/healthz")
+        for _ in range(200):  # the quota is looked at again by a chore
+            await clock.advance(1)
+            told = (await client.get("/metrics", headers=bearer(node))).text
+            if 'comity_stored_bytes{quota="cards"} 1.048576e+06' in told:
+                break
+        assert 'comity_stored_bytes{quota="cards"} 1.048576e+06' in told
+        assert 'comity_stored_limit_bytes{quota="cards"} 3.145728e+06' in told
+        assert 'comity_budget_refused_total{kind="address"} 2.0' in told
+        assert 'comity_budget_refused_total{kind="identity"} 0.0' in told
+        status = (await client.get("/v1/status", headers=bearer(node))).json()
+    assert status["panels"]["limits"] == {
+        "title": "Stored for others",
+        "rows": [["of 1,024.0 MiB replies", "0.0 MiB"], ["of 3.0 MiB cards", "1.0 MiB"]],
+    }

@@ -1,0 +1,92 @@
+import pytest
+from hypothesis import given
+
+from comity.vcp.protocol.client import alerts
+from comity.vcp.protocol.messages import Ack
+from comity.vcp.protocol.versions import V1_0, V3_0
+from tests.vcp.protocol.negotiation_samples import (
+    ALL_FEATURES,
+    EVERY_EXTENSION,
+    hello,
+    negotiate,
+    policy,
+    registry,
+)
+from tests.vcp.protocol.test_messages import acks
+
+
+def told(before, now):
+    return [(notice.about, notice.name) for notice in alerts(before, now)]
+
+
+def ack(*extensions, **settings):
+    return negotiate(hello(*extensions), policy(**settings))
+
+
+def with_capability(value, key="limit"):
+    return Ack(
+        version="3.1",
+        supported=("VCP-X-A",),
+        unsupported=(),
+        capabilities={"VCP-X-A": {} if value is None else {key: value}},
+        core_features=ALL_FEATURES,
+    )
+
+
+@given(acks())
+def test_the_same_answer_alerts_nobody(same):
+    assert told(same, same) == []
+
+
+def test_encryption_that_is_gone_is_told():
+    assert told(ack(), ack(core_features=ALL_FEATURES | {"encryption": False})) == [("feature", "encryption")]
+
+
+def test_a_feature_that_is_new_is_not():
+    assert told(ack(core_features={}), ack()) == []
+
+
+def test_an_extension_that_is_lost_is_told():
+    lost = ack("VCP-X-Personal", "VCP-X-Intent", registry=registry("VCP-X-Intent"))
+    assert told(ack("VCP-X-Personal", "VCP-X-Intent"), lost) == [("extension", "VCP-X-Personal")]
+
+
+def test_an_extension_that_is_no_longer_asked_for_is_not_missed():
+    assert told(ack(*EVERY_EXTENSION), ack("VCP-X-Torch", "VCP-X-Intent")) == []
+
+
+def test_a_lower_version_is_told_with_what_goes_with_it():
+    before, now = ack("VCP-X-Torch"), ack("VCP-X-Torch", versions=(V1_0, V3_0))
+    assert told(before, now) == [("version", "3.0"), ("extension", "VCP-X-Torch")]
+
+
+@pytest.mark.parametrize(
+    ("had", "has"),
+    [
+        (True, False),
+        (True, None),
+        (True, 1),
+        (100, 99),
+        (1.5, 1),
+        (100, True),
+        (100, "100"),
+        ([1, 2], [2]),
+        ([1], 1),
+        ("schulze", None),
+    ],
+)
+def test_a_capability_that_shrinks_is_told(had, has):
+    assert told(with_capability(had), with_capability(has)) == [("capability", "VCP-X-A.limit")]
+
+
+@pytest.mark.parametrize(
+    ("had", "has"),
+    [(False, True), (5, 6), ([1], [2, 1]), ("a", "b"), ({"x": 1}, {})],
+)
+def test_a_capability_that_grows_or_changes_its_name_is_not(had, has):
+    assert told(with_capability(had), with_capability(has)) == []
+
+
+def test_an_alert_is_a_sentence_about_its_subject():
+    (notice,) = alerts(ack(), ack(core_features=ALL_FEATURES | {"revocation": False}))
+    assert "revocation" in notice.message

@@ -1,0 +1,81 @@
+"""Who gets a place: the books balance whatever happens, and who speaks is never displaced."""
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from comity.vcp.sessions import ConnectionLimits, OpenConnections
+from comity.wire.errors import OverloadedError
+
+PEERS = ("own", "a", "b")
+LIMITS = ConnectionLimits(connections=6, half_open=3, per_address=2)
+
+
+class Comings(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        self.crowd = OpenConnections(LIMITS, has_share=lambda peer: peer != "own")
+        self.silent = {}
+        self.talking = {}
+
+    @rule(peer=st.sampled_from(PEERS))
+    def come(self, peer):
+        told = []
+        before = list(self.silent)
+        held = [*self.silent.values(), *self.talking.values()].count(peer)
+        try:
+            number = self.crowd.enter(peer, lambda: told.append(True))
+        except OverloadedError:
+            assert (peer != "own" and held >= 2) or len(self.talking) == 6
+            return
+        assert not told
+        self.silent = {known: self.silent[known] for known in before if known not in self.displaced}
+        self.displaced.clear()
+        self.silent[number] = peer
+        self.crowd._silent[number] = lambda: self.displaced.append(number)
+
+    @rule(choice=st.integers(0, 10))
+    def speak(self, choice):
+        if self.silent:
+            number = list(self.silent)[choice % len(self.silent)]
+            self.crowd.spoke(number)
+            self.talking[number] = self.silent.pop(number)
+
+    @rule(choice=st.integers(0, 10))
+    def go(self, choice):
+        everybody = {**self.silent, **self.talking}
+        if everybody:
+            number = list(everybody)[choice % len(everybody)]
+            self.crowd.gone(number)
+            self.silent.pop(number, None)
+            self.talking.pop(number, None)
+
+    @invariant()
+    def the_books_balance(self):
+        assert len(self.crowd) == len(self.silent) + len(self.talking) <= 6
+        assert self.crowd.half_open == len(self.silent) <= 3
+
+    @property
+    def displaced(self):
+        return self.__dict__.setdefault("_displaced", [])
+
+
+TestComings = Comings.TestCase
+
+
+def test_one_who_leaves_twice_counts_once():
+    crowd = OpenConnections(LIMITS, has_share=lambda _peer: True)
+    numbers = [crowd.enter("a", lambda: None) for _ in range(2)]
+    crowd.gone(numbers[0])
+    crowd.gone(numbers[0])
+    crowd.enter("a", lambda: None)
+    with pytest.raises(OverloadedError, match="this address"):
+        crowd.enter("a", lambda: None)
+
+
+def test_the_first_to_be_silent_is_the_first_to_go():
+    gone = []
+    crowd = OpenConnections(LIMITS, has_share=lambda _peer: False)
+    for name in range(5):
+        crowd.enter("own", lambda name=name: gone.append(name))
+    assert gone == [0, 1]

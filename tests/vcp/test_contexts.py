@@ -1,0 +1,108 @@
+"""Exchanges of one session at the same moment: what is accepted is stored."""
+
+import asyncio
+
+import pytest
+
+from comity.store.operations import Put
+from comity.vcp.contexts import SPACE, context_key
+from comity.vcp.protocol.agreement import Session
+from comity.vcp.protocol.context import read_request
+from comity.vcp.protocol.questions import ExchangeContext
+from comity.wire.errors import ConflictError
+from tests.requests.walking import HeldStore, settle, simulated
+from tests.vcp.house import ALICE, PERSONAL, WIRE, House
+
+SESSION = Session(id="ses_1", version="3.1", extensions=(PERSONAL,), identity=ALICE)
+STRANGER = Session(id="ses_2", version="3.1", extensions=(PERSONAL,))
+PEER = "198.51.100.7"
+
+
+def asking(**told):
+    return ExchangeContext(SESSION, read_request(told, SESSION))
+
+
+def house_of(store_of):
+    house = House()
+    house.store = store = store_of(house.clock)
+    house.record._store = house.service._contexts._store = store
+    return house
+
+
+class BusyStore(HeldStore):
+    """Before each commit of a context, somebody else stores it: `rivals` times."""
+
+    rivals = 0
+
+    def submit(self, operations, audit=()):
+        written = next((put for put in operations if getattr(put, "key", "") == context_key("ses_1")), None)
+        if written is not None and self.rivals:
+            self.rivals -= 1
+            super().submit((Put(space=SPACE, key=written.key, value=written.value),))
+        return super().submit(operations, audit)
+
+
+@simulated
+async def test_two_exchanges_at_once_are_both_stored():
+    house = house_of(HeldStore)
+    house.store.held = True
+    both = [
+        asyncio.create_task(house.service.exchange(asking(categorical=WIRE), PEER)),
+        asyncio.create_task(house.service.exchange(asking(generation_preferences={"depth": 4}), PEER)),
+    ]
+    await settle()
+    house.store.held = False
+    house.store.release()
+    assert [answer.accepted for answer in await asyncio.gather(*both)] == [
+        ("categorical",),
+        ("generation_preferences",),
+    ]
+    context = await house.service.resume("ses_1", ALICE)
+    assert (context.categorical.wire, context.preferences.depth) == (WIRE, 4)
+    history = await house.service.history("ses_1", ALICE)
+    assert [exchange.accepted for exchange in history] == [("categorical",), ("generation_preferences",)]
+    assert await house.results() == ["CONTEXT_EXCHANGED", "CONTEXT_EXCHANGED"]
+
+
+@simulated
+async def test_the_answer_shows_what_the_other_exchange_left():
+    house = house_of(HeldStore)
+    house.store.held = True
+    both = [
+        asyncio.create_task(house.service.exchange(asking(generation_preferences={"depth": depth}), PEER))
+        for depth in (1, 2)
+    ] + [asyncio.create_task(house.service.exchange(asking(categorical=WIRE), PEER))]
+    await settle()
+    house.store.held = False
+    house.store.release()
+    answers = await asyncio.gather(*both)
+    assert answers[2].generation_preferences.depth in (1, 2)
+    assert answers[2].generation_preferences == (await house.service.resume("ses_1", ALICE)).preferences
+
+
+@simulated
+async def test_a_request_is_applied_again_up_to_eight_times():
+    house = house_of(BusyStore)
+    house.store.rivals = 7
+    await house.service.exchange(asking(generation_preferences={"depth": 4}), PEER)
+    assert (await house.service.resume("ses_1", ALICE)).preferences.depth == 4
+
+    house.store.rivals = 8
+    with pytest.raises(ConflictError, match="send it again"):
+        await house.service.exchange(asking(generation_preferences={"depth": 5}), PEER)
+    assert (await house.results()) == ["CONTEXT_EXCHANGED", "CONTEXT_REFUSED"]
+    assert house.features.running()["audit_chain"] is True
+
+
+@simulated
+async def test_strangers_may_exchange_at_once_too():
+    house = House()
+    requests = ({"categorical": WIRE}, {"generation_preferences": {"depth": 4}})
+    await asyncio.gather(
+        *(
+            house.service.exchange(ExchangeContext(STRANGER, read_request(told, STRANGER)), PEER)
+            for told in requests
+        )
+    )
+    context = house.service._contexts._of_strangers["ses_2"]
+    assert (context.categorical.wire, context.preferences.depth) == (WIRE, 4)

@@ -1,0 +1,147 @@
+"""A keeper with two faces: it continues one deliberation in two ways, and shows each party another one."""
+
+import contextlib
+import json
+import shutil
+
+import pytest
+
+from comity.store.audit_trail import log_of
+from comity.store.operations import Delete, Put
+from comity.testing import running_node
+from comity.vcp.protocol.extension_calls import ExtensionError
+from comity.votes.protocol.log import is_proven
+from tests.votes.parties import SPACES, AtTheDoor, Party, parties
+
+
+async def refusal(coroutine):
+    with pytest.raises(ExtensionError) as refused:
+        await coroutine
+    return refused.value
+
+
+class TwoFaces(Party):
+    """What it stores of deliberations can be put aside and taken out again."""
+
+    async def put_aside(self):
+        return [(space, await self.node.store.scan(space, limit=1000)) for space in SPACES]
+
+    async def take_out(self, aside):
+        store = self.node.store
+        for space in SPACES:
+            for key, _ in await store.scan(space, limit=1000):
+                await store.commit(Delete(space=space, key=key))
+        for space, rows in aside:
+            for key, held in rows:
+                await store.commit(Put(space=space, key=key, value=held.value))
+
+
+@contextlib.asynccontextmanager
+async def two_faces():
+    """Both parties know the first three entries. Then each is shown another fourth; the keeper now shows Carol's."""
+    async with running_node() as node, parties(2) as (bob, carol):
+        alice = TwoFaces(node)
+        kept = await alice.open({"id": bob.id}, {"id": carol.id})
+        await alice.say(kept, "advance", to="deliberation")
+        await alice.say(kept, "act", clause_id="c1", action="endorse")
+        for party in (bob, carol):
+            await party.join(alice, kept)
+        three = await alice.put_aside()
+        await bob.say(kept, "act", clause_id="c1", action="amend", text="What Bob was shown.")
+        of_bob = await alice.put_aside()
+        await alice.take_out(three)
+        await carol.say(kept, "act", clause_id="c1", action="amend", text="What Carol was shown.")
+        yield alice, bob, carol, kept, of_bob
+
+
+async def test_the_keeper_is_named_as_soon_as_it_shows_its_other_face():
+    async with two_faces() as (alice, bob, _, kept, _of_bob):
+        fault = await refusal(bob.desk.refresh(kept.id))
+        assert fault.wire_code == "CONFLICT"
+        assert alice.id in fault.message
+        assert "number 4" in fault.message
+        fraud = (await bob.desk.find(kept.id)).fraud
+        assert is_proven(fraud)
+        assert (fraud.keeper, fraud.first.number) == (alice.id, 4)
+        written = await bob.node.store.read(log_of(bob.node.house.chain))
+        assert any(b"DELIBERATION_FRAUD" in record.data for record in written)
+
+
+async def test_parties_find_out_when_they_compare_their_logs_without_the_keeper():
+    async with two_faces() as (_, bob, carol, kept, _of_bob):
+        await refusal(carol.join(bob, kept))
+        for party in (bob, carol):  # whoever was asked found it out as well
+            assert is_proven((await party.desk.find(kept.id)).fraud)
+
+
+class Telling:
+    """A keeper that cheats does not look at the tips that it is told."""
+
+    def __init__(self, post):
+        self._post = post
+
+    async def identify(self, url, **more):
+        return await self._post.identify(url, **more)
+
+    async def post(self, url, node, text, **more):
+        question = json.loads(text)
+        return await self._post.post(url, node, json.dumps({**question, "tip": None}).encode(), **more)
+
+
+async def test_a_longer_log_is_searched_for_the_first_number_given_out_twice():
+    async with two_faces() as (alice, bob, carol, kept, _of_bob):
+        for number in range(3):
+            await carol.say(kept, "act", clause_id="c1", action="amend", text=f"More {number}.")
+        desk = bob.another_desk(wrap=Telling)
+        fault = await refusal(desk.refresh(kept.id))
+        assert "number 4" in fault.message
+        assert (await bob.desk.find(kept.id)).fraud.keeper == alice.id
+
+
+async def test_nothing_more_is_decided_after_that():
+    async with two_faces() as (alice, bob, carol, kept, _of_bob):
+        await refusal(bob.desk.refresh(kept.id))
+        before = await bob.frozen(), await alice.frozen()
+        fault = await refusal(bob.say(kept, "act", clause_id="c1", action="endorse"))
+        assert "two entries with the number 4" in fault.message
+        # the keeper itself has seen the proof in the tip that Bob sent
+        door = AtTheDoor(alice, carol.node.house.key)
+        answer = await door.act(
+            (await carol.desk.find(kept.id)).head, "act", clause_id="c1", action="endorse"
+        )
+        assert "two entries with the number 4" in answer["error"]["message"]
+        assert (await bob.frozen(), await alice.frozen()) == before
+
+
+async def test_a_keeper_that_has_forgotten_an_entry_signs_nothing_in_its_place():
+    async with two_faces() as (alice, bob, _, kept, of_bob):
+        await alice.take_out(of_bob)
+        four = await alice.put_aside()
+        await bob.say(kept, "act", clause_id="c1", action="amend", text="Signed once.")
+        await alice.take_out(four)
+        before = await alice.frozen()
+        for attempt in (bob.desk.refresh(kept.id), bob.say(kept, "act", clause_id="c1", action="endorse")):
+            fault = await refusal(attempt)
+            assert fault.wire_code == "PRECONDITION_FAILED"
+            assert "ends at entry 4, and it has signed entry 5" in fault.message
+        assert await alice.frozen() == before
+
+
+async def test_a_keeper_with_an_older_copy_of_its_whole_database_is_not_believed(tmp_path):
+    async with parties(1) as (bob,):
+        async with running_node(tmp_path / "alice") as node:
+            alice = Party(node)
+            kept = await alice.open({"id": bob.id})
+            await alice.say(kept, "advance", to="deliberation")
+            await bob.join(alice, kept)
+        shutil.copytree(tmp_path / "alice", tmp_path / "older")
+        async with running_node(tmp_path / "alice") as node:
+            await bob.join(Party(node), kept)
+            await bob.say(kept, "act", clause_id="c1", action="endorse")
+        async with running_node(tmp_path / "older") as node:
+            older = Party(node)
+            before = await older.frozen()
+            fault = await refusal(bob.join(older, kept))
+            assert fault.wire_code == "CONFLICT"
+            assert "older copy" in fault.message
+            assert await older.frozen() == before
