@@ -139,7 +139,7 @@ def test_the_schema_that_is_shipped_refuses_a_hello_that_is_wrong(broken):
 
 
 def test_the_schema_in_the_docs_is_the_one_that_is_shipped():
-    page = ROOT / "docs" / "reference" / "vcp-handshake.schema.json"
+    page = ROOT / "schemas" / "vcp-capability-handshake.schema.json"
     assert json.loads(page.read_text("utf-8")) == HANDSHAKE_SCHEMA
 
 
