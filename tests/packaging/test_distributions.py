@@ -20,7 +20,17 @@ import comity
 from tests.places import ROOT
 
 SKILLS = "packages/comity-skills"
-SOURCES = ("src", "tests", "docs", "schemas", "packages", "README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml")
+SOURCES = (
+    "src",
+    "tests",
+    "docs",
+    "schemas",
+    "packages",
+    "README.md",
+    "LICENSE",
+    "CHANGELOG.md",
+    "pyproject.toml",
+)
 SECONDS = 180
 
 pytestmark = pytest.mark.slow
