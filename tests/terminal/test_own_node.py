@@ -79,12 +79,19 @@ def test_commands_need_no_certificate_for_their_own_node(comity, neighbourhood, 
 def test_without_an_owner_socket_a_node_that_shows_another_certificate_is_not_told_the_token(
     comity, neighbourhood, data, tls, settle, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("comity.terminal.running_node.has_owner_socket", lambda: False)
+    monkeypatch.setattr("comity.node.http_server.has_owner_socket", lambda: False)
     settle(self_signed(tmp_path / "certificates", "other"))
     neighbourhood.node(data, tls=tls)
     outcome = comity("state", "show")
     assert (outcome.code, outcome.out) == (1, "")
     assert "could not show a valid certificate" in outcome.err
+
+
+def test_a_node_that_names_no_owner_socket_is_asked_with_the_token(comity, neighbourhood, data, monkeypatch):
+    """As one of an older release, or on a system without such sockets."""
+    monkeypatch.setattr("comity.node.http_server.has_owner_socket", lambda: False)
+    node = neighbourhood.node(data)
+    assert json.loads(comity("status", "--json").out)["url"] == node.url
 
 
 def test_a_stranger_needs_a_certificate_that_is_trusted(comity, neighbourhood, tmp_path, tls, data):

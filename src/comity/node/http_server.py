@@ -89,6 +89,7 @@ class Http:
                 for path in (*kind.paths, *kind.open_paths)
             ],
         )
+        owner_socket = await asyncio.to_thread(self._private_socket_path)
         await self._server.start(
             door.app,
             shutdown_seconds=http.shutdown_seconds,
@@ -96,8 +97,9 @@ class Http:
             hung_up=lambda: house.record.count("http", "hung_up"),
             faults=self._faults(),
             websockets=[path for part in house.parts for path in part.sockets],
-            owner_socket=await asyncio.to_thread(self._private_socket_path),
+            owner_socket=owner_socket,
         )
+        self.owner_socket = "" if owner_socket is None else str(owner_socket)
 
     def _private_socket_path(self) -> Path | None:
         """Where commands of this user are served; None where the system has no sockets that tell the user."""

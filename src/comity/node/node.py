@@ -163,6 +163,7 @@ class Node:
                 url=house.url,
                 vacant_id=house.vacant_id.hex(),
                 mcp_socket="" if mcp is None else mcp.socket,
+                owner_socket=http.owner_socket,
             )
         )
         self._stack.callback(claim.withdraw)

@@ -26,12 +26,15 @@ _LOOKERS_SECONDS = 1.0
 
 
 class RunningNode(Struct, frozen=True, kw_only=True):
-    """`mcp_socket` is where clients of this user join the node; empty where there is no such thing."""
+    """`mcp_socket` is where MCP clients of this user join the node, `owner_socket` where commands do; empty where there is
+    no such thing.
+    """
 
     pid: int
     url: str
     vacant_id: str
     mcp_socket: str = ""
+    owner_socket: str = ""
 
 
 class FolderClaim:

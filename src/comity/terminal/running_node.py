@@ -1,6 +1,7 @@
-"""The node that runs on this data folder, asked by its owner: through the socket `owner.sock` in the folder.
+"""The node that runs on this data folder, asked by its owner: through the socket that the node names in
+`node.json`, usually `owner.sock` in the folder.
 
-Where the system has no such sockets (Windows), the node is asked at its own address, with its token. Of an https node the
+A node that names none (on Windows there are no such sockets) is asked at its own address, with its token. Of an https node the
 certificate must then be the very one that the settings name; nobody else need trust it.
 """
 
@@ -11,7 +12,6 @@ from typing import Any, Final
 
 from comity.envelopes.client.refusals import UnusableAnswerError
 from comity.http.client import GuardedHttp
-from comity.http.owner_socket import has_owner_socket, socket_path
 from comity.http.urls import read_url
 from comity.identity.tokens import TOKEN_FILE, read_token
 from comity.runtime.settings import Settings
@@ -34,9 +34,9 @@ class OwnNode:
         host = _EVERYWHERE.get(where.host, where.host)
         self.url = running.url.replace(f"//{_bracketed(where.host)}:", f"//{_bracketed(host)}:")
         self.vacant_id = running.vacant_id
-        if has_owner_socket():
+        if running.owner_socket:
             self.base = _SOCKET_BASE
-            self.http = GuardedHttp(timeout=timeout, unix_socket=socket_path(settings.data))
+            self.http = GuardedHttp(timeout=timeout, unix_socket=Path(running.owner_socket))
             self._proof: dict[str, str] = {}
         else:
             self.base = self.url
