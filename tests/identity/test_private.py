@@ -12,6 +12,7 @@ from comity.identity.private_files import (
     ensure_private_folder,
     read_or_create_private,
     read_private,
+    replace_private,
 )
 from comity.wire.errors import KeyRefusedError
 
@@ -37,6 +38,21 @@ def stranger(monkeypatch):
     user = os.geteuid() + 1
     monkeypatch.setattr(os, "geteuid", lambda: user)
     return user
+
+
+@pytest.fixture
+def synced(tmp_path, monkeypatch):
+    """What was made durable, in its order, each with what stood under the name of the secret at that moment."""
+    path, seen, real = tmp_path / "secret", [], os.fsync
+
+    def fsync(opened):
+        status = os.fstat(opened)
+        what = "folder" if stat.S_ISDIR(status.st_mode) else f"file of {status.st_size}"
+        seen.append((what, path.read_bytes() if path.exists() else None))
+        real(opened)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return seen
 
 
 class TestCreating:
@@ -93,20 +109,9 @@ class TestCreating:
         assert [path.read_bytes()] == won
         assert [entry.name for entry in tmp_path.iterdir()] == ["secret"]
 
-    def test_it_is_synced_before_it_has_its_name_and_the_folder_after(self, tmp_path, monkeypatch):
-        path = tmp_path / "secret"
-        seen = []
-        real = os.fsync
-
-        def fsync(opened):
-            status = os.fstat(opened)
-            seen.append("folder" if stat.S_ISDIR(status.st_mode) else f"file of {status.st_size}")
-            seen.append(path.exists())
-            real(opened)
-
-        monkeypatch.setattr(os, "fsync", fsync)
-        create_private(path, b"hidden")
-        assert seen == ["file of 6", False, "folder", True]
+    def test_it_is_synced_before_it_has_its_name_and_the_folder_after(self, tmp_path, synced):
+        create_private(tmp_path / "secret", b"hidden")
+        assert synced == [("file of 6", None), ("folder", b"hidden")]
 
     def test_a_disk_that_is_full_leaves_nothing(self, tmp_path, monkeypatch):
         def fsync(_opened):
@@ -135,6 +140,22 @@ class TestCreating:
         (tmp_path / "a-file").touch()
         with pytest.raises(KeyRefusedError, match="cannot be written"):
             create_private(tmp_path / folder / "secret", b"hidden")
+
+
+class TestReplacing:
+    def test_the_new_file_is_synced_before_it_takes_the_place_and_the_folder_after(self, secret, synced):
+        replace_private(secret, b"another")
+        assert synced == [("file of 7", b"hidden"), ("folder", b"another")]
+        assert mode(secret) == 0o600
+
+    def test_a_disk_that_is_full_leaves_the_old_one(self, secret, monkeypatch):
+        def fsync(_opened):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        with pytest.raises(KeyRefusedError, match="no space left"):
+            replace_private(secret, b"another")
+        assert [(path.name, path.read_bytes()) for path in secret.parent.iterdir()] == [("secret", b"hidden")]
 
 
 class TestReading:

@@ -1,6 +1,8 @@
 """Tokens for programs: made once, kept as hashes, read again when the file changes, refused when they end."""
 
 import json
+import os
+import stat
 
 import pytest
 
@@ -122,3 +124,22 @@ def test_a_file_that_cannot_be_trusted_lets_nobody_in_and_is_not_overwritten(tmp
         with pytest.raises(KeyRefusedError):
             act()
     assert path.read_bytes() == left
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folders are synced on POSIX alone")
+def test_a_token_is_durable_before_it_is_shown_and_revoked_for_good_before_that_is_said(
+    tmp_path, clock, monkeypatch
+):
+    path, seen, real = tmp_path / TOKEN_BOOK_FILE, [], os.fsync
+
+    def fsync(opened):
+        what = "folder" if stat.S_ISDIR(os.fstat(opened).st_mode) else "file"
+        seen.append((what, len(list_tokens(tmp_path)) if path.exists() else None))
+        real(opened)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    made(tmp_path, clock)
+    assert seen == [("file", None), ("folder", 1)]
+    seen.clear()
+    revoke_token(tmp_path, "prometheus")
+    assert seen == [("file", 1), ("folder", 0)]

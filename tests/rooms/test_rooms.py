@@ -8,16 +8,18 @@ import threading
 import pytest
 from msgspec.structs import replace
 
+from comity.envelopes.protocol.carrier import from_a2a_message
 from comity.requests.caller import OWN_PROCESS, Caller
 from comity.rooms.paths import AllowedPath
 from comity.rooms.protocol.demands import Demands
 from comity.rooms.protocol.files import FileSource, KeepTransfer
 from comity.rooms.protocol.invite import read_invite
+from comity.rooms.protocol.messages import MessageNotKept, not_kept
 from comity.rooms.protocol.tool_arguments import VdoToolError
 from comity.rooms.protocol.transfers import SendOptions
 from comity.store.audit_log import tail
 from comity.testing import running_node
-from comity.wire.errors import InvalidError
+from comity.wire.errors import InvalidError, StoreUnavailableError
 from tests.rooms.scene import PATIENCE, Client, meet, rooms_node
 
 
@@ -63,7 +65,7 @@ def slow_disk(keeping, monkeypatch):
     def slow(keep):
         async def wait(*arguments):
             await works.wait()
-            await keep(*arguments)
+            return await keep(*arguments)
 
         return wait
 
@@ -162,6 +164,32 @@ async def test_a_signed_message_moves_the_chain_on_both_sides():
         assert [event["data"] for event in events] == [0, 1, 2]
         assert all(event["signed"] for event in events)
         assert [one["status"] for one in await anna.events("message_status", 3)] == ["stored"] * 3
+
+
+async def test_a_signed_message_that_overtakes_another_is_delivered_after_it(monkeypatch):
+    monkeypatch.setattr("comity.rooms.protocol.messages.AGAIN_SECONDS", 0.1)
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        live = await bert.live()
+        keep_in, early = live.keeping.keep_in, []
+
+        async def lose_the_first(session_id, message, sender):
+            """Until the second has come."""
+            if not early and from_a2a_message(message.record["envelope"]).sequence_no == 1:
+                return not_kept(message, StoreUnavailableError("the disk is away for a moment"))
+            heard = await keep_in(session_id, message, sender)
+            if isinstance(heard, MessageNotKept):
+                early.append(heard)
+            return heard
+
+        monkeypatch.setattr(live.keeping, "keep_in", lose_the_first)
+        for word in ("one", "two"):
+            assert (await anna.call("vdo_send", data=word, target="bert", signed=True))["ok"]
+        events = await bert.events("data_received", 2)
+        assert [event["data"] for event in events] == ["one", "two"]
+        assert [one["status"] for one in await anna.events("message_status", 2)] == ["stored"] * 2
+        assert early
 
 
 async def test_shared_state_is_the_same_on_both_sides_and_can_be_watched():

@@ -182,6 +182,29 @@ def test_a_value_that_does_not_fit_is_refused_by_the_name_of_its_source(load, va
 
 
 @pytest.mark.parametrize(
+    ("place", "given"),
+    [
+        ("COMITY_PORT", {"environ": {"COMITY_PORT": "abc"}}),
+        ("--port", {"flags": {"port": "abc"}}),
+        ("--directory-url", {"flags": {"directory.url": "nowhere"}}),
+        ("", {"flags": {"host": "0.0.0.0"}}),
+    ],
+)
+def test_a_refusal_knows_what_it_is_said_of(load, place, given):
+    with pytest.raises(ConfigError) as refused:
+        load(**given)
+    assert refused.value.place == place
+    assert refused.value.message.startswith(place)
+
+
+def test_a_refusal_may_call_its_place_by_another_name():
+    refused = ConfigError("must be an address, not '--agent-url x'", place="--agent-url")
+    assert refused.message == "--agent-url must be an address, not '--agent-url x'"
+    again = refused.called("--url")
+    assert (again.message, again.place) == ("--url must be an address, not '--agent-url x'", "--url")
+
+
+@pytest.mark.parametrize(
     ("text", "wanted"),
     [
         ('port = "8420"', "port in {file} must be a whole number from 0 to 65535, not '8420'"),

@@ -11,7 +11,7 @@ import itertools
 from collections import Counter
 
 from comity.envelopes.protocol.carrier import from_a2a_message, to_a2a_message
-from comity.envelopes.protocol.chain import PairKey, ReplayState, check_chain
+from comity.envelopes.protocol.chain import PairKey, ReplayState, check_chain, comes_early
 from comity.envelopes.protocol.envelope import signed_envelope
 from comity.envelopes.protocol.message import A2AMessage, A2APart
 from comity.identity.protocol.keys import SigningKey, VacantId
@@ -39,7 +39,7 @@ from comity.rooms.protocol.messages import (
     KeepMessage,
     MarkRead,
     MessageKept,
-    MessageNotKept,
+    not_kept,
     signed_text,
 )
 from comity.rooms.protocol.session import RoomSession
@@ -172,13 +172,12 @@ class Host:
         envelope = effect.record.get("envelope") if effect.box == "in" else None
         if envelope is not None:
             read = from_a2a_message(envelope)
+            pair = PairKey.from_envelope(read)
+            state = self.chains.get(pair, ReplayState())
             try:
-                self.chains[PairKey.from_envelope(read)] = check_chain(
-                    self.chains.get(PairKey.from_envelope(read), ReplayState()), read
-                )
+                self.chains[pair] = check_chain(state, read)
             except ComityError as why:
-                final = "non-monotonic" not in why.message
-                self.world.later(0, self, MessageNotKept(effect.node, effect.message_id, why.message, final))
+                self.world.later(0, self, not_kept(effect, why, early=comes_early(state, read)))
                 return
         self.kept[key] = effect.record
         if effect.box == "in":

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shutil
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -238,6 +239,51 @@ async def test_one_torn_slot_of_the_head_file_is_harmless(folder):
         head.write_bytes(torn)
         assert read_head_file(head, PUBLIC).position == ENTRIES
         assert await resumes(folder)
+
+
+@pytest.fixture
+def synced(monkeypatch, tmp_path):
+    """What was made durable, in its order: folders by their names, head files with the position that they held then."""
+    seen, real = [], os.fsync
+
+    def fsync(opened):
+        real(opened)
+        status = os.fstat(opened)
+        for path in (tmp_path, *tmp_path.rglob("*")):
+            if os.path.samestat(path.stat(), status):
+                is_head = path.suffix == ".head"
+                seen.append((path.name, read_head_file(path, PUBLIC).position) if is_head else path.name)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return seen
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folders are synced on POSIX alone")
+async def test_the_head_file_and_its_name_are_durable_before_the_first_entry_and_its_last_head_at_the_end(
+    synced, tmp_path
+):
+    async def write(*, first):
+        store = await SqliteStore.open(tmp_path / "comity.db", HandClock(), trail_at(tmp_path))
+        opened = synced.copy()
+        await store.commit(audit=[draft()])
+        assert (await store.end("audit:main") == 1) is first
+        synced.clear()
+        await store.close()
+        return opened
+
+    assert await write(first=True) == [("main.head", 0), "audit", tmp_path.name]
+    assert synced == [("main.head", 1)]
+    synced.clear()
+    assert await write(first=False) == [("main.head", 1)]
+    assert synced == [("main.head", 2)]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folders are synced on POSIX alone")
+async def test_a_head_file_whose_maker_died_before_it_was_synced_is_new(synced, tmp_path):
+    trail_at(tmp_path).close()
+    assert (tmp_path / "audit" / "main.head").read_bytes() == b""
+    await (await SqliteStore.open(tmp_path / "comity.db", HandClock(), trail_at(tmp_path))).close()
+    assert synced == [("main.head", 0), "audit", tmp_path.name, ("main.head", 0)]
 
 
 async def test_a_head_signed_by_somebody_else_is_refused(folder):

@@ -47,14 +47,14 @@ from comity.rooms.protocol.meeting_effects import (
     SignallingFault,
     SignallingUp,
 )
-from comity.rooms.protocol.messages import ForgetMessage, KeepMessage, MarkRead, MessageKept, MessageNotKept
+from comity.rooms.protocol.messages import ForgetMessage, KeepMessage, MarkRead, MessageKept
 from comity.rooms.protocol.outgoing_file import OutgoingFile
 from comity.rooms.protocol.session import RoomSession
 from comity.rooms.protocol.signalling import Listed
 from comity.rooms.spool import SourceMark, Spool
-from comity.rooms.storage import Restored, RoomStore, file_act, is_gap, room_act
+from comity.rooms.storage import Restored, RoomStore, file_act, room_act
 from comity.wire.clock import Clock
-from comity.wire.errors import ComityError, StoreError
+from comity.wire.errors import ComityError
 from comity.wire.link import LinkClosed, LinkOpened
 from comity.wire.machine import CancelTimer, Effect, Event, SetTimer, TimerFired
 
@@ -350,20 +350,15 @@ class LiveRoom:
     async def _keep_in(self, effect: KeepMessage) -> None:
         sender = room_peer(effect.node, "signature")
         await asyncio.sleep(0)  # let the waiting readers run first
-        try:
-            if "envelope" in effect.record:
-                async with self.keeping.chain_turn:
-                    await self.keeping.keep_in(self.id, effect, sender)
-            else:
-                await self.keeping.keep_in(self.id, effect, sender)
-            await asyncio.sleep(0)  # then who waited for the same commit
-        except ComityError as why:
-            final = not isinstance(why, StoreError) and not is_gap(why)
-            self._record.refuse("peers", why.code)
-            self.hear(MessageNotKept(effect.node, effect.message_id, why.message, final))
+        if "envelope" in effect.record:
+            async with self.keeping.chain_turn:
+                heard = await self.keeping.keep_in(self.id, effect, sender)
         else:
+            heard = await self.keeping.keep_in(self.id, effect, sender)
+        if isinstance(heard, MessageKept):
+            await asyncio.sleep(0)  # then who waited for the same commit
             self.counts["received"] += 1
-            self.hear(MessageKept(effect.node, effect.message_id))
+        self.hear(heard)
 
     def _keep_transfer(self, effect: KeepTransfer) -> None:
         mark = self._marks.get(effect.transfer_id) if effect.direction == "outgoing" else None

@@ -20,13 +20,13 @@ import msgspec
 from msgspec import Struct
 
 from comity.envelopes.protocol.carrier import from_a2a_message
-from comity.envelopes.protocol.chain import PairKey, check_chain, check_stamped_after
+from comity.envelopes.protocol.chain import PairKey, check_chain, check_stamped_after, comes_early
 from comity.envelopes.replay import chain_of, state_of, tip_of
 from comity.requests.caller import Caller
 from comity.requests.record import Act, Recorder
 from comity.rooms.protocol.effects import SessionOptions
 from comity.rooms.protocol.invite import Invite
-from comity.rooms.protocol.messages import LONGEST_WAIT, KeepMessage
+from comity.rooms.protocol.messages import LONGEST_WAIT, KeepMessage, MessageKept, MessageNotKept, not_kept
 from comity.rooms.protocol.shared_data import StateEntry
 from comity.store.audit_chain import privacy_hash
 from comity.store.interface import Store
@@ -183,26 +183,36 @@ class RoomStore:
 
     # What a session keeps while it runs.
 
-    async def keep_in(self, session_id: str, message: KeepMessage, sender: Caller) -> None:
-        """A message that came. Raises a ComityError; for a signed one also that of its chain. One that is shown already
-        waits a moment for company: it and the answer to it are one commit.
+    async def keep_in(
+        self, session_id: str, message: KeepMessage, sender: Caller
+    ) -> MessageKept | MessageNotKept:
+        """Keep a message that came; a signed one with its place in its chain. One that is shown already waits a moment
+        for company: it and the answer to it are one commit.
         """
+        early = False
         key = _key(session_id, message.node, message.message_id)
         record = {**message.record, "kept_at": self._clock.now()}
-        operations: list[Operation] = [self._put(_INBOX, key, record)]
         envelope = message.record.get("envelope")
-        if envelope is not None:
-            read = from_a2a_message(envelope)
-            pair = PairKey.from_envelope(read)
-            tip = await self.tip(pair)
-            after = check_chain(state_of(tip), read)
-            if self._restored_at is not None:
-                check_stamped_after(read, self._restored_at)
-            operations.append(Advance(chain=chain_of(pair, ROOM_BOOK), expected=tip, to=tip_of(after)))
-            operations.append(self._signed(envelope))
-        else:
-            await self._wait_company()
-        await self._record.commit(operations, room_act("ROOM_MESSAGE_STORED", sender, session_id))
+        try:
+            operations: list[Operation] = [self._put(_INBOX, key, record)]
+            if envelope is not None:
+                read = from_a2a_message(envelope)
+                pair = PairKey.from_envelope(read)
+                tip = await self.tip(pair)
+                state = state_of(tip)
+                early = comes_early(state, read)
+                after = check_chain(state, read)
+                if self._restored_at is not None:
+                    check_stamped_after(read, self._restored_at)
+                operations.append(Advance(chain=chain_of(pair, ROOM_BOOK), expected=tip, to=tip_of(after)))
+                operations.append(self._signed(envelope))
+            else:
+                await self._wait_company()
+            await self._record.commit(operations, room_act("ROOM_MESSAGE_STORED", sender, session_id))
+        except ComityError as why:
+            self._record.refuse("peers", why.code)
+            return not_kept(message, why, early=early)
+        return MessageKept(message.node, message.message_id)
 
     async def keep_out(
         self, session_id: str, message: KeepMessage, caller: Caller, more: Sequence[Operation] = ()
@@ -401,11 +411,6 @@ def _shown(text: str) -> str:
 
 def _invite_act(result: str, caller: Caller, room: str) -> Act:
     return Act(room="peers", result=result, caller=caller, hashes={"content_hash": privacy_hash(room)})
-
-
-def is_gap(why: ComityError) -> bool:
-    """Whether a signed message may be taken later, when the one before it has come."""
-    return "non-monotonic" in why.message
 
 
 def _key(session_id: str, node: str, message_id: str) -> str:

@@ -318,4 +318,4 @@ def _refuse_value(place: str, kind: Kind, raw: object) -> NoReturn:
     shown = repr(raw)
     if len(shown) > _SHOWN_LIMIT:
         shown = shown[:_SHOWN_LIMIT] + "…"
-    raise ConfigError(f"{place} must be {kind.wanted}, not {shown}") from None
+    raise ConfigError(f"must be {kind.wanted}, not {shown}", place=place) from None

@@ -18,6 +18,7 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
+from comity.identity.private_files import sync_folder
 from comity.identity.protocol.keys import SigningKey, verify
 from comity.store import audit_chain as audit
 from comity.store.audit_chain import AuditDraft, AuditHead
@@ -92,6 +93,8 @@ class HeadFile:
         self._turn = 0
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # an empty one is new, or its maker died before the name was durable
+        self._is_new = os.fstat(self._file).st_size == 0
         if fcntl is not None:
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -106,7 +109,12 @@ class HeadFile:
         self._turn = 1 - self._turn
 
     def sync(self) -> None:
+        """Make the content durable; of a new file the name, too."""
         os.fsync(self._file)
+        if self._is_new:
+            sync_folder(self.path.parent)
+            sync_folder(self.path.parent.parent)
+            self._is_new = False
 
     def close(self) -> None:
         with contextlib.suppress(OSError):

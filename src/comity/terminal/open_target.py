@@ -8,7 +8,7 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from comity.identity.identity import has_identity, load_identity, load_or_create_identity, stored_vacant_id
 from comity.identity.protocol.keys import SigningKey, VacantId
@@ -30,13 +30,9 @@ from comity.store.vault import Vault
 from comity.terminal.options import KeyOptions, passphrase_for, read_passphrase, settings_of
 from comity.wire.errors import ConfigError, NotFoundError
 
-if TYPE_CHECKING:
-    from comity.vcp.protocol.extension_calls import ExtensionError
-
 CLI_CHAIN: Final = "cli"
 
 _TYPED: Final = {
-    "level and concern": "--level and --concern",
     "clause_id": "--clause",
     "text": "--text",
     "level": "--level",
@@ -127,7 +123,7 @@ def work_with(
     work: Callable[[_Own], Awaitable[_Result]],
 ) -> _Result:
     """Open a data folder, run `work`, and report refusals with the names of the command line options."""
-    from comity.vcp.protocol.extension_calls import ExtensionError
+    from comity.vcp.protocol.extension_calls import ExtensionError, in_words_of
 
     settings = settings_of(home).settings
 
@@ -138,13 +134,4 @@ def work_with(
     try:
         return asyncio.run(run())
     except ExtensionError as refusal:
-        raise _in_typed_words(refusal) from None
-
-
-def _in_typed_words(refusal: "ExtensionError") -> "ExtensionError":
-    """The refusal, with the option that was typed where an argument of the operation is named first."""
-    for argument, typed in _TYPED.items():
-        if refusal.message.startswith(f"{argument} "):
-            words = typed + refusal.message.removeprefix(argument)
-            return type(refusal)(refusal.wire_code, words, refusal.field)
-    return refusal
+        raise in_words_of(_TYPED, refusal) from None

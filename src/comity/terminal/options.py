@@ -126,8 +126,9 @@ def settings_of(home: HomeOptions, **flags: Any) -> "Loaded":
     try:
         return load_settings({"data": home.data, "config": home.config, **flags})
     except ConfigError as refusal:
-        flag, space, rest = refusal.message.partition(" ")
-        raise ConfigError(f"{_TYPED.get(flag, flag)}{space}{rest}") from None
+        if refusal.place not in _TYPED:
+            raise
+        raise refusal.called(_TYPED[refusal.place]) from None
 
 
 def follow_up(command: str) -> str:

@@ -46,21 +46,26 @@ class OwnNode:
 
     async def ask(self, method: str, path: str, json: Any = None) -> dict[str, Any]:
         """The JSON object that it answers; NotFoundError when it serves no agent and so has no such path."""
-        answer = await self.http.request(method, self.base + path, json, self._proof)
-        body = _object(answer.body)
-        if answer.status == 200:
+        status, body = await self.answer(method, path, json)
+        if status == 200:
             return body
-        raise self._refusal(answer.status, body)
+        raise self.refusal(status, body)
+
+    async def answer(self, method: str, path: str, json: Any = None) -> tuple[int, dict[str, Any]]:
+        """Return the status and the JSON object of the answer, also where that is a refusal."""
+        answer = await self.http.request(method, self.base + path, json, self._proof)
+        return answer.status, _object(answer.body)
 
     async def stream(self, path: str, headers: Mapping[str, str], *, silence: float) -> AsyncIterator[bytes]:
         """The parts of an answer that goes on, as they come."""
         async with self.http.stream(self.base + path, {**headers, **self._proof}, silence=silence) as answer:
             if answer.status != 200:
-                raise self._refusal(answer.status, _object(b"".join([part async for part in answer.parts])))
+                raise self.refusal(answer.status, _object(b"".join([part async for part in answer.parts])))
             async for part in answer.parts:
                 yield part
 
-    def _refusal(self, status: int, body: dict[str, Any]) -> ComityError:
+    def refusal(self, status: int, body: dict[str, Any]) -> ComityError:
+        """Say of an answer with this status that the node refused, and why."""
         kind = _REFUSALS.get(status, UnusableAnswerError)
         said = str(body.get("detail", "")) or f"status {status}"
         return kind(f"the node at {self.url} refused: {said}")

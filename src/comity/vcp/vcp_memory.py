@@ -30,6 +30,11 @@ from comity.wire.errors import ComityError
 
 log = logging.getLogger("comity.vcp")
 
+NOT_REMEMBERED: Final = (
+    "what %s promises is not remembered, so a downgrade will go unnoticed: %s cannot be written (%s)"
+)
+"""What the log says, with the server, the file and why."""
+
 ACKS_FILE: Final = "vcp-acks.json"
 FILE_LIMIT: Final = 16 * 1024 * 1024
 MOST_SERVERS: Final = 1000
@@ -65,7 +70,7 @@ class FileAcks:
                 replace_whole(self._path, msgspec.json.encode(known))
         except OSError as reason:
             log.warning(
-                "what %s promises is not remembered, so a downgrade will go unnoticed: %s cannot be written (%s)",
+                NOT_REMEMBERED,
                 server,
                 self._path,
                 reason.strerror,

@@ -26,7 +26,7 @@ from comity.requests.record import Act, Recorder
 from comity.runtime.settings import is_loopback
 from comity.store.interface import Store
 from comity.store.operations import Acquire, Operation, Release, StoreConflict
-from comity.vcp.protocol.extension_calls import Code, ExtensionError, invalid
+from comity.vcp.protocol.extension_calls import Code, ExtensionError, invalid, refused
 from comity.votes.logs import (
     MOST_DELIBERATIONS,
     MOST_OF_A_VISITOR,
@@ -156,7 +156,7 @@ class DeliberationDesk:
         refuse_injection(args, SCAN_THRESHOLD)
         delib_id = args.get("delib_id")
         if not isinstance(delib_id, str):
-            raise invalid("delib_id must name a deliberation", "delib_id")
+            raise refused("delib_id", "must name a deliberation")
         kept = await self.find(delib_id)
         if kept.fraud is not None:
             raise fraud_error(kept.fraud)

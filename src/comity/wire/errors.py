@@ -110,6 +110,16 @@ class ConfigError(ComityError):
 
     code = "config"
 
+    def __init__(self, fault: str, *, place: str = "") -> None:
+        """`place` is what the fault is said of: a flag, a variable or a setting. The message begins with it."""
+        super().__init__(f"{place} {fault}" if place else fault)
+        self.place = place
+        self._fault = fault
+
+    def called(self, place: str) -> "ConfigError":
+        """Give the same refusal with another name for its place."""
+        return ConfigError(self._fault, place=place)
+
 
 class KeyRefusedError(ComityError):
     """A secret that is missing, unreadable, readable by others or does not open."""

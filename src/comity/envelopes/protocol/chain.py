@@ -40,12 +40,17 @@ class ReplayStore(Protocol):
         """Raises where the envelope does not come next; the signature is the caller's to check first."""
 
 
+def comes_early(state: ReplayState, envelope: VacantEnvelope) -> bool:
+    """Whether envelopes between the last one of the pair and this one are missing. After them it may be taken."""
+    return envelope.sequence_no > state.last_sequence_no + 1
+
+
 def check_chain(state: ReplayState, envelope: VacantEnvelope) -> ReplayState:
     """Where the pair stands after `envelope`, or the reason why it does not come next."""
     last, sequence_no = state.last_sequence_no, envelope.sequence_no
     if sequence_no <= last:
         raise ReplayDetectedError(f"replay/out-of-order envelope: seq {sequence_no} <= last_seen {last}")
-    if sequence_no != last + 1:
+    if comes_early(state, envelope):
         raise ReplayDetectedError(f"non-monotonic sequence_no: expected {last + 1}, got {sequence_no}")
     if envelope.prev_envelope_hash != state.chain_tip:
         raise ChainForkError(

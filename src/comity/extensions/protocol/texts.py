@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from comity.vcp.protocol.extension_calls import invalid, limit_exceeded
+from comity.vcp.protocol.extension_calls import refused
 from comity.vcp.protocol.injection import Severity, failed_scan
 
 TEXT_BYTES: Final = 8 * 1024
@@ -52,7 +52,7 @@ def _is_unbroken(text: Any) -> bool:
 def _refuse_text(text: str, threshold: Severity, field: str) -> None:
     if failed := failed_scan(text, threshold):
         place = field or "the object of arguments"
-        raise invalid(f"{place} {failed}", place)
+        raise refused(place, failed)
 
 
 def read_text(text: str, field: str, *, most_bytes: int = TEXT_BYTES, may_be_empty: bool = False) -> str:
@@ -60,17 +60,17 @@ def read_text(text: str, field: str, *, most_bytes: int = TEXT_BYTES, may_be_emp
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
-        raise invalid(f"{field} holds half a surrogate pair; send whole characters", field) from None
+        raise refused(field, "holds half a surrogate pair; send whole characters") from None
     if size > most_bytes:
-        raise limit_exceeded(f"{field} has more than {most_bytes:,} bytes; shorten it", field)
+        raise refused(field, f"has more than {most_bytes:,} bytes; shorten it", code="LIMIT_EXCEEDED")
     if not may_be_empty and not text.strip():
-        raise invalid(f"{field} must not be empty", field)
+        raise refused(field, "must not be empty")
     return text
 
 
 def read_id(text: str, field: str) -> str:
     if not 0 < len(text) <= ID_CHARACTERS or not _is_unbroken(text):
-        raise invalid(f"{field} must be 1 to {ID_CHARACTERS} visible characters without white space", field)
+        raise refused(field, f"must be 1 to {ID_CHARACTERS} visible characters without white space")
     return text
 
 
@@ -81,7 +81,7 @@ def read_moment(text: str, field: str) -> float:
     except ValueError:
         moment = None
     if moment is None:
-        raise invalid(f"{field} must be a time such as 2026-02-28T21:30:00Z", field)
+        raise refused(field, "must be a time such as 2026-02-28T21:30:00Z")
     if moment.utcoffset() is None:
         moment = moment.replace(tzinfo=UTC)
     return moment.timestamp()

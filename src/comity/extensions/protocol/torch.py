@@ -31,7 +31,7 @@ from comity.extensions.protocol.texts import read_id, read_moment, round_half_up
 from comity.identity.protocol.keys import SigningKey, is_key, signature_holds, signature_of
 from comity.store.audit_chain import timestamp
 from comity.vcp.protocol.capabilities import MAX_LINEAGE_DEPTH
-from comity.vcp.protocol.extension_calls import ExtensionError, invalid, limit_exceeded, shaped
+from comity.vcp.protocol.extension_calls import ExtensionError, invalid, limit_exceeded, refused, shaped
 from comity.wire.canonical import jcs
 from comity.wire.errors import ComityError, ConfigError
 
@@ -184,7 +184,7 @@ def hand_over(
 ) -> tuple[TorchState, dict[str, Any]]:
     """A signed torch for the owner's next session. `relation` is None without VCP-X-Relational."""
     if to is not None and not is_key(to):
-        raise invalid(f"to must be {_KEY_FORM}", "to")
+        raise refused("to", f"must be {_KEY_FORM}")
     known = relation or RelationalState()
     depth = min(known.continuity_depth, max(known.sessions - 1, 0))
     torch = describe(replace(context_of(known), continuity_depth=depth), known.self_models) | {

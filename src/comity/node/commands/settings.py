@@ -161,10 +161,10 @@ def _with(given: Mapping[str, str], home: HomeOptions) -> Loaded:
     try:
         return load_settings({"data": home.data, "config": home.config, **given})
     except ConfigError as refusal:
-        message = refusal.message
-        for key in given:
-            message = message.replace(f"{flag_of(key)} ", f"{key} ")
-        raise ConfigError(message) from None
+        settings = {flag_of(key): key for key in given}
+        if refusal.place not in settings:
+            raise
+        raise refusal.called(settings[refusal.place]) from None
 
 
 def _refuse_unknown(keys: Iterable[str], loaded: Loaded) -> None:

@@ -109,11 +109,13 @@ class NodeRooms:
         body: dict[str, Any] = {"tool": tool, "arguments": arguments, "client": self._client}
         if folder is not None:
             body["folder"] = folder
-        try:
-            return await self._own.ask("POST", ROOMS_PATH, body)
-        except InvalidError as refusal:
-            # the sentence of the tool, without who said it
-            raise InvalidError(refusal.message.partition(" refused: ")[2] or refusal.message) from None
+        status, answer = await self._own.answer("POST", ROOMS_PATH, body)
+        if status == 200:
+            return answer
+        sentence = answer.get("detail")
+        if status == 400 and isinstance(sentence, str) and sentence:
+            raise InvalidError(sentence)  # the tool's own; who asks need not be told which node said it
+        raise self._own.refusal(status, answer)
 
 
 class GuestRooms:

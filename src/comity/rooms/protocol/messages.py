@@ -25,7 +25,7 @@ from comity.identity.protocol.keys import VacantId
 from comity.rooms.protocol.files import Report, ToPeer
 from comity.wire import strict_json
 from comity.wire.canonical import js_stringify
-from comity.wire.errors import InvalidError, MalformedError, OverloadedError
+from comity.wire.errors import ComityError, InvalidError, MalformedError, OverloadedError, StoreError
 from comity.wire.machine import Effect, Event, SetTimer
 
 MOST_WAITING: Final = 256
@@ -81,6 +81,14 @@ class MessageNotKept(Event, frozen=True):
     message_id: str
     reason: str
     final: bool = True
+
+
+def not_kept(message: KeepMessage, why: ComityError, *, early: bool = False) -> MessageNotKept:
+    """Answer that a message is not kept. `early`: it is signed, and those before it in its chain are missing. Such a
+    message, and one that the disk did not take, may come again; any other is refused for good.
+    """
+    final = not early and not isinstance(why, StoreError)
+    return MessageNotKept(message.node, message.message_id, why.message, final)
 
 
 class Waiting(Struct):

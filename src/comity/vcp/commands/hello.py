@@ -43,6 +43,7 @@ from comity.vcp.issuing import read_credential
 from comity.vcp.protocol import versions
 from comity.vcp.protocol.messages import VcpError
 from comity.vcp.protocol.registry import STANDARD_EXTENSIONS
+from comity.vcp.vcp_memory import NOT_REMEMBERED
 from comity.wire.errors import ConfigError, InvalidError, MalformedError
 
 app = HelpfulApp()
@@ -176,7 +177,7 @@ class _Forgetful(logging.Handler):
     told = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if "not remembered" in str(record.msg):
+        if record.msg == NOT_REMEMBERED:
             self.told = record.getMessage()
 
 

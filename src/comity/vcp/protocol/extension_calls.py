@@ -54,6 +54,8 @@ class ExtensionError(InvalidError):
         super().__init__(message)
         self.wire_code: Code = wire_code
         self.field = field
+        self.arguments: tuple[str, ...] = ()
+        self.fault = message
 
     @property
     def step(self) -> str:
@@ -62,6 +64,24 @@ class ExtensionError(InvalidError):
 
 def invalid(message: str, field: str | None) -> ExtensionError:
     return ExtensionError("INVALID_ARGUMENT", message, field)
+
+
+def refused(
+    arguments: str | tuple[str, ...], fault: str, *, code: Code = "INVALID_ARGUMENT", field: str | None = None
+) -> ExtensionError:
+    """Refuse one or several arguments. The message begins with their names; `in_words_of` may give others."""
+    names = (arguments,) if isinstance(arguments, str) else arguments
+    error = ExtensionError(code, f"{' and '.join(names)} {fault}", field or names[0])
+    error.arguments, error.fault = names, fault
+    return error
+
+
+def in_words_of(names: Mapping[str, str], refusal: ExtensionError) -> ExtensionError:
+    """Give the refusal the names under which somebody knows the arguments."""
+    if names.keys().isdisjoint(refusal.arguments):
+        return refusal
+    known = tuple(names.get(argument, argument) for argument in refusal.arguments)
+    return refused(known, refusal.fault, code=refusal.wire_code, field=refusal.field)
 
 
 def limit_exceeded(message: str, field: str | None = None) -> ExtensionError:
@@ -91,7 +111,7 @@ def _told(fault: str, shape: Any, field: str) -> ExtensionError:
     else:
         what = f"is not as it must be: {what[0].lower()}{what[1:]}"
     place = place.strip(".")[:_LONGEST_PLACE]
-    return invalid(f"{place or 'the object of arguments'} {what}", place or None)
+    return refused(place, what) if place else invalid(f"the object of arguments {what}", None)
 
 
 @lru_cache(256)

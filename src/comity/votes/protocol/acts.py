@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from comity.extensions.protocol.relational import MOST_SESSIONS, Attestation
 from comity.extensions.protocol.texts import REASON_BYTES, read_id, read_text
 from comity.identity.protocol.keys import is_key
-from comity.vcp.protocol.extension_calls import ExtensionError, invalid, limit_exceeded, shaped
+from comity.vcp.protocol.extension_calls import ExtensionError, invalid, limit_exceeded, refused, shaped
 from comity.votes.protocol.schulze import read_groups
 from comity.votes.protocol.vote import (
     MOST_CLAUSES,
@@ -176,7 +176,7 @@ def _all_stakeholders(voice: Voice, given: list[NewStakeholder], keeper: str) ->
         if one.id == own and (
             one.role not in {"author", "participant"} or one.node not in {None, author.node}
         ):
-            raise invalid(f"{field} opens the deliberation: it is the author, through its own node", field)
+            raise refused(field, "opens the deliberation: it is the author, through its own node")
         if one.id != own and one.role == "author":
             raise invalid(f"{field}.role must not be author: there is one, and it opens", f"{field}.role")
         if one.id != own:
@@ -188,7 +188,7 @@ def _all_stakeholders(voice: Voice, given: list[NewStakeholder], keeper: str) ->
 
 def _all_clauses(given: list[str | NewClause], author: str) -> dict[str, Clause]:
     if not given:
-        raise invalid("clauses must hold at least one clause", "clauses")
+        raise refused("clauses", "must hold at least one clause")
     if len(given) > MOST_CLAUSES:
         raise _too_many("clauses", MOST_CLAUSES)
     clauses: dict[str, Clause] = {}
@@ -218,7 +218,7 @@ def after_act(
     shape, apply = _ACTS[op]
     given = args if isinstance(args, shape) else shaped(args, shape)
     if given.delib_id != deliberation.id:
-        raise invalid("delib_id names another deliberation than the one this is about", "delib_id")
+        raise refused("delib_id", "names another deliberation than the one this is about")
     return apply(_Turn(deliberation, stakeholder_of(deliberation, voice), time), given)
 
 
@@ -247,7 +247,7 @@ def _act(turn: _Turn, args: ActArguments) -> Deliberation:
     variant_id = None
     if args.action == "amend":
         if args.text is None:
-            raise invalid("text is needed to amend: the whole clause as it should read", "text")
+            raise refused("text", "is needed to amend: the whole clause as it should read")
         if len(clause.variants) >= MOST_VARIANTS:
             raise _too_many("variants of a clause", MOST_VARIANTS)
         text = read_text(args.text, "text")
@@ -258,11 +258,10 @@ def _act(turn: _Turn, args: ActArguments) -> Deliberation:
         clause = replace(clause, variants=(*clause.variants, variant))
     if args.action == "object":
         if args.level is None or args.concern is None:
-            raise invalid(
-                "level and concern are needed to object", "level" if args.level is None else "concern"
-            )
+            missing = "level" if args.level is None else "concern"
+            raise refused(("level", "concern"), "are needed to object", field=missing)
         if not 0 < len(args.level) <= LONGEST_LEVEL or not args.level.replace("_", "a").isalnum():
-            raise invalid(f"level must be one word of at most {LONGEST_LEVEL} characters", "level")
+            raise refused("level", f"must be one word of at most {LONGEST_LEVEL} characters")
         read_text(args.concern, "concern", most_bytes=REASON_BYTES)
     position = Position(
         action=args.action, at=turn.time, variant_id=variant_id, level=args.level, concern=args.concern
@@ -295,7 +294,7 @@ def _ballot(turn: _Turn, args: BallotArguments) -> Deliberation:
         if (left := tuple(one for one in group if one in known))
     )
     if not groups:
-        raise invalid(f"ranking must name at least one of {', '.join(sorted(known))}", "ranking")
+        raise refused("ranking", f"must name at least one of {', '.join(sorted(known))}")
     return _with_clause(deliberation, replace(clause, ballots={**clause.ballots, who.id: groups}))
 
 
@@ -347,7 +346,7 @@ def _vote(turn: _Turn, args: VoteArguments) -> Deliberation:
     if args.reason is not None:
         read_text(args.reason, "reason", most_bytes=REASON_BYTES)
     elif args.vote == "reject":
-        raise invalid("reason is needed to reject", "reason")
+        raise refused("reason", "is needed to reject")
     cast = CastVote(vote=args.vote, at=turn.time, reason=args.reason)
     return replace(deliberation, votes={**deliberation.votes, who.id: cast})
 
@@ -413,7 +412,7 @@ def _refuse_strays(args: ActArguments) -> None:
     allowed = {"amend": {"text"}, "object": {"level", "concern"}}.get(args.action, set())
     for name in ("text", "level", "concern"):
         if name not in allowed and getattr(args, name) is not None:
-            raise invalid(f"{name} does not belong to {args.action}; leave it out", name)
+            raise refused(name, f"does not belong to {args.action}; leave it out")
 
 
 def _need_part(who: Stakeholder) -> None:

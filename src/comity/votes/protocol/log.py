@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from comity.extensions.protocol.texts import read_moment
 from comity.identity.protocol.keys import SigningKey, is_key, signature_bytes, signature_holds, signature_of
 from comity.store.audit_chain import timestamp
-from comity.vcp.protocol.extension_calls import ExtensionError, invalid, limit_exceeded, shaped
+from comity.vcp.protocol.extension_calls import ExtensionError, invalid, limit_exceeded, refused, shaped
 from comity.votes.protocol.acts import OpenArguments, after_act, open_deliberation
 from comity.votes.protocol.vote import MOST_ENTRIES, Deliberation, Voice
 from comity.wire.canonical import jcs
@@ -212,7 +212,7 @@ def _state_after(head: LogHead | None, entry: DeliberationEntry) -> Deliberation
 def _refuse_place(head: LogHead | None, entry: DeliberationEntry) -> None:
     number, prev = (0, None) if head is None else (head.tip.number, head.tip.hash)
     if head is not None and entry.delib_id != head.deliberation.id:
-        raise invalid("delib_id names another deliberation", "delib_id")
+        raise refused("delib_id", "names another deliberation")
     if entry.number != number + 1:
         raise ExtensionError(
             "CONFLICT", f"the log stands at {number}; the next entry has number {number + 1}", "number"

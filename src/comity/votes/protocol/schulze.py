@@ -20,7 +20,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from comity.vcp.protocol.extension_calls import ExtensionError, invalid
+from comity.vcp.protocol.extension_calls import ExtensionError, invalid, refused
 
 Groups = tuple[tuple[str, ...], ...]
 
@@ -76,7 +76,7 @@ def _refuse_repeats(groups: Iterable[Iterable[str]], field: str) -> None:
 
 
 def _named_twice(field: str) -> ExtensionError:
-    return invalid(f"{field} names a candidate twice; rank each once", field)
+    return refused(field, "names a candidate twice; rank each once")
 
 
 def count(

@@ -16,7 +16,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from comity.extensions.protocol.relational import Attestation
-from comity.vcp.protocol.extension_calls import ExtensionError, invalid
+from comity.vcp.protocol.extension_calls import ExtensionError, refused
 from comity.votes.protocol.schulze import ElectionResult, Groups, count
 
 Phase = Literal["draft", "deliberation", "convergence", "ratification", "active"]
@@ -190,7 +190,7 @@ def read_threshold(given: float | str, field: str, *, may_be_zero: bool) -> str:
     value = next((third for third in _THIRDS if abs(value - third) < _HALF_A_TEN_THOUSANDTH), value)
     if not 0 <= value <= 1 or (value == 0 and not may_be_zero):
         least = "0" if may_be_zero else "more than 0"
-        raise invalid(f'{field} must be a number from {least} to 1, or a fraction such as "2/3"', field)
+        raise refused(field, f'must be a number from {least} to 1, or a fraction such as "2/3"')
     return str(value)
 
 
@@ -218,7 +218,7 @@ def clause_of(deliberation: Deliberation, clause_id: str | None) -> Clause:
     if clause_id is None and len(deliberation.clauses) == 1:
         return next(iter(deliberation.clauses.values()))
     if clause_id is None:
-        raise invalid("clause_id is needed: there are several clauses", "clause_id")
+        raise refused("clause_id", "is needed: there are several clauses")
     found = deliberation.clauses.get(clause_id)
     if found is None:
         raise ExtensionError("NOT_FOUND", "there is no such clause in this deliberation", "clause_id")
