@@ -25,6 +25,7 @@ EXAMPLES = [
     b"color: hsl(120deg 50% 50%); visibility: hidden; clip: rect(0,0,0,0); position: absolute; left: -999em",
     b"1e309px",
     b"oklab(1e400 none 0 / 200%)",
+    b"oklab(1e200 none 0 / 200%)",
     b"@import url(x); @charset 'y'; p{}}}{{{ /* <!-- --> */ \\0 \\110000 { a:b }",
 ]
 _PAGE = (

@@ -388,3 +388,12 @@ def test_a_selector_that_backtracks_elsewhere_costs_little_here():
     parsed = sheet.selectors(sheet.tinycss2.parse_component_value_list(".a .b .a .a .a"))
     sheet_match = cascade.match(document, parsed[0], spent.append)
     assert (sheet_match, sum(spent) < 2_000) == ([], True)
+
+
+@pytest.mark.parametrize("space", ["oklab", "oklch"])
+@pytest.mark.parametrize(
+    "parts", ["1e200 none 0", "0.5 1e300 1e300", "0 -1e200 1e308", "1e999 0 0", "0.5 0.1 1e999"]
+)
+def test_a_colour_beyond_every_screen_is_still_a_colour(space, parts):
+    colour = read_colour(f"{space}({parts} / 200%)")
+    assert colour is None or all(0 <= part <= 1 for part in colour)

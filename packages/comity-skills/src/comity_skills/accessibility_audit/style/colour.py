@@ -6,13 +6,14 @@ those of WCAG 2.
 """
 
 from functools import lru_cache
-from math import cos, radians, sin
+from math import cos, isfinite, radians, sin
 from typing import NamedTuple
 
 from tinycss2.color5 import parse_color  # type: ignore[import-untyped] # it brings no types
 
 _SRGB = frozenset({"srgb", "hsl", "hwb"})
 _LINEAR = 0.04045
+_FAR = 1e6
 
 
 class Colour(NamedTuple):
@@ -47,7 +48,9 @@ def _parsed(text: str) -> Colour | None:
 
 def _from_oklab(light: float, one: float, two: float, alpha: float, *, polar: bool) -> Colour:
     """By the matrices of CSS Color 4."""
-    a, b = (one * cos(radians(two)), one * sin(radians(two))) if polar else (one, two)
+    hue = radians(two % 360) if polar and isfinite(two) else 0.0
+    light, one, two = _bounded(light), _bounded(one), _bounded(two)
+    a, b = (one * cos(hue), one * sin(hue)) if polar else (one, two)
     long = (light + 0.3963377774 * a + 0.2158037573 * b) ** 3
     medium = (light - 0.1055613458 * a - 0.0638541728 * b) ** 3
     short = (light - 0.0894841775 * a - 1.2914855480 * b) ** 3
@@ -57,6 +60,11 @@ def _from_oklab(light: float, one: float, two: float, alpha: float, *, polar: bo
         _unit(_encoded(-0.0041960863 * long - 0.7034186147 * medium + 1.7076147010 * short)),
         _unit(alpha),
     )
+
+
+def _bounded(part: float) -> float:
+    """A part as it is, unless it is so far beyond every screen that its third power could not be computed."""
+    return min(_FAR, max(-_FAR, part))
 
 
 def _encoded(part: float) -> float:
