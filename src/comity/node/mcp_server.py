@@ -8,6 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from comity.actions.part import Actions
 from comity.identity.protocol.rights import Right
 from comity.requests.caller import OWN_PROCESS
 from comity.rooms.part import Peers
@@ -18,7 +19,7 @@ from comity.wire.errors import ConfigError
 if TYPE_CHECKING:
     from comity.mcp.calls import Tally
     from comity.mcp.oauth import ResourceServer
-    from comity.mcp.server import McpSide
+    from comity.mcp.server import Instruction, McpSide
     from comity.mcp.sessions import HttpSession
     from comity.runtime.node_runtime import House
     from comity.vcp.over_mcp import VcpOverMcp
@@ -74,8 +75,23 @@ def mcp_side(
         secret=secret,
         left=left,
         versions=versions if Vcp in parts else (),
-        rooms={part.room for part in parts},
+        instructed=tool_instructions(parts),
     )
+
+
+def tool_instructions(parts: Collection[type[Part]]) -> "list[Instruction]":
+    """What models are told: what the node is for, then what each part says of its tools. The actions come last."""
+    from comity.mcp.protocol.catalog import CORE_ROOM
+    from comity.mcp.server import Instruction
+
+    return [
+        Instruction(CORE_ROOM, "Comity connects agents of different owners."),
+        *(
+            Instruction(CORE_ROOM if part.has_core_tools else part.room, part.instructions, part.tool_right)
+            for part in sorted(parts, key=lambda part: part is Actions)
+            if part.instructions
+        ),
+    ]
 
 
 class Mcp(Part):
