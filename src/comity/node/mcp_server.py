@@ -186,11 +186,12 @@ class Mcp(Part):
         from comity.http.owner_socket import socket_path
         from comity.identity.private_files import ensure_private_folder
         from comity.mcp.socket import SOCKET_FILE, McpSocket
+        from comity.rooms.opening import select
 
         path = socket_path(house.settings.data, SOCKET_FILE)
         await asyncio.to_thread(ensure_private_folder, path.parent)
         demands = await asyncio.to_thread(Peers.demands, house)
-        door = McpSocket(path, self.side.open_stream, demands=demands)
+        door = McpSocket(path, self.side.open_stream, partial(select, demands))
         await door.start()
         house.stack.push_async_callback(door.stop)
         self.socket = str(path)
