@@ -43,8 +43,9 @@ def mcp_side(
     from comity.mcp.protocol.catalog import Catalog
     from comity.mcp.server import McpSide
     from comity.rooms.protocol.profiles import VDO_TOOLS
+    from comity.vcp.protocol.mcp_places import VcpHandshake
 
-    async def vcp() -> "VcpOverMcp":
+    async def negotiator() -> "VcpOverMcp":
         return (await house()).find(Vcp).over_mcp
 
     opened: list[House] = []
@@ -70,11 +71,11 @@ def mcp_side(
         catalog,
         clock,
         house=house,
-        vcp=vcp,
+        handshake=VcpHandshake(versions if Vcp in parts else ()),
+        negotiator=negotiator,
         tally=tally,
         secret=secret,
         left=left,
-        versions=versions if Vcp in parts else (),
         instructed=tool_instructions(parts),
     )
 
@@ -112,7 +113,7 @@ class Mcp(Part):
 
         def end_vcp(session: "HttpSession") -> None:
             if vcp is not None:
-                vcp.over_mcp.end(session.session.asker.vcp)
+                vcp.over_mcp.end(session.session.asker.attached)
 
         mcp, vcp = house.settings.mcp, house.find_open(Vcp)
         tally, secret = house.record.tally_mcp, house.key.seed
@@ -125,7 +126,7 @@ class Mcp(Part):
             secret=secret,
         )
         if vcp is not None:
-            self.side.vcp_opened(vcp.over_mcp)
+            self.side.use_negotiator(vcp.over_mcp)
         house.stack.push_async_callback(self.side.close)
         self._sessions = Sessions(
             house.store,
@@ -136,6 +137,7 @@ class Mcp(Part):
             idle=mcp.idle_seconds,
             most=mcp.sessions,
             ended=end_vcp,
+            handshake=self.side.server.handshake,
         )
         self.chores = [Chore(_EXPIRE_EVERY, self._sessions.expire)]
 
