@@ -21,7 +21,7 @@ from comity.mcp.calls import McpCalls
 from comity.mcp.changes import Changes
 from comity.mcp.http import MCP_PATH, McpEndpoint
 from comity.mcp.protocol.catalog import Catalog
-from comity.mcp.protocol.context import Asker
+from comity.mcp.protocol.context import Asker, HandshakeResult
 from comity.mcp.protocol.methods import Server
 from comity.mcp.protocol.request_state import KEY_BYTES, Sealer
 from comity.mcp.sessions import Sessions
@@ -33,7 +33,7 @@ from comity.store.audit_trail import AuditTrail
 from comity.store.interface import Store
 from comity.store.memory import MemoryStore
 from comity.store.vault import Vault
-from comity.vcp.protocol.mcp_places import Negotiated
+from comity.vcp.protocol.mcp_places import VcpHandshake
 from comity.wire.errors import NotFoundError
 from compliance.changing import changing_tools
 from compliance.content import content_tools
@@ -75,7 +75,12 @@ async def serving(port: int) -> AsyncIterator[str]:
         return house
 
     tasks = StoredTasks(opened, clock, changes)
-    server = Server(catalog=catalog, info={"name": "comity-fixtures", "version": "1"}, tasks=True)
+    server = Server(
+        catalog=catalog,
+        info={"name": "comity-fixtures", "version": "1"},
+        tasks=True,
+        handshake=VcpHandshake(),
+    )
     sealer = Sealer(os.urandom(KEY_BYTES), os.urandom)
     calls = McpCalls(server, clock, sealer=sealer, changes=changes, tasks=tasks)
     vault = Vault([], environment="test", plaintext=True)
@@ -109,8 +114,8 @@ def _only(endpoint: McpEndpoint) -> App:
     return app
 
 
-async def _no_vcp(_hello: object, _asker: Asker) -> Negotiated:
-    return Negotiated(reply={"type": "vcp-error", "message": "the fixtures speak no VCP"})
+async def _no_vcp(_hello: object, _asker: Asker) -> HandshakeResult:
+    return HandshakeResult(reply={"type": "vcp-error", "message": "the fixtures speak no VCP"})
 
 
 async def _serve(port: int) -> None:

@@ -8,12 +8,13 @@ from typing import Any
 
 from comity.mcp.protocol.answers import INTERNAL, result_of
 from comity.mcp.protocol.catalog import Catalog, Prompt, Selection, Tool, resource
+from comity.mcp.protocol.context import HandshakeResult
 from comity.mcp.protocol.conversation import Effect, Greet, McpConversation
 from comity.mcp.protocol.methods import Server
 from comity.mcp.protocol.results import Contents, PromptResult, said
 from comity.mcp.protocol.work import RunningRequest
 from comity.requests.caller import OWN_PROCESS
-from comity.vcp.protocol.mcp_places import Negotiated
+from comity.vcp.protocol.mcp_places import VcpHandshake
 from comity.wire.jsonrpc import Batch, Incoming, Invalid, Request, RpcStream
 
 LONGEST = 2048
@@ -53,7 +54,9 @@ def _server() -> Server:
     )
     catalog.add_resources(resource("a:b", lambda _c, uri: Contents([{"uri": uri}]), room="fuzz", name="b"))
     catalog.add_prompts(Prompt(name="p", handler=lambda _c, _given: PromptResult([]), room="fuzz"))
-    return Server(catalog=catalog, info={"name": "fuzz", "version": "1"}, tasks=True)
+    return Server(
+        catalog=catalog, info={"name": "fuzz", "version": "1"}, tasks=True, handshake=VcpHandshake()
+    )
 
 
 _SERVER = _server()
@@ -95,7 +98,7 @@ class _Talk:
             if done is not None:
                 self._say(done)
         elif isinstance(effect, Greet):
-            for more in self.conversation.greeted(effect, Negotiated(reply={"type": "vcp-error"})):
+            for more in self.conversation.greeted(effect, HandshakeResult(reply={"type": "vcp-error"})):
                 self._do(more)
         elif isinstance(effect, bytes):
             self._say(effect)

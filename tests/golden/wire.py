@@ -15,6 +15,7 @@ from comity.mcp.opening import Opened, Opening, line_of
 from comity.requests.events import NodeEvent
 from comity.requests.events import encode as encode_event
 from comity.rooms.protocol.channel import write_control, write_data, write_envelope
+from comity.rooms.protocol.demands import Demands
 from comity.rooms.protocol.effects import SendText
 from comity.rooms.protocol.invite import invite_secret
 from comity.rooms.protocol.join_token import mint
@@ -50,7 +51,10 @@ def examples() -> dict[str, Any]:
         "envelopes": _envelopes(),
         "events": _events(),
         "extensions": _extensions(),
-        "mcp opening": [_text(line_of(Opening())), _text(line_of(Opened(ok=False, error="no")))],
+        "mcp opening": [
+            _text(line_of(Opening(demands=to_builtins(Demands())))),
+            _text(line_of(Opened(ok=False, error="no"))),
+        ],
         "rooms": _rooms(),
         "vcp": _vcp(),
         "votes": _votes(),

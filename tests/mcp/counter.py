@@ -13,6 +13,7 @@ from comity.mcp.protocol.results import InputRequest
 from comity.mcp.protocol.session import McpSession
 from comity.mcp.questions import Questions
 from comity.testing import SimulatedClock
+from comity.vcp.protocol.mcp_places import VcpHandshake
 from comity.wire import jsonrpc, strict_json
 from comity.wire.jsonrpc import Request, RpcError
 from tests.callers import named
@@ -56,7 +57,9 @@ class Counter:
         self.clock = SimulatedClock()
         self.catalog = Catalog()
         self.changes = Changes(self.catalog)
-        self.server = Server(catalog=self.catalog, info={"name": "t", "version": "1"})
+        self.server = Server(
+            catalog=self.catalog, info={"name": "t", "version": "1"}, handshake=VcpHandshake()
+        )
         self.tallied = []
         self.calls = McpCalls(
             self.server,

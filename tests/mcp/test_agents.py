@@ -14,6 +14,8 @@ from comity.mcp.protocol.catalog import Selection
 from comity.mcp.protocol.context import Asker
 from comity.mcp.protocol.revisions import TASKS
 from comity.mcp.server import instructions
+from comity.node.mcp_server import tool_instructions
+from comity.node.node import PARTS
 from comity.requests.caller import OWN_PROCESS
 from comity.runtime.settings import AgentSettings, DirectorySettings, DispatchSettings, McpSettings
 from comity.store.audit_log import tail
@@ -337,11 +339,12 @@ async def test_the_instructions_speak_of_agents_first():
 
 def test_nobody_is_told_of_tools_that_are_not_there():
     owner = Asker(version="2025-11-25", modern=False, caller=OWN_PROCESS)
-    assert "find_agents" in instructions(Selection(), owner)
-    assert "find_agents" not in instructions(Selection(), replace(owner, caller=visitor("ann")))
+    known = tool_instructions(PARTS)
+    assert "find_agents" in instructions(known, Selection(), owner)
+    assert "find_agents" not in instructions(known, Selection(), replace(owner, caller=visitor("ann")))
     scoped = replace(visitor("ann"), scopes=("mcp", "agents"))
-    assert "find_agents" in instructions(Selection(), replace(owner, caller=scoped))
-    only = instructions(Selection(rooms=frozenset({"actions"})), owner)
+    assert "find_agents" in instructions(known, Selection(), replace(owner, caller=scoped))
+    only = instructions(known, Selection(rooms=frozenset({"actions"})), owner)
     assert ("find_agents" in only, "vacant_" in only, "actions" in only, "vcp_" in only) == (
         False,
         False,

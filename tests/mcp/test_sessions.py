@@ -22,6 +22,7 @@ from comity.store.memory import MemoryDisk, MemoryStore
 from comity.store.sqlite import SqliteStore
 from comity.store.vault import Vault
 from comity.testing import VirtualClock
+from comity.vcp.protocol.mcp_places import VcpHandshake
 from comity.wire.errors import NotFoundError, OverloadedError, StoreUnavailableError
 from comity.wire.jsonrpc import Request
 from tests.callers import named
@@ -63,6 +64,7 @@ class Process:
             vault=lambda: VAULT,
             idle=IDLE,
             ended=lambda held: self.over.append(held.id),
+            handshake=VcpHandshake(),
             **more,
         )
 

@@ -16,6 +16,7 @@ from comity.mcp.calls import McpCalls
 from comity.mcp.changes import Changes
 from comity.mcp.http import McpEndpoint
 from comity.mcp.protocol.catalog import Catalog, Prompt, Resources, Selection, Tool, resource
+from comity.mcp.protocol.context import HandshakeResult
 from comity.mcp.protocol.conversation import McpConversation
 from comity.mcp.protocol.methods import Server
 from comity.mcp.protocol.request_state import Sealer
@@ -30,7 +31,7 @@ from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryStore
 from comity.store.vault import Vault
 from comity.vcp.protocol.agreement import Session as VcpSession
-from comity.vcp.protocol.mcp_places import EXTENSION, Negotiated
+from comity.vcp.protocol.mcp_places import VcpHandshake
 from comity.wire.errors import InvalidError, NotFoundError
 from tests.callers import OWNER
 
@@ -113,7 +114,7 @@ class Workshop:
             catalog=self.catalog,
             info={"name": "workshop", "version": "1"},
             instructions="Be kind.",
-            extensions={EXTENSION: {"versions": ["3.1"]}},
+            handshake=VcpHandshake(["3.1"]),
         )
         self.changes = Changes(self.catalog)
         self.calls = McpCalls(
@@ -133,7 +134,16 @@ class Workshop:
         clock = clock or SystemClock()
         record = Recorder(store, clock)
         vault = Vault([], environment="test", plaintext=True)
-        sessions = Sessions(store, record, clock, self.changes, vault=lambda: vault, idle=idle, **settings)
+        sessions = Sessions(
+            store,
+            record,
+            clock,
+            self.changes,
+            vault=lambda: vault,
+            idle=idle,
+            handshake=self.server.handshake,
+            **settings,
+        )
         endpoint = McpEndpoint(
             calls=self.calls, sessions=sessions, negotiate=negotiate, body_limit=LIMIT, record=record
         )
@@ -261,10 +271,11 @@ async def negotiate(hello, _asker):
     """Grants what it knows, refuses what says so."""
     wanted = hello.get("extensions", [])
     if hello.get("version") == "9.9":
-        return Negotiated(reply={"type": "vcp-error", "code": "VERSION_UNSUPPORTED", "message": "no"})
+        return HandshakeResult(reply={"type": "vcp-error", "code": "VERSION_UNSUPPORTED", "message": "no"})
     granted = tuple(name for name in wanted if name == PERSONAL)
     session = VcpSession(id="ses_1", version="3.1", extensions=granted)
-    return Negotiated(reply={"type": "vcp-ack", "supported": list(granted)}, session=session)
+    reply = {"type": "vcp-ack", "supported": list(granted)}
+    return HandshakeResult(reply=reply, active=frozenset(granted), attached=session)
 
 
 @contextlib.asynccontextmanager

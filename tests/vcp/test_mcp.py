@@ -79,7 +79,7 @@ class House:
         asker = Asker(
             version="2026-07-28" if modern else "2025-06-18",
             modern=modern,
-            vcp=session,
+            attached=session,
             active=frozenset(() if session is None else session.extensions),
             token_prefix=prefix,
         )

@@ -59,7 +59,7 @@ def test_a_hello_is_acknowledged_with_what_is_supported():
         assert agreed.reply["type"] == "vcp-ack"
         assert agreed.reply["supported"] == [PERSONAL]
         assert agreed.reply["unsupported"] == [TORCH]
-        assert agreed.session.extensions == (PERSONAL,)
+        assert agreed.attached.extensions == (PERSONAL,)
         assert agreed.agreed(asker()).active == frozenset({PERSONAL})
         assert await over.house.results() == ["HANDSHAKE_ACK"]
 
@@ -70,9 +70,9 @@ def test_the_session_of_a_legacy_client_lives_until_it_is_ended():
     async def main():
         over = Over()
         agreed = await over.say(hello(PERSONAL))
-        assert over.live == [agreed.session.id]
-        over.vcp.end(agreed.session)
-        over.vcp.end(agreed.session)
+        assert over.live == [agreed.attached.id]
+        over.vcp.end(agreed.attached)
+        over.vcp.end(agreed.attached)
         over.vcp.end(None)
         assert over.live == []
 
@@ -84,7 +84,7 @@ def test_the_session_of_a_modern_request_is_not_found_by_the_next():
         over = Over()
         one = await over.say(hello(PERSONAL), modern=True)
         other = await over.say(hello(PERSONAL), modern=True)
-        assert one.session.id != other.session.id
+        assert one.attached.id != other.attached.id
         assert over.live == []
 
     run_simulated(main)
@@ -95,7 +95,7 @@ def test_what_is_no_hello_is_told_so(said):
     async def main():
         over = Over()
         refused = await over.say(said)
-        assert (refused.reply["type"], refused.session) == ("vcp-error", None)
+        assert (refused.reply["type"], refused.attached) == ("vcp-error", None)
         assert "vcp-hello" in refused.reply["message"]
 
     run_simulated(main)
@@ -128,7 +128,7 @@ def test_a_token_makes_the_owner_and_shows_only_its_beginning():
     async def main():
         over = Over()
         agreed = await over.say(hello(PERSONAL, identity=token()))
-        assert agreed.session.identity.owner == "creed:user:alice"
+        assert agreed.attached.identity.owner == "creed:user:alice"
         assert agreed.token_prefix == log_prefix(token())
         assert token() not in str(agreed)
 
@@ -189,7 +189,7 @@ def test_a_modern_client_may_repeat_its_hello_with_each_request():
         for _ in range(Figures().handshakes * 20):
             agreed = await over.say(hello(PERSONAL, identity=token()), modern=True)
             assert agreed.reply["type"] == "vcp-ack"
-            assert agreed.session.identity.owner == "creed:user:alice"
+            assert agreed.attached.identity.owner == "creed:user:alice"
         handshakes = [one for one in await over.house.results() if one == "HANDSHAKE_ACK"]
         assert len(handshakes) == 1
 
@@ -250,9 +250,9 @@ def test_a_token_that_is_refused_later_is_refused_in_a_repetition_too():
         desk = Changing()
         over = Over(desk=desk)
         said = hello(PERSONAL, identity=token())
-        assert (await over.say(said, modern=True)).session is not None
+        assert (await over.say(said, modern=True)).attached is not None
         desk.good = False
-        assert (await over.say(said, modern=True)).session is None
+        assert (await over.say(said, modern=True)).attached is None
         assert "HANDSHAKE_ERROR" in await over.house.results()
 
     run_simulated(main)
@@ -264,7 +264,7 @@ def test_whatever_a_hello_holds_it_is_answered(members, modern):
         over = Over(loopback_handshakes=1_000_000)
         outcome = await over.say({**hello(), **members}, modern=modern, peer="127.0.0.1")
         assert outcome.reply["type"] in ("vcp-ack", "vcp-error")
-        assert (outcome.session is None) == (outcome.reply["type"] == "vcp-error")
+        assert (outcome.attached is None) == (outcome.reply["type"] == "vcp-error")
 
     run_simulated(main)
 
@@ -281,11 +281,11 @@ def test_a_lost_feature_ends_the_session_of_a_legacy_client_for_good():
         await asyncio.sleep(1.5)
         assert (over.live, told) == ([], ["lists"])
         now = over.vcp.current(who)
-        assert (now.vcp, now.active, now.token_prefix) == (None, frozenset(), None)
+        assert (now.attached, now.active, now.token_prefix) == (None, frozenset(), None)
         assert "lost encryption" in now.vcp_ended
         over.house.vault = kept
         await asyncio.sleep(1.5)
-        assert over.vcp.current(who).vcp is None
+        assert over.vcp.current(who).attached is None
         again = await over.say(hello(PERSONAL))
         assert again.reply["type"] == "vcp-ack"
         assert over.vcp.current(again.agreed(asker())).active == {PERSONAL}
@@ -302,7 +302,7 @@ def test_a_lost_feature_is_noticed_by_the_next_request_too_also_of_a_session_fro
         await before.vcp.aclose()
         over = Over()
         over.house.vault = Vault([])
-        assert over.vcp.current(agreed.agreed(asker())).vcp is None
+        assert over.vcp.current(agreed.agreed(asker())).attached is None
         assert await over.house.results() == ["SESSION_ENDED"]
 
     run_simulated(main)
@@ -320,7 +320,7 @@ def test_a_revoked_identity_ends_its_session_at_the_next_request():
         denied = Denylist(bundle_ids=frozenset({"creed:alice"}))
         assert "revoked" in over.vcp.current(alice).vcp_ended
         assert over.vcp.current(bob).active == {PERSONAL}
-        assert over.live == [bob.vcp.id]
+        assert over.live == [bob.attached.id]
         await over.vcp.aclose()
 
     run_simulated(main)

@@ -24,6 +24,10 @@ log = logging.getLogger("comity.actions")
 class Actions(Part):
     name = "actions"
     room = "actions"
+    instructions = (
+        "The humane-communication actions review or rewrite text before it is sent. When a result carries a boundary "
+        "notice or an uncertainty, pass it on with the result."
+    )
     paths = ("/v1/actions",)
     rights: ClassVar[Mapping[str, Right]] = MappingProxyType({"/v1/actions": "act", "/v1/actions/": "act"})
 

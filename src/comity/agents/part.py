@@ -36,6 +36,7 @@ _AT_REST = frozenset({"HIBERNATING", "SUNK", "ARCHIVED"})
 class Agent(Part):
     name = "agent"
     room = "vacant"
+    instructions = "vacant_* are this node's own agent behind signed envelopes."
     rights: ClassVar[Mapping[str, Right]] = MappingProxyType({PAIRS_VERIFY_PATH: "act"})
 
     @classmethod

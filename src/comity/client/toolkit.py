@@ -22,7 +22,7 @@ from comity.mcp.calls import McpCalls
 from comity.mcp.changes import Changes
 from comity.mcp.opening import MESSAGE_LIMIT
 from comity.mcp.protocol.catalog import ANYTHING, Catalog, Selection, Tool, ToolAnswer, ToolHandler
-from comity.mcp.protocol.context import Asker, Context
+from comity.mcp.protocol.context import Asker, Context, HandshakeResult
 from comity.mcp.protocol.conversation import McpConversation
 from comity.mcp.protocol.methods import Server
 from comity.mcp.protocol.request_state import KEY_BYTES, Sealer
@@ -31,10 +31,13 @@ from comity.mcp.stdio import serve_stdio
 from comity.mcp.stream import McpStream
 from comity.requests.caller import MODEL
 from comity.runtime.system_clock import SystemClock
-from comity.vcp.protocol.mcp_places import Negotiated, not_offered
+from comity.vcp.protocol.mcp_places import VcpHandshake
 from comity.wire.errors import ConfigError
 
 ROOM: Final = "own"
+
+_VCP: Final = VcpHandshake()
+"""It is not spoken here, and a client that says hello is told that."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -44,7 +47,10 @@ class McpServer:
         """`instructions` tell a model what the server is for."""
         self.catalog = Catalog()
         self._server = Server(
-            catalog=self.catalog, info={"name": name, "version": version}, instructions=instructions
+            catalog=self.catalog,
+            info={"name": name, "version": version},
+            instructions=instructions,
+            handshake=_VCP,
         )
 
     def tool(
@@ -117,5 +123,5 @@ def _result(given: Any) -> ToolAnswer:
     return structured(given) if isinstance(given, Mapping) else said(str(given))
 
 
-async def _no_vcp(_hello: object, _asker: Asker) -> Negotiated:
-    return not_offered("VCP is not offered here; the request goes on without it")
+async def _no_vcp(_hello: object, _asker: Asker) -> HandshakeResult:
+    return _VCP.not_offered("VCP is not offered here; the request goes on without it")

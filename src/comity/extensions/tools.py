@@ -124,7 +124,7 @@ async def _perform(rooms: ExtensionRooms, op: str, context: Context, arguments: 
     row = OPERATIONS[op]
     session = await _session(rooms, context, arguments if "session_id" in row.tool_members else {})
     ambient = context.meta.get(META_CONTEXT) if context.asker.modern else None
-    if ambient is not None and session is context.asker.vcp:
+    if ambient is not None and session is context.asker.attached:
         await _exchange(rooms, context, session, ambient)
     args = tool_arguments(row, arguments, rooms.extensions.facts(session))
     request = OperationRequest(op=op, args=args, session=session, audience="model")
@@ -142,7 +142,7 @@ async def _exchange(rooms: ExtensionRooms, context: Context, session: "Session",
 
 async def _session(rooms: ExtensionRooms, context: Context, arguments: dict[str, Any]) -> "Session":
     """The session that a call is about: the one that asks, or another one of its owner."""
-    asking = context.asker.vcp
+    asking: Session | None = context.asker.attached
     assert asking is not None, "the tool would not be there otherwise"
     named = arguments.get("session_id")
     if named is None or named == asking.id:

@@ -22,9 +22,9 @@ from comity.http.statuses import http_status, sentence_for_strangers
 from comity.mcp.calls import McpCalls, Outcome
 from comity.mcp.http_response import HttpResponder, cancelled, refuse, spoken
 from comity.mcp.protocol import http_rules
-from comity.mcp.protocol.answers import INTERNAL, around, refused
+from comity.mcp.protocol.answers import INTERNAL, around, refused, with_reply
 from comity.mcp.protocol.catalog import Selection
-from comity.mcp.protocol.context import Asker, asker_of, meta_of
+from comity.mcp.protocol.context import Asker, HandshakeResult, asker_of, meta_of
 from comity.mcp.protocol.conversation import MOST_RUNNING
 from comity.mcp.protocol.http_rules import McpHeaders
 from comity.mcp.protocol.methods import begin
@@ -43,8 +43,6 @@ from comity.mcp.sessions import HttpSession, Sessions
 from comity.mcp.stream import Negotiate, warn_of_differing_hellos
 from comity.mcp.streams import EventStream
 from comity.requests.record import Recorder
-from comity.vcp.protocol import mcp_places as vcp_places
-from comity.vcp.protocol.mcp_places import Negotiated
 from comity.wire import jsonrpc, sse
 from comity.wire.errors import ComityError
 from comity.wire.jsonrpc import Batch, Id, Incoming, Invalid, Notification, Request, Response, RpcError
@@ -153,9 +151,8 @@ class _Exchange:
         asker, reply = await self._asker(headers, message)
         begun = self._begin(headers, message, asker)
         if isinstance(begun, bytes):
-            if reply is not None:
-                begun = vcp_places.write_into_bytes(begun, reply)
-            await self._respond.with_body(200, around(message.id, begun))
+            result = with_reply(self._behind.calls.server, begun, reply)
+            await self._respond.with_body(200, around(message.id, result))
             return
         stream = EventStream("")
         outcome = self._behind.calls.start(begun, _HttpOutlet(stream, None), reply)
@@ -173,7 +170,7 @@ class _Exchange:
         meta = meta_of(request.params)
         asker = asker_of(meta, self._caller)
         http_rules.check_repeats(headers, request)
-        hello = vcp_places.hello_in_request(meta)
+        hello = self._behind.calls.server.hello_in_request(meta)
         if hello is None:
             return asker, None
         negotiated = await self._behind.negotiate(hello, asker)
@@ -225,10 +222,10 @@ class _Exchange:
             await self._respond.refuse(request.id, invalid_params("params must be an object").rpc, 200)
             return
         check_introduction(params)
-        hello = vcp_places.hello_in_initialize(params)
-        negotiated: Negotiated | None = None
+        hello = self._behind.calls.server.hello_in_initialize(params)
+        negotiated: HandshakeResult | None = None
         if hello is not None:
-            warn_of_differing_hellos(request)
+            warn_of_differing_hellos(self._behind.calls.server, request)
             asker = introduced(params, self._caller, None)
             negotiated = await self._behind.negotiate(hello, asker)
         session = McpSession(introduced(params, self._caller, negotiated))

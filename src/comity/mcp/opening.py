@@ -1,17 +1,16 @@
 """How a connection to a running node is opened: one line from the client, one line back, then MCP.
 
-The line says what the connection is for: rooms, profile, the longest message, demands that go on top of those of the
-node, and the VCP extensions of a client that cannot say a hello.
+The line says what the connection is for: rooms, profile, the longest message, demands on the peers of rooms, and the
+VCP extensions of a client that cannot say a hello. The part of the rooms reads the profile and the demands.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from comity.mcp.protocol.catalog import Selection
-from comity.rooms.protocol.demands import Demands
-from comity.rooms.protocol.profiles import read_profile
 from comity.wire.errors import ComityError, MalformedError, PeerError
 
 MESSAGE_LIMIT: Final = 1_048_576
@@ -25,15 +24,14 @@ class Opening(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     rooms: tuple[str, ...] | None = None
     profile: str = "full"
     max_message_bytes: int = MESSAGE_LIMIT
-    demands: Demands = Demands()
+    demands: Mapping[str, Any] = {}
     folder: str | None = None
     vcp: tuple[str, ...] = ()
 
-    def selection(self, of_node: Demands) -> Selection:
-        demands = of_node.tightened(self.demands)
-        demands.check()
+    def selection(self, profile: str, demands: object) -> Selection:
+        """Give what the connection is for, with the profile and the demands as they were read."""
         rooms = None if self.rooms is None else frozenset(self.rooms)
-        return Selection(rooms, read_profile(self.profile), demands, self.folder, self.vcp)
+        return Selection(rooms, profile, demands, self.folder, self.vcp)
 
 
 class Opened(Struct, frozen=True, kw_only=True):
@@ -51,10 +49,14 @@ def read_opening(line: bytes) -> Opening:
     try:
         opening = _opening.decode(line)
     except msgspec.MsgspecError as fault:
-        raise MalformedError(f"the first line does not open a connection: {fault}") from None
+        raise malformed_opening(fault) from None
     if opening.comity != PROTOCOL or not 1 <= opening.max_message_bytes <= LARGEST_LIMIT:
         raise MalformedError("this node opens connections of version 1 with messages of up to 64 MiB")
     return opening
+
+
+def malformed_opening(fault: msgspec.MsgspecError) -> MalformedError:
+    return MalformedError(f"the first line does not open a connection: {fault}")
 
 
 def read_opened(line: bytes) -> None:

@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from comity.mcp.changes import Changes
 from comity.mcp.protocol.catalog import ListName
+from comity.mcp.protocol.context import Handshake
 from comity.mcp.protocol.refusals import StreamGoneError
 from comity.mcp.protocol.results import Json
 from comity.mcp.protocol.session import McpSession, Remembered, notification
@@ -163,8 +164,11 @@ class Sessions:
         idle: float,
         most: int = MOST_SESSIONS,
         ended: Callable[[HttpSession], None] = lambda _session: None,
+        handshake: Handshake | None = None,
     ) -> None:
-        """`ended` is told of each session that is over, however it came to that."""
+        """`ended` is told of each session that is over, however it came to that. `handshake` reads what it has
+        attached to stored sessions.
+        """
         self._store = store
         self._record = record
         self._clock = clock
@@ -173,6 +177,7 @@ class Sessions:
         self._idle = idle
         self._most = most
         self._ended = ended
+        self._handshake = handshake
         self._live: dict[str, HttpSession] = {}
         self._owned: Counter[str] = Counter()
 
@@ -309,11 +314,11 @@ class Sessions:
         value = self._vault().open(found.value)
         try:
             kept = _decoder.decode(value or b"")
+            session = McpSession.recalled(kept.session, self._handshake)
         except msgspec.MsgspecError:  # under another key, or of another release
             log.warning("a stored session cannot be read; its client has to begin a new one")
             return None
         if id_ not in self._live:  # somebody else may have asked meanwhile
-            session = McpSession.recalled(kept.session)
             held = HttpSession(id_, session, kept.began, self._changes, recalled=True)
             held.heard_at = self._clock.now()
             self._add(held)

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from comity.http.owner_socket import bind_private, is_owner
-from comity.mcp.opening import LONGEST_LINE, Opened, line_of, read_opening
+from comity.mcp.opening import LONGEST_LINE, Opened, Opening, line_of, read_opening
 from comity.mcp.protocol.catalog import Selection
 from comity.mcp.stdio import CHUNK, MOST_UNREAD, PATIENCE
 from comity.mcp.stream import LAST_MOMENT, McpStream
-from comity.rooms.protocol.demands import Demands
 from comity.wire.errors import ComityError, OverloadedError
 
 log = logging.getLogger("comity.mcp")
@@ -28,13 +27,15 @@ _OPENING_SECONDS: Final = 5.0
 
 OpenStream = Callable[[Selection, int, Callable[[bytes], None]], McpStream]
 """A stream for a connection of this selection and message limit, that writes with this function."""
+Select = Callable[[Opening], Selection]
+"""What a connection is for, by its first line; raises ComityError with a sentence for the person who started the client."""
 
 
 class McpSocket:
-    def __init__(self, path: Path, open_stream: OpenStream, *, demands: Demands | None = None) -> None:
+    def __init__(self, path: Path, open_stream: OpenStream, select: Select) -> None:
         self._path = path
         self._open_stream = open_stream
-        self._demands = demands or Demands()
+        self._select = select
         self._connections: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -77,7 +78,7 @@ class McpSocket:
             if len(line) > LONGEST_LINE:
                 raise OverloadedError("the first line is too long")
             opening = read_opening(line)
-            selection = opening.selection(self._demands)
+            selection = self._select(opening)
         except ComityError as refusal:
             writer.write(line_of(Opened(ok=False, error=refusal.message)))
             await writer.drain()

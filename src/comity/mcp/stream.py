@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from comity.mcp.calls import McpCalls, Outcome
 from comity.mcp.protocol.answers import INTERNAL, refused
-from comity.mcp.protocol.context import Asker
+from comity.mcp.protocol.context import SEE_LOG, Asker, HandshakeResult
 from comity.mcp.protocol.conversation import (
     Drop,
     Effect,
@@ -28,14 +28,13 @@ from comity.mcp.protocol.conversation import (
     PeerAnswered,
     Shutdown,
 )
+from comity.mcp.protocol.methods import Server
 from comity.mcp.protocol.results import InputRequest, Json
 from comity.mcp.protocol.session import McpSession, notification
 from comity.mcp.protocol.work import Listen, RunningRequest
 from comity.mcp.questions import Questions
 from comity.requests.record import REQUEST_IDS
 from comity.requests.request import begin_request
-from comity.vcp.protocol import mcp_places as vcp_places
-from comity.vcp.protocol.mcp_places import NOT_NEGOTIATED, Negotiated
 from comity.wire.errors import OverloadedError
 from comity.wire.jsonrpc import Incoming, Notification, Request, RpcError, RpcStream
 
@@ -47,7 +46,7 @@ _WRITE_AT: Final = 1 << 18
 
 _numbers = count(1)
 
-Negotiate = Callable[[Any, Asker], Awaitable[Negotiated]]
+Negotiate = Callable[[Any, Asker], Awaitable[HandshakeResult]]
 
 
 class McpStream:
@@ -202,12 +201,14 @@ class McpStream:
 
     async def _greet(self, greet: Greet) -> None:
         if greet.request is not None:
-            warn_of_differing_hellos(greet.request)
+            warn_of_differing_hellos(self._calls.server, greet.request)
         try:
             negotiated = await self._negotiate(greet.hello, greet.asker)
         except Exception:  # the client waits for an answer to its hello, and its next messages wait too
             log.exception("a hello could not be negotiated")
-            negotiated = NOT_NEGOTIATED
+            handshake = self._calls.server.handshake
+            assert handshake is not None, "there is a hello only where there is a handshake"
+            negotiated = handshake.refused(SEE_LOG)
         for effect in self._conversation.greeted(greet, negotiated):
             self._do(effect)
         self._stream.batches = self._conversation.batches
@@ -274,10 +275,10 @@ class McpStream:
         return self._conversation.session
 
 
-def warn_of_differing_hellos(request: Request) -> None:
+def warn_of_differing_hellos(server: Server, request: Request) -> None:
     params = request.params
-    if request.method == "initialize" and isinstance(params, dict):
-        for place in vcp_places.differing_places(params):
+    if request.method == "initialize" and isinstance(params, dict) and server.handshake is not None:
+        for place in server.handshake.find_differing(params):
             log.warning(
                 "initialize holds more than one VCP hello: what stands in %s differs and does not count",
                 place,

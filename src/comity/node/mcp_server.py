@@ -8,6 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from comity.actions.part import Actions
 from comity.identity.protocol.rights import Right
 from comity.requests.caller import OWN_PROCESS
 from comity.rooms.part import Peers
@@ -18,7 +19,7 @@ from comity.wire.errors import ConfigError
 if TYPE_CHECKING:
     from comity.mcp.calls import Tally
     from comity.mcp.oauth import ResourceServer
-    from comity.mcp.server import McpSide
+    from comity.mcp.server import Instruction, McpSide
     from comity.mcp.sessions import HttpSession
     from comity.runtime.node_runtime import House
     from comity.vcp.over_mcp import VcpOverMcp
@@ -42,8 +43,9 @@ def mcp_side(
     from comity.mcp.protocol.catalog import Catalog
     from comity.mcp.server import McpSide
     from comity.rooms.protocol.profiles import VDO_TOOLS
+    from comity.vcp.protocol.mcp_places import VcpHandshake
 
-    async def vcp() -> "VcpOverMcp":
+    async def negotiator() -> "VcpOverMcp":
         return (await house()).find(Vcp).over_mcp
 
     opened: list[House] = []
@@ -69,13 +71,28 @@ def mcp_side(
         catalog,
         clock,
         house=house,
-        vcp=vcp,
+        handshake=VcpHandshake(versions if Vcp in parts else ()),
+        negotiator=negotiator,
         tally=tally,
         secret=secret,
         left=left,
-        versions=versions if Vcp in parts else (),
-        rooms={part.room for part in parts},
+        instructed=tool_instructions(parts),
     )
+
+
+def tool_instructions(parts: Collection[type[Part]]) -> "list[Instruction]":
+    """What models are told: what the node is for, then what each part says of its tools. The actions come last."""
+    from comity.mcp.protocol.catalog import CORE_ROOM
+    from comity.mcp.server import Instruction
+
+    return [
+        Instruction(CORE_ROOM, "Comity connects agents of different owners."),
+        *(
+            Instruction(CORE_ROOM if part.has_core_tools else part.room, part.instructions, part.tool_right)
+            for part in sorted(parts, key=lambda part: part is Actions)
+            if part.instructions
+        ),
+    ]
 
 
 class Mcp(Part):
@@ -96,7 +113,7 @@ class Mcp(Part):
 
         def end_vcp(session: "HttpSession") -> None:
             if vcp is not None:
-                vcp.over_mcp.end(session.session.asker.vcp)
+                vcp.over_mcp.end(session.session.asker.attached)
 
         mcp, vcp = house.settings.mcp, house.find_open(Vcp)
         tally, secret = house.record.tally_mcp, house.key.seed
@@ -109,7 +126,7 @@ class Mcp(Part):
             secret=secret,
         )
         if vcp is not None:
-            self.side.vcp_opened(vcp.over_mcp)
+            self.side.use_negotiator(vcp.over_mcp)
         house.stack.push_async_callback(self.side.close)
         self._sessions = Sessions(
             house.store,
@@ -120,6 +137,7 @@ class Mcp(Part):
             idle=mcp.idle_seconds,
             most=mcp.sessions,
             ended=end_vcp,
+            handshake=self.side.server.handshake,
         )
         self.chores = [Chore(_EXPIRE_EVERY, self._sessions.expire)]
 
@@ -170,11 +188,12 @@ class Mcp(Part):
         from comity.http.owner_socket import socket_path
         from comity.identity.private_files import ensure_private_folder
         from comity.mcp.socket import SOCKET_FILE, McpSocket
+        from comity.rooms.opening import select
 
         path = socket_path(house.settings.data, SOCKET_FILE)
         await asyncio.to_thread(ensure_private_folder, path.parent)
         demands = await asyncio.to_thread(Peers.demands, house)
-        door = McpSocket(path, self.side.open_stream, demands=demands)
+        door = McpSocket(path, self.side.open_stream, partial(select, demands))
         await door.start()
         house.stack.push_async_callback(door.stop)
         self.socket = str(path)

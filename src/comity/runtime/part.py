@@ -60,6 +60,12 @@ class Part:
     """The section `[name]`; read with `house.settings.of(…)`."""
     room: ClassVar[str] = ""
     """What its tools are chosen by with `comity mcp --rooms`."""
+    instructions: ClassVar[str] = ""
+    """What a model is told of its tools, where it is offered some of them."""
+    has_core_tools: ClassVar[bool] = False
+    """Whether some of its tools are offered whatever `comity mcp --rooms` names."""
+    tool_right: ClassVar[Right | None] = None
+    """The right that all its tools need, where it is more than the right to use MCP."""
     paths: ClassVar[tuple[str, ...]] = ()
     """Its paths over HTTP, and `open_paths` those that need no token, each with all that is below it. Also where the part
     is switched off they are known, so that whoever asks is told.

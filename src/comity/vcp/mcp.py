@@ -24,6 +24,7 @@ from comity.vcp.resource_addresses import (
 
 if TYPE_CHECKING:
     from comity.vcp.identity import IdentityDesk
+    from comity.vcp.protocol.agreement import Session
     from comity.vcp.remedies import VcpToolAnswer
     from comity.vcp.resource_readers import Owner
     from comity.vcp.resources import VcpResources
@@ -66,7 +67,7 @@ def vcp_tools(opened: Opened) -> list[Tool]:
         rooms = await opened()
         asker = context.asker
         answer = tools.status(
-            server_version=rooms.version, uptime=rooms.uptime(), session=asker.vcp, ended=asker.vcp_ended
+            server_version=rooms.version, uptime=rooms.uptime(), session=asker.attached, ended=asker.vcp_ended
         )
         return _shown(answer)
 
@@ -111,7 +112,7 @@ def vcp_resources(opened: Opened, room: str) -> list[Resources]:
     """Those of the core; an extension's are of a room, and come and go with the extension."""
 
     async def listed(context: Context) -> list[dict[str, Any]]:
-        if context.asker.vcp is None:  # without a hello there is nothing of one's own to look for
+        if context.asker.attached is None:  # without a hello there is nothing of one's own to look for
             return [shown(CAPABILITIES)]
         return await (await opened()).resources.list(_owner(context.asker), context.asker.active)
 
@@ -154,7 +155,7 @@ def _is_watchable(asker: Asker, uri: str) -> bool:
 def _owner(asker: Asker) -> "Owner":
     from comity.vcp.resource_readers import Owner
 
-    session = asker.vcp
+    session: Session | None = asker.attached
     identity = None if session is None else session.identity
     return Owner(identity=identity, session=session, token_prefix=asker.token_prefix)
 

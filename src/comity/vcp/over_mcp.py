@@ -24,12 +24,11 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from comity.identity.protocol.signed_token import log_prefix
-from comity.mcp.protocol.context import Asker
+from comity.mcp.protocol.context import Asker, HandshakeResult
 from comity.requests.budget import HANDSHAKE_PERIOD
 from comity.requests.caller import Caller
 from comity.vcp.contexts import owner_of
 from comity.vcp.protocol.agreement import Identity, Session
-from comity.vcp.protocol.mcp_places import Negotiated
 from comity.vcp.protocol.messages import HANDSHAKE_LIMIT, VcpError, says_hello, to_value
 from comity.vcp.protocol.questions import CheckIdentity, Happened
 from comity.vcp.protocol.server import ServerMachine
@@ -76,20 +75,20 @@ class VcpOverMcp:
         self._ended: OrderedDict[str, str] = OrderedDict()
         self._watching: asyncio.Task[None] | None = None
 
-    async def negotiate(self, hello: Any, asker: Asker) -> Negotiated:
+    async def negotiate(self, hello: Any, asker: Asker) -> HandshakeResult:
         """A legacy client's session lasts until `end` is called; a modern request's ends with it."""
         data = strict_json.dumps(hello)
         if len(data) > HANDSHAKE_LIMIT:
-            return Negotiated(reply=to_value(_TOO_LARGE))
+            return HandshakeResult(reply=to_value(_TOO_LARGE))
         if not says_hello(hello):
-            return Negotiated(reply=to_value(_NO_HELLO))
+            return HandshakeResult(reply=to_value(_NO_HELLO))
         digest = sha256(b"\n".join((asker.caller.address.encode(), asker.owner.encode(), data))).digest()
         repeats = asker.modern and self._repeats(digest)
         machine = self._service.machine(asker.caller.address, repeats=repeats)
         shake = _Handshake(machine, self._service, self._clock, asker.caller.address, recorded=not repeats)
         reply = await shake.run(data)
         if machine.session is None:
-            return Negotiated(reply=reply)
+            return HandshakeResult(reply=reply)
         session = self._owned(machine.session, asker.caller)
         if asker.modern:
             self._accept(digest)
@@ -99,7 +98,9 @@ class VcpOverMcp:
             self._watch()
         token = hello.get("identity")
         prefix = log_prefix(token) if isinstance(token, str) else None
-        return Negotiated(reply=reply, session=session, token_prefix=prefix)
+        return HandshakeResult(
+            reply=reply, active=frozenset(session.extensions), attached=session, token_prefix=prefix
+        )
 
     def end(self, session: Session | None) -> None:
         """The MCP session that said the hello is over."""
@@ -111,13 +112,13 @@ class VcpOverMcp:
 
     def current(self, asker: Asker) -> Asker:
         """The asker as it is now: without its VCP session, once that has ended."""
-        session = asker.vcp
+        session: Session | None = asker.attached
         if session is None:
             return asker
         why = self._ended.get(session.id) or self._end_if_lost(session, asker.caller.address)
         if why is None:
             return asker
-        return replace(asker, active=frozenset(), vcp=None, token_prefix=None, vcp_ended=why)
+        return replace(asker, active=frozenset(), attached=None, token_prefix=None, vcp_ended=why)
 
     async def aclose(self) -> None:
         if self._watching is not None:

@@ -30,6 +30,8 @@ _RENEW_EVERY: Final = 3600.0
 class Vcp(Part):
     name = "vcp"
     room = "vcp"
+    has_core_tools = True
+    instructions = "vcp_* negotiate and encode context."
     open_paths = ("/vcp", "/v1/revocations")
 
     @classmethod

@@ -4,13 +4,14 @@ import itertools
 
 from comity.mcp.protocol.answers import result_of
 from comity.mcp.protocol.catalog import Catalog, Selection, Tool
+from comity.mcp.protocol.context import HandshakeResult
 from comity.mcp.protocol.conversation import Greet, McpConversation
 from comity.mcp.protocol.methods import Server
 from comity.mcp.protocol.results import said
 from comity.mcp.protocol.revisions import META_CAPABILITIES, META_VERSION
 from comity.mcp.protocol.work import RunningRequest
 from comity.vcp.protocol.agreement import Session as VcpSession
-from comity.vcp.protocol.mcp_places import EXTENSION, Negotiated
+from comity.vcp.protocol.mcp_places import EXTENSION, VcpHandshake
 from comity.wire import jsonrpc, strict_json
 from tests.callers import visitor
 
@@ -18,8 +19,9 @@ PERSONAL = "VCP-X-Personal"
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 HELLO = {"type": "vcp-hello", "version": "3.1", "extensions": [PERSONAL]}
 ACK = {"type": "vcp-ack", "supported": [PERSONAL]}
-AGREED = Negotiated(reply=ACK, session=VcpSession(id="ses_1", version="3.1", extensions=(PERSONAL,)))
-REFUSED = Negotiated(reply={"type": "vcp-error", "code": "VERSION_UNSUPPORTED", "message": "no"})
+SESSION = VcpSession(id="ses_1", version="3.1", extensions=(PERSONAL,))
+AGREED = HandshakeResult(reply=ACK, active=frozenset({PERSONAL}), attached=SESSION)
+REFUSED = HandshakeResult(reply={"type": "vcp-error", "code": "VERSION_UNSUPPORTED", "message": "no"})
 
 
 def echo(_context, arguments):
@@ -43,7 +45,7 @@ def a_server(catalog=None, **more):
     if catalog is None:
         catalog = Catalog()
         catalog.add_tools([tool("echo", input_schema=TEXT), tool("feel", extension=PERSONAL)])
-    settings = {"extensions": {EXTENSION: {"versions": ["3.1"]}}, **more}
+    settings = {"handshake": VcpHandshake(["3.1"]), **more}
     return Server(catalog=catalog, info={"name": "t", "version": "1"}, **settings)
 
 

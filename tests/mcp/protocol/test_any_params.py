@@ -3,10 +3,11 @@
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from comity.mcp.protocol.context import HandshakeResult
 from comity.mcp.protocol.conversation import Greet
 from comity.mcp.protocol.revisions import META_CAPABILITIES, META_LOG_LEVEL, TASKS
 from comity.mcp.protocol.work import RunningRequest
-from comity.vcp.protocol.mcp_places import EXTENSION, Negotiated
+from comity.vcp.protocol.mcp_places import EXTENSION
 from comity.wire import strict_json
 from tests.mcp.protocol.talk import PERSONAL, TEXT, Catalog, Talk, a_server, meta, tool
 
@@ -108,7 +109,7 @@ def test_any_json_in_any_place_is_answered(said):
     effects = talk.request(method, params, id_=1)
     for effect in effects:
         if isinstance(effect, Greet):
-            reply = Negotiated(reply={"type": "vcp-error"})
+            reply = HandshakeResult(reply={"type": "vcp-error"})
             effects = talk.conversation.greeted(effect, reply)
     (last,) = effects[-1:]
     if isinstance(last, RunningRequest):

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from comity.mcp.protocol.context import LEVELS, Asker
+from comity.mcp.protocol.context import LEVELS, Asker, HandshakeResult
 from comity.mcp.protocol.refusals import McpError
 from comity.mcp.protocol.results import InputRequest
 from comity.mcp.protocol.session import (
@@ -19,6 +19,7 @@ from comity.mcp.protocol.session import (
     question,
     without_handshake,
 )
+from comity.vcp.protocol.mcp_places import VcpHandshake
 from comity.wire import strict_json
 from comity.wire.jsonrpc import Request
 from tests.callers import visitor
@@ -75,11 +76,29 @@ def test_a_session_goes_on_elsewhere_with_all_but_the_state_of_its_handlers():
     session.state["secret"] = 1
     stored = msgspec.json.encode(session.remembered())
     assert b"secret" not in stored
-    again = McpSession.recalled(msgspec.json.decode(stored, type=Remembered))
+    again = McpSession.recalled(msgspec.json.decode(stored, type=Remembered), VcpHandshake())
     assert again.asker == session.asker
-    assert again.asker.vcp == AGREED.session
+    assert again.asker.attached == AGREED.attached
     assert again.asker.active == frozenset({PERSONAL})
     assert (again.log_level, list(again.subscribed), again.state) == ("debug", ["x://a"], {})
+
+
+def test_what_a_hello_agreed_on_is_stored_under_the_name_of_earlier_releases():
+    stored = msgspec.to_builtins(McpSession(AGREED.agreed(able(sampling={}))).remembered())
+    assert stored["asker"]["vcp"] == msgspec.to_builtins(AGREED.attached)
+    assert "attached" not in stored["asker"]
+
+
+def test_a_stored_session_goes_on_without_what_nobody_can_read():
+    asker = able(sampling={})
+    kept = msgspec.json.encode(McpSession(AGREED.agreed(asker)).remembered())
+    assert McpSession.recalled(msgspec.json.decode(kept, type=Remembered), None).asker == asker
+
+
+def test_what_was_attached_is_refused_when_it_has_another_shape():
+    kept = McpSession(HandshakeResult(reply={}, attached={"id": 7}).agreed(able(sampling={}))).remembered()
+    with pytest.raises(msgspec.ValidationError, match="id"):
+        McpSession.recalled(kept, VcpHandshake())
 
 
 @pytest.mark.parametrize("odd", [None, 7, "x", []])

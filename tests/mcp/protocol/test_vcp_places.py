@@ -2,13 +2,26 @@
 
 import pytest
 
+from comity.mcp.protocol.answers import with_reply
+from comity.mcp.protocol.catalog import Selection
 from comity.mcp.protocol.context import Asker
 from comity.mcp.protocol.revisions import META_CAPABILITIES
 from comity.vcp.protocol import mcp_places as vcp_places
 from comity.vcp.protocol.mcp_places import EXTENSION, differing_places, hello_in_initialize, hello_in_request
 from comity.wire import strict_json
 from tests.callers import visitor
-from tests.mcp.protocol.talk import ACK, AGREED, HELLO, PERSONAL, REFUSED, Talk, meta, only, with_hello
+from tests.mcp.protocol.talk import (
+    ACK,
+    AGREED,
+    HELLO,
+    PERSONAL,
+    REFUSED,
+    Talk,
+    a_server,
+    meta,
+    only,
+    with_hello,
+)
 
 SPELLINGS = ("space.creed/vcp-hello", "space.creed.vcp/capabilities")
 
@@ -102,7 +115,11 @@ def test_the_answer_to_initialize_stands_in_every_place_and_the_request_succeeds
     assert result["protocolVersion"] == "2024-11-05"
     assert result["serverInfo"]["metadata"]["vcp"] == reply
     assert result["vcp"] == reply
-    assert result["capabilities"]["extensions"][EXTENSION] == {"versions": ["3.1"], "ack": reply}
+    assert result["capabilities"]["extensions"][EXTENSION] == {
+        "versions": ["3.1"],
+        "extensions": [],
+        "ack": reply,
+    }
     assert [result["_meta"][spelling] for spelling in ACKS] == [reply, reply]
 
 
@@ -124,7 +141,7 @@ def test_an_accepted_hello_holds_for_the_session():
     talk = Talk()
     only(talk.conversation.greeted(talk.greet("initialize", {"vcp": HELLO}), AGREED))
     assert [one["name"] for one in talk.result("tools/list")["tools"]] == ["echo", "feel"]
-    assert talk.call("feel").asker.vcp.id == "ses_1"
+    assert talk.call("feel").asker.attached.id == "ses_1"
     assert b"vcp" not in talk.request("tools/list")[0]
 
 
@@ -133,11 +150,15 @@ def test_discover_with_a_hello_answers_in_the_extension_for_this_asker_only():
     result = only(talk.conversation.greeted(talk.greet("server/discover", {"_meta": with_hello()}), AGREED))[
         "result"
     ]
-    assert result["capabilities"]["extensions"][EXTENSION] == {"versions": ["3.1"], "ack": ACK}
+    assert result["capabilities"]["extensions"][EXTENSION] == {
+        "versions": ["3.1"],
+        "extensions": [],
+        "ack": ACK,
+    }
     assert [result["_meta"][spelling] for spelling in ACKS] == [ACK, ACK]
     assert result["cacheScope"] == "private"
     plain = only(talk.modern("server/discover"))["result"]
-    assert plain["capabilities"]["extensions"][EXTENSION] == {"versions": ["3.1"]}
+    assert plain["capabilities"]["extensions"][EXTENSION] == {"versions": ["3.1"], "extensions": []}
     assert plain["cacheScope"] == "public"
     assert "ack" not in str(plain)
 
@@ -156,17 +177,31 @@ def test_a_modern_request_without_a_hello_gets_no_word_of_vcp():
     assert b"vcp" not in reply.lower()
 
 
+@pytest.mark.parametrize("place", PLACES)
+def test_without_a_handshake_a_hello_gets_nothing(place):
+    talk = Talk(a_server(handshake=None), Selection(vcp=(PERSONAL,)))
+    (welcome,) = talk.request("initialize", {"protocolVersion": "2025-11-25", **PLACES[place](HELLO)})
+    (listed,) = talk.request("tools/list", {"_meta": with_hello()})
+    (discovered,) = talk.modern("server/discover")
+    for answer in (welcome, listed, discovered):
+        assert b"error" not in answer
+        assert b"vcp" not in answer.lower()
+
+
 def test_what_stands_in_a_result_already_stays():
     result = {"content": [], "_meta": {"mine": 1}}
     written = vcp_places.write_into_result(result, ACK)
     assert written["_meta"] == {"mine": 1, ACKS[0]: ACK, ACKS[1]: ACK}
     assert result["_meta"] == {"mine": 1}
-    assert strict_json.loads(vcp_places.write_into_bytes(strict_json.dumps(result), ACK)) == written
+    assert strict_json.loads(with_reply(a_server(), strict_json.dumps(result), ACK)) == written
 
 
 def test_an_agreement_makes_the_asker_and_an_error_does_not():
     asker = Asker(version="2025-06-18", modern=False, caller=visitor("ann"))
     agreed = AGREED.agreed(asker)
-    assert (agreed.active, agreed.vcp, agreed.owner) == (frozenset({PERSONAL}), AGREED.session, "oauth:ann")
+    assert (agreed.active, agreed.attached, agreed.owner) == (
+        frozenset({PERSONAL}),
+        AGREED.attached,
+        "oauth:ann",
+    )
     assert REFUSED.agreed(asker) is asker
-    assert vcp_places.NOT_NEGOTIATED.reply["type"] == "vcp-error"

@@ -7,8 +7,10 @@ import os
 import signal
 import stat
 import sys
+from functools import partial
 
 import pytest
+from msgspec import to_builtins
 
 from comity.http.owner_socket import socket_path
 from comity.mcp.opening import Opening, line_of
@@ -16,6 +18,7 @@ from comity.mcp.socket import SOCKET_FILE, McpSocket
 from comity.mcp.stdio import PATIENCE
 from comity.mcp.stream import LAST_MOMENT
 from comity.node.commands.mcp_attach import attach
+from comity.rooms.opening import select
 from comity.rooms.protocol.demands import Demands
 from comity.runtime.settings import AgentSettings
 from comity.store.claim import running_node as announced
@@ -134,7 +137,7 @@ async def test_a_client_that_ends_its_input_is_answered_as_on_stdio_and_one_that
         stream.wait_for_answers = noted
         return stream
 
-    served = McpSocket(tmp_path / "mcp.sock", opened)
+    served = McpSocket(tmp_path / "mcp.sock", opened, partial(select, Demands()))
     await served.start()
     try:
         reader, writer = await asyncio.open_unix_connection(tmp_path / "mcp.sock")
@@ -239,6 +242,8 @@ UNOPENED = [
     b'{"comity":1,"max_message_bytes":0}\n',
     b'{"comity":1,"burn":true}\n',
     b'{"comity":1,"demands":{"enforce_join_token":true}}\n',
+    b'{"comity":1,"demands":{"enforce_join_token":"yes"}}\n',
+    b'{"comity":1,"demands":[]}\n',
     b"[" * 20_000 + b"\n",
     b"x" * 600_000,
 ]
@@ -269,7 +274,7 @@ async def test_demands_of_a_connection_go_on_top_of_those_of_the_node(tmp_path):
 
     own = Demands(join_token_secret="s", require_session_mac=True, allow_peer_stream_ids=("a", "b"))
     os.chmod(tmp_path, 0o700)  # noqa: PTH101 - pathlib would do the same
-    door = McpSocket(tmp_path / "x.sock", open_stream, demands=own)
+    door = McpSocket(tmp_path / "x.sock", open_stream, partial(select, own))
     await door.start()
     answers = []
     try:
@@ -280,7 +285,7 @@ async def test_demands_of_a_connection_go_on_top_of_those_of_the_node(tmp_path):
             Demands(join_token_secret="another"),
         ):
             reader, writer = await asyncio.open_unix_connection(tmp_path / "x.sock")
-            writer.write(line_of(Opening(demands=demands)))
+            writer.write(line_of(Opening(demands=to_builtins(demands))))
             answers.append((await told(reader))["ok"])
             writer.close()
             await writer.wait_closed()

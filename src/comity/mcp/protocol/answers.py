@@ -6,7 +6,6 @@ from comity.mcp.protocol.methods import Server, finished, resource_not_found
 from comity.mcp.protocol.refusals import McpError, invalid_params
 from comity.mcp.protocol.results import InputRequired, Json
 from comity.mcp.protocol.work import RunningRequest
-from comity.vcp.protocol import mcp_places as vcp_places
 from comity.wire import strict_json
 from comity.wire.errors import ComityError, DeadlineError, NotFoundError, PeerError, RetryLaterError
 from comity.wire.jsonrpc import INTERNAL_ERROR, Id, RpcError, error_bytes
@@ -23,7 +22,7 @@ def around(id_: Id, result: bytes) -> bytes:
 
 
 def result_of(server: Server, work: RunningRequest, answer: Any, reply: Json | None = None) -> bytes:
-    """`reply` is the word on a VCP hello that the request carried."""
+    """`reply` is the answer to a hello that the request carried."""
     return complete(server, work, work.shape(answer), reply)
 
 
@@ -41,8 +40,12 @@ def input_required(
 
 def complete(server: Server, work: RunningRequest, result: Json, reply: Json | None = None) -> bytes:
     """A result that is in its shape already."""
-    whole = finished(server, work.asker, result)
-    return strict_json.dumps(whole if reply is None else vcp_places.write_into_result(whole, reply))
+    return strict_json.dumps(server.with_reply(finished(server, work.asker, result), reply))
+
+
+def with_reply(server: Server, result: bytes, reply: Json | None) -> bytes:
+    """Write the answer to a hello into a result that was made before."""
+    return result if reply is None else strict_json.dumps(server.with_reply(strict_json.loads(result), reply))
 
 
 def refusal(work: RunningRequest, error: Exception) -> RpcError:

@@ -7,19 +7,20 @@
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Final, Literal, Protocol, get_args
 
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from comity.mcp.protocol.refusals import invalid_params, unsupported_version
 from comity.mcp.protocol.results import InputRequest, Json
 from comity.mcp.protocol.revisions import META_CAPABILITIES, META_CLIENT, META_VERSION, MODERN
 from comity.requests.caller import UNKNOWN, Caller
-from comity.vcp.protocol.agreement import Session as VcpSession
 from comity.wire.jsonrpc import Params
 
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
+SEE_LOG: Final = "The hello could not be negotiated; the log of this node says why"
 
 
 def member_at(value: Any, *path: str) -> Any:
@@ -31,9 +32,9 @@ def member_at(value: Any, *path: str) -> Any:
 
 class Asker(Struct, frozen=True, kw_only=True):
     """Who asks: what the session or, in the modern era, the request itself says about the client.
-    `vcp` is what a hello agreed on, `active` its extensions, and
-    `token_prefix` the beginning of the id of the token that came with it. `vcp_ended` says why there is no VCP session
-    any more.
+    `attached` is what a hello agreed on, for the handlers that know its type; `active` are its extensions, and
+    `token_prefix` the beginning of the id of the token that came with it. `vcp_ended` says why nothing is attached any
+    more. Sessions are stored with this; `vcp` is the name there.
     """
 
     version: str
@@ -42,7 +43,7 @@ class Asker(Struct, frozen=True, kw_only=True):
     capabilities: Mapping[str, Any] = {}
     info: Mapping[str, Any] = {}
     active: frozenset[str] = frozenset()
-    vcp: VcpSession | None = None
+    attached: Any = field(name="vcp", default=None)
     token_prefix: str | None = None
     vcp_ended: str | None = None
 
@@ -57,6 +58,61 @@ class Asker(Struct, frozen=True, kw_only=True):
 
     def has_extension(self, identifier: str) -> bool:
         return self.can("extensions", identifier)
+
+
+class HandshakeResult(Struct, frozen=True, kw_only=True):
+    """What came of a hello. `reply` is the answer as it is sent; the rest is what the asker has from then on."""
+
+    reply: Json
+    active: frozenset[str] = frozenset()
+    attached: Any = None
+    token_prefix: str | None = None
+
+    def agreed(self, asker: Asker) -> Asker:
+        """Give the asker as it is from now on."""
+        if self.attached is None:
+            return asker
+        return replace(asker, active=self.active, attached=self.attached, token_prefix=self.token_prefix)
+
+
+class Handshake(Protocol):
+    """A handshake that travels inside MCP messages: where its hello and the answer stand. Whoever builds a server registers
+    it there; without one, a hello gets no answer.
+    """
+
+    @property
+    def extension(self) -> str:
+        """The identifier under which the server announces it."""
+
+    @property
+    def settings(self) -> Json:
+        """What is announced before anybody says hello; empty where nothing is."""
+
+    def find(self, params: Mapping[str, Any], /) -> Any:
+        """Find the hello in an `initialize`; None where there is none."""
+
+    def find_differing(self, params: Mapping[str, Any], /) -> tuple[str, ...]:
+        """Name the places of an `initialize` that hold something else than the hello that counts."""
+
+    def find_in_request(self, meta: Mapping[str, Any], /) -> Any:
+        """Find the hello in the `_meta` of a modern request; None where there is none."""
+
+    def hello_for(self, extensions: tuple[str, ...], /) -> Json:
+        """Make the hello of a connection that was opened with these extensions."""
+
+    def write_into_initialize(self, result: Json, reply: Json, /) -> Json: ...
+
+    def write_into_result(self, result: Json, reply: Json, /) -> Json:
+        """Write the answer into the result of a modern request."""
+
+    def refused(self, why: str, /) -> HandshakeResult:
+        """Answer a hello that could not be checked; the request goes on without it."""
+
+    def not_offered(self, why: str, /) -> HandshakeResult:
+        """Answer a hello where its protocol is not spoken."""
+
+    def recall(self, stored: Any, /) -> Any:
+        """Read what was attached to a stored session; raises msgspec's errors."""
 
 
 class CancelToken(Protocol):

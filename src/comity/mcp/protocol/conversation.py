@@ -5,7 +5,7 @@
     any other request          -> the session; before `initialize` as 2025-06-18
 
 - While an `initialize` is being answered, what follows it waits: it may depend on what is agreed.
-- A connection that was opened with VCP extensions begins with a hello for them; requests without one of their own go
+- A connection that was opened with extensions begins with a hello for them; requests without one of their own go
   by what came of that.
 - `notifications/cancelled` ends the work, also while its hello is negotiated, and nothing more is sent for it.
 - In 2025-03-26 the answers to a batch leave as one array, once the last of them is there.
@@ -20,9 +20,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from comity.mcp.protocol.answers import around, refused
+from comity.mcp.protocol.answers import around, refused, with_reply
 from comity.mcp.protocol.catalog import Selection
-from comity.mcp.protocol.context import Asker, asker_of, is_modern, meta_of
+from comity.mcp.protocol.context import Asker, HandshakeResult, asker_of, is_modern, meta_of
 from comity.mcp.protocol.methods import Server, begin
 from comity.mcp.protocol.refusals import McpError, invalid_params, invalid_request
 from comity.mcp.protocol.results import Json
@@ -30,10 +30,6 @@ from comity.mcp.protocol.revisions import BATCHES
 from comity.mcp.protocol.session import KEPT_METHODS, McpSession, introduced, welcome, without_handshake
 from comity.mcp.protocol.work import RunningRequest
 from comity.requests.caller import Caller
-from comity.vcp.protocol import mcp_places as vcp_places
-from comity.vcp.protocol.agreement import Session as VcpSession
-from comity.vcp.protocol.mcp_places import Negotiated
-from comity.vcp.protocol.versions import DEFAULT_VERSIONS
 from comity.wire.jsonrpc import Batch, Id, Incoming, Invalid, Notification, Request, Response, RpcError
 
 MOST_RUNNING: Final = 1024
@@ -90,21 +86,16 @@ class Gathering:
         return b"[" + b",".join(self._answers) + b"]"
 
 
-def opening_hello(extensions: tuple[str, ...]) -> Json | None:
-    if not extensions:
-        return None
-    version = str(max(DEFAULT_VERSIONS))
-    return {"type": "vcp-hello", "version": version, "extensions": list(extensions)}
-
-
 class McpConversation:
     def __init__(self, server: Server, selection: Selection, *, caller: Caller) -> None:
         self.server = server
         self.selection = selection
         self.session = McpSession(without_handshake(caller))
         self._caller = caller
-        self._to_say = opening_hello(selection.vcp)
-        self._given: Negotiated | None = None
+        self._to_say: Json | None = None
+        if selection.vcp and server.handshake is not None:
+            self._to_say = server.handshake.hello_for(selection.vcp)
+        self._given: HandshakeResult | None = None
         self._initialized = False
         self._greeting = False
         self._held: deque[Incoming] = deque()
@@ -119,11 +110,11 @@ class McpConversation:
         return self.session.asker.version in BATCHES
 
     @property
-    def vcp_sessions(self) -> tuple[VcpSession, ...]:
-        """Those that the connection has opened."""
-        given = None if self._given is None else self._given.session
-        own = self.session.asker.vcp
-        return tuple(session for session in (given, None if own is given else own) if session is not None)
+    def attached(self) -> tuple[Any, ...]:
+        """What the hellos of the connection have agreed on."""
+        given = None if self._given is None else self._given.attached
+        own = self.session.asker.attached
+        return tuple(one for one in (given, None if own is given else own) if one is not None)
 
     @property
     def initialized(self) -> bool:
@@ -151,7 +142,7 @@ class McpConversation:
             return self._request(message, None)
         return self._other(message)
 
-    def greeted(self, greet: Greet, negotiated: Negotiated) -> list[Effect]:
+    def greeted(self, greet: Greet, negotiated: HandshakeResult) -> list[Effect]:
         """A hello has been negotiated: go on with the request that carried it."""
         request = greet.request
         if request is None:
@@ -180,7 +171,7 @@ class McpConversation:
         return self._deliver(work.id, refused(work.id, error), work)
 
     def reply_of(self, work: RunningRequest) -> Json | None:
-        """The word on the VCP hello that came with a request."""
+        """The answer to the hello that came with a request."""
         return self._replies.get(work.id)
 
     def _deliver(self, id_: Id, answer: bytes, work: RunningRequest) -> bytes | None:
@@ -203,7 +194,7 @@ class McpConversation:
                 asker = asker_of(meta, self._caller)
             except McpError as refusal:
                 return self._answer(refused(request.id, refusal.rpc), batch)
-            hello = vcp_places.hello_in_request(meta)
+            hello = self.server.hello_in_request(meta)
             if hello is not None:
                 return self._negotiate(Greet(request, hello, asker, batch))
             if self._given is not None:
@@ -250,9 +241,7 @@ class McpConversation:
     def _ready(
         self, request: Request, result: bytes, batch: Gathering | None, reply: Json | None
     ) -> list[Effect]:
-        if reply is not None:
-            result = vcp_places.write_into_bytes(result, reply)
-        effects = self._answer(around(request.id, result), batch)
+        effects = self._answer(around(request.id, with_reply(self.server, result, reply)), batch)
         if request.method == "shutdown":
             effects.insert(0, Shutdown())
         return effects
@@ -265,14 +254,14 @@ class McpConversation:
             return self._answer(refused(request.id, why.rpc), batch)
         self._initialized = True
         params = request.params or {}
-        hello = vcp_places.hello_in_initialize(params)
+        hello = self.server.hello_in_initialize(params)
         if hello is None:
             return self._welcome(request, None, batch)
         self._greeting = True
         return [Greet(request, hello, introduced(params, self._caller, None), batch)]
 
     def _welcome(
-        self, request: Request, negotiated: Negotiated | None, batch: Gathering | None
+        self, request: Request, negotiated: HandshakeResult | None, batch: Gathering | None
     ) -> list[Effect]:
         params = request.params if isinstance(request.params, dict) else {}
         self.session.asker = introduced(params, self._caller, negotiated or self._given)

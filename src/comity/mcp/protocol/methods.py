@@ -7,7 +7,7 @@ become a `RunningRequest`: the code that runs it calls `work.start`, and gives t
 - Arguments that break a tool's schema are an error of the tool (`isError`), so that a model can do better.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from msgspec import UNSET, Struct
@@ -26,7 +26,7 @@ from comity.mcp.protocol.catalog import (
     remedy_for,
     right_needed,
 )
-from comity.mcp.protocol.context import LEVELS, Asker, Context
+from comity.mcp.protocol.context import LEVELS, Asker, Context, Handshake
 from comity.mcp.protocol.refusals import (
     RESOURCE_NOT_FOUND,
     McpError,
@@ -47,14 +47,14 @@ EMPTY_RESULT: Final = b"{}"
 
 
 class Server(Struct, frozen=True, kw_only=True):
-    """`extensions` are those advertised beside what the catalogue shows: identifier to settings. `current` is the asker
-    of a session as it is now, for what was agreed on may have ended since.
+    """`handshake` is the one that clients may begin with. `current` is the asker of a session as it is now, for what was
+    agreed on may have ended since.
     """
 
     catalog: Catalog
     info: Json
     instructions: str | Callable[[Selection, Asker], str] = ""
-    extensions: Mapping[str, Json] = {}
+    handshake: Handshake | None = None
     tasks: bool = False
     current: Callable[[Asker], Asker] = lambda asker: asker
 
@@ -63,12 +63,26 @@ class Server(Struct, frozen=True, kw_only=True):
         told = self.instructions
         return told if isinstance(told, str) else told(selection, asker)
 
+    def hello_in_initialize(self, params: Json) -> Any:
+        """Find the hello; None where there is none, or no handshake."""
+        return None if self.handshake is None else self.handshake.find(params)
+
+    def hello_in_request(self, meta: Json) -> Any:
+        """Find the hello in the `_meta` of a modern request, in the same way."""
+        return None if self.handshake is None else self.handshake.find_in_request(meta)
+
+    def with_reply(self, result: Json, reply: Json | None) -> Json:
+        """Give the result of a modern request with the answer to its hello."""
+        if reply is None or self.handshake is None:
+            return result
+        return self.handshake.write_into_result(result, reply)
+
     def view(self, selection: Selection, asker: Asker) -> CatalogView:
         caller = asker.caller
         if not caller.may("rooms"):
             selection = replace(selection, profile=NO_PROFILE)  # ruling 61: sessions in rooms are the owner's
         # a client that sent a hello sees more tools, also without an extension
-        active = asker.active if asker.vcp is None else asker.active | {VCP_SESSION}
+        active = asker.active if asker.attached is None else asker.active | {VCP_SESSION}
         return self.catalog.view(selection, active, caller.rights)
 
 
@@ -82,12 +96,13 @@ def begin(server: Server, selection: Selection, asker: Asker, request: Request) 
     method = table.get(request.method)
     if method is None:
         raise no_such_method(request.method)
-    if asker.vcp is not None and not asker.modern:
+    if asker.attached is not None and not asker.modern:
         asker = server.current(asker)
     return method(server, server.view(selection, asker), asker, request, _object(request.params))
 
 
 def capabilities(server: Server, asker: Asker) -> Json:
+    """Of extensions a legacy client is told nothing unless it says hello."""
     shown: Json = {"tools": {"listChanged": True}}
     shown["resources"] = {"listChanged": True} if asker.modern else {"subscribe": True, "listChanged": True}
     shown["prompts"] = {"listChanged": True}
@@ -95,8 +110,11 @@ def capabilities(server: Server, asker: Asker) -> Json:
         shown["completions"] = {}
     if not asker.modern:
         shown["logging"] = {}
-    extensions = dict(server.extensions)
-    if server.tasks and asker.modern:
+    extensions: Json = {}
+    handshake = server.handshake
+    if asker.modern and handshake is not None and handshake.settings:
+        extensions[handshake.extension] = handshake.settings
+    if asker.modern and server.tasks:
         extensions[TASKS] = {}
     if extensions:
         shown["extensions"] = extensions

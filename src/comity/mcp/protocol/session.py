@@ -6,14 +6,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from comity.mcp.protocol.catalog import Selection
-from comity.mcp.protocol.context import LEVELS, Asker, LogLevel
+from comity.mcp.protocol.context import LEVELS, Asker, Handshake, HandshakeResult, LogLevel
 from comity.mcp.protocol.methods import Server, capabilities
 from comity.mcp.protocol.refusals import invalid_params, missing_capability
 from comity.mcp.protocol.results import InputRequest, Json
 from comity.mcp.protocol.revisions import UNSPOKEN, chosen_legacy
 from comity.requests.caller import Caller
-from comity.vcp.protocol import mcp_places as vcp_places
-from comity.vcp.protocol.mcp_places import EXTENSION, Negotiated
 from comity.wire import strict_json
 from comity.wire.jsonrpc import Request
 
@@ -45,8 +43,14 @@ class McpSession:
         self.state: dict[str, Any] = {}
 
     @classmethod
-    def recalled(cls, kept: Remembered) -> "McpSession":
-        session = cls(kept.asker)
+    def recalled(cls, kept: Remembered, handshake: Handshake | None) -> "McpSession":
+        """Go on with a stored session. Where no handshake is there to read what was attached to it, nothing is."""
+        asker, attached = kept.asker, kept.asker.attached
+        if attached is not None and handshake is not None:
+            asker = replace(asker, attached=handshake.recall(attached))
+        elif attached is not None:
+            asker = replace(asker, attached=None, active=frozenset(), token_prefix=None)
+        session = cls(asker)
         session.log_level = kept.log_level
         session.subscribed = dict.fromkeys(kept.subscribed)
         return session
@@ -83,7 +87,7 @@ def without_handshake(caller: Caller) -> Asker:
     return Asker(version=UNSPOKEN, modern=False, caller=caller)
 
 
-def introduced(params: Json, caller: Caller, negotiated: Negotiated | None) -> Asker:
+def introduced(params: Json, caller: Caller, negotiated: HandshakeResult | None) -> Asker:
     """The client that an `initialize` speaks of."""
     declared, info = params.get("capabilities"), params.get("clientInfo")
     asker = Asker(
@@ -103,19 +107,17 @@ def check_introduction(params: Json) -> None:
         raise invalid_params(f"capabilities and clientInfo exceed {LARGEST_INTRODUCTION:,} bytes; send less")
 
 
-def welcome(server: Server, selection: Selection, asker: Asker, negotiated: Negotiated | None) -> bytes:
+def welcome(server: Server, selection: Selection, asker: Asker, negotiated: HandshakeResult | None) -> bytes:
     """The result of `initialize`."""
-    settings = server.extensions.get(EXTENSION, {})
-    quiet = replace(server, extensions={k: v for k, v in server.extensions.items() if k != EXTENSION})
     result: Json = {
         "protocolVersion": asker.version,
-        "capabilities": capabilities(quiet, asker),
+        "capabilities": capabilities(server, asker),
         "serverInfo": server.info,
     }
     if instructions := server.instructions_for(selection, asker):
         result["instructions"] = instructions
-    if negotiated is not None:
-        result = vcp_places.write_into_initialize(result, negotiated.reply, settings)
+    if negotiated is not None and server.handshake is not None:
+        result = server.handshake.write_into_initialize(result, negotiated.reply)
     return strict_json.dumps(result)
 
 

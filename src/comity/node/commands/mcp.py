@@ -8,8 +8,11 @@ import os
 import sys
 from typing import Annotated, Any
 
+from msgspec import to_builtins
+
 from comity.mcp.opening import LARGEST_LIMIT, MESSAGE_LIMIT, Opening
 from comity.release import __version__
+from comity.rooms.opening import select
 from comity.rooms.protocol.demands import Demands
 from comity.rooms.protocol.loose_values import read_boolean
 from comity.rooms.protocol.profiles import read_profile
@@ -103,16 +106,18 @@ def mcp(
         rooms=None if rooms is None else read_rooms(rooms),
         profile=_given("--tool-profile", tool_profile, read_profile, "full"),
         max_message_bytes=_given("--max-message-bytes", max_message_bytes, _limit, MESSAGE_LIMIT),
-        demands=Demands(
-            join_token_secret=_given("--join-token-secret", join_token_secret, _text, None),
-            enforce_join_token=_given("--enforce-join-token", enforce_join_token, _yes_no, False),
-            require_session_mac=_given("--require-session-mac", require_session_mac, _yes_no, False),
-            allow_peer_stream_ids=_given("--allow-peer-stream-ids", allow_peer_stream_ids, _names, ()),
+        demands=to_builtins(
+            Demands(
+                join_token_secret=_given("--join-token-secret", join_token_secret, _text, None),
+                enforce_join_token=_given("--enforce-join-token", enforce_join_token, _yes_no, False),
+                require_session_mac=_given("--require-session-mac", require_session_mac, _yes_no, False),
+                allow_peer_stream_ids=_given("--allow-peer-stream-ids", allow_peer_stream_ids, _names, ()),
+            )
         ),
         folder=_folder(),
         vcp=() if vcp is None else _extensions(vcp),
     )
-    opening.demands.check()
+    select(Demands(), opening)  # raises where the options contradict each other
     settings = settings_of(home).settings
     if "mcp" in settings.off:
         from comity.node.mcp_server import Mcp

@@ -15,6 +15,7 @@ from comity.mcp.stdio import serve_stdio
 from comity.node.mcp_server import mcp_side
 from comity.node.node import wanted_parts
 from comity.requests.record import Recorder
+from comity.rooms.opening import select
 from comity.rooms.protocol.demands import Demands
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
@@ -30,7 +31,7 @@ log = logging.getLogger("comity.mcp")
 
 
 def serve_alone(settings: Settings, opening: Opening) -> None:
-    selection = opening.selection(Demands())
+    selection = select(Demands(), opening)
 
     async def serve() -> None:
         guest = Guest(settings)

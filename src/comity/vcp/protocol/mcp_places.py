@@ -5,18 +5,17 @@ place is read, the first hello that is found counts, and the answer is written t
 client that sends no hello gets nothing about VCP.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import convert
 
-from comity.mcp.protocol.context import Asker, member_at
+from comity.mcp.protocol.context import HandshakeResult, member_at
 from comity.mcp.protocol.results import Json
 from comity.mcp.protocol.revisions import META_CAPABILITIES
 from comity.vcp.protocol.agreement import Session
 from comity.vcp.protocol.messages import says_hello
-from comity.wire import strict_json
+from comity.vcp.protocol.versions import DEFAULT_VERSIONS, offered
 
 EXTENSION: Final = "space.creed/vcp"
 _META_HELLOS: Final = ("space.creed/vcp-hello", "space.creed.vcp/capabilities")
@@ -25,36 +24,18 @@ META_CONTEXT: Final = "space.creed.vcp/context"
 _META_ACKS: Final = ("space.creed/vcp-ack", "space.creed.vcp/ack")
 
 
-class Negotiated(Struct, frozen=True, kw_only=True):
-    """What came of a hello. `reply` is the ack or the error, as it is sent."""
-
-    reply: Json
-    session: Session | None = None
-    token_prefix: str | None = None
-
-    def agreed(self, asker: Asker) -> Asker:
-        """The asker, from now on."""
-        if self.session is None:
-            return asker
-        active = frozenset(self.session.extensions)
-        return replace(asker, active=active, vcp=self.session, token_prefix=self.token_prefix)
-
-
-def not_negotiated(why: str) -> Negotiated:
+def not_negotiated(why: str) -> HandshakeResult:
     """For a hello that could not be checked: the request continues as if it had no hello (mcp 2.3)."""
     reply = {"type": "vcp-error", "code": "INTERNAL_ERROR", "message": why, "retry_after": None}
-    return Negotiated(reply=reply)
+    return HandshakeResult(reply=reply)
 
 
-def not_offered(why: str) -> Negotiated:
+def not_offered(why: str) -> HandshakeResult:
     """For a hello where VCP is not spoken. Asking again later does not help, so it is no INTERNAL_ERROR. A request that
     goes on without VCP is one of VCP 1.0, and an error of this kind has to name a version (vcp 1.4).
     """
     error = {"code": "VERSION_UNSUPPORTED", "message": why, "supported_versions": ["1.0"]}
-    return Negotiated(reply={"type": "vcp-error", **error, "retry_after": None})
-
-
-NOT_NEGOTIATED: Final = not_negotiated("The hello could not be negotiated; the log of this node says why")
+    return HandshakeResult(reply={"type": "vcp-error", **error, "retry_after": None})
 
 
 def hello_in_initialize(params: Mapping[str, Any]) -> Any:
@@ -147,6 +128,30 @@ def _declared(capabilities: Any, kind: str) -> Any:
     return value.get("hello", value if "type" in value else None)
 
 
-def write_into_bytes(result: bytes, reply: Json) -> bytes:
-    """As `write_into_result`, for a result that was made before."""
-    return strict_json.dumps(write_into_result(strict_json.loads(result), reply))
+class VcpHandshake:
+    """The handshake of VCP, for the server of MCP that offers these versions; none where VCP is not spoken."""
+
+    extension = EXTENSION
+    find = staticmethod(hello_in_initialize)
+    find_differing = staticmethod(differing_places)
+    find_in_request = staticmethod(hello_in_request)
+    write_into_result = staticmethod(write_into_result)
+    refused = staticmethod(not_negotiated)
+    not_offered = staticmethod(not_offered)
+
+    def __init__(self, versions: Collection[str] = ()) -> None:
+        listed = [str(version) for version in offered(versions)] if versions else []
+        self.settings: Json = {"versions": listed, "extensions": []} if listed else {}
+
+    def hello_for(self, extensions: tuple[str, ...]) -> Json:
+        return {
+            "type": "vcp-hello",
+            "version": str(max(DEFAULT_VERSIONS)),
+            "extensions": list(extensions),
+        }
+
+    def write_into_initialize(self, result: Json, reply: Json) -> Json:
+        return write_into_initialize(result, reply, self.settings)
+
+    def recall(self, stored: Any) -> Session | None:
+        return convert(stored, Session | None)
