@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from comity.directory import finding
 from comity.directory.client import DirectoryClient
-from comity.envelopes.client.refusals import TargetRefusedError
 from comity.envelopes.protocol.card import CapabilityCard
 from comity.http.client import GuardedHttp, HttpResponse
 from comity.http.urls import read_url
@@ -18,7 +17,7 @@ from comity.identity.protocol.keys import SigningKey
 from comity.runtime.settings import Settings, is_loopback
 from comity.runtime.system_clock import SystemClock
 from comity.terminal.running_node import own_node
-from comity.wire.errors import ConfigError
+from comity.wire.errors import ConfigError, TargetRefusedError
 
 STDIN: Final = "-"
 

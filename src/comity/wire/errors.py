@@ -105,6 +105,30 @@ class PeerError(ComityError):
     code = "peer"
 
 
+class TargetRefusedError(ForbiddenError):
+    """An outgoing request was never tried: our own guard refused the target."""
+
+    code = "target_refused"
+
+
+class UnreachableError(RetryLaterError):
+    """An outgoing request never left: nobody was there to take it."""
+
+    code = "unreachable"
+
+
+class NoAnswerError(RetryLaterError):
+    """An outgoing request may have arrived; no answer to it did."""
+
+    code = "no_answer"
+
+
+class UnusableAnswerError(PeerError):
+    """An outgoing request arrived; the answer breaks a limit of ours."""
+
+    code = "unusable_answer"
+
+
 class ConfigError(ComityError):
     """A setting, a flag or an environment variable that cannot be used."""
 
@@ -141,3 +165,8 @@ class StoreUnavailableError(StoreError):
     """Closed, locked by somebody else, or not writable."""
 
     code = "store_unavailable"
+
+
+def printable(foreign: str) -> str:
+    """Leave out what a terminal would obey."""
+    return "".join(c if c.isprintable() else " " for c in foreign).strip()

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from comity.envelopes.client.refusals import NoAnswerError
 from comity.identity.protocol.keys import VacantId
 from comity.node.parts import BROWSERS_PATH, LINK_PATH, STOP_PATH
 from comity.runtime.settings import Settings
@@ -30,7 +29,7 @@ from comity.terminal.output import (
 )
 from comity.terminal.running_node import OwnNode, own_node
 from comity.wire.clock import duration_words
-from comity.wire.errors import NotFoundError, StoreUnavailableError
+from comity.wire.errors import NoAnswerError, NotFoundError, StoreUnavailableError
 
 status_app = HelpfulApp()
 stop_app = HelpfulApp()

@@ -17,7 +17,6 @@ import typer
 from msgspec import UNSET
 
 from comity.directory.finding import is_address, with_scheme
-from comity.envelopes.client.refusals import NoAnswerError, TargetRefusedError
 from comity.identity.tokens import TOKEN_FILE
 from comity.identity.tokens import read_token as read_own_token
 from comity.runtime.settings import Settings
@@ -43,7 +42,7 @@ from comity.vcp.issuing import read_credential
 from comity.vcp.protocol import versions
 from comity.vcp.protocol.messages import VcpError
 from comity.vcp.protocol.registry import STANDARD_EXTENSIONS
-from comity.wire.errors import ConfigError, InvalidError, MalformedError
+from comity.wire.errors import ConfigError, InvalidError, MalformedError, NoAnswerError, TargetRefusedError
 
 app = HelpfulApp()
 
