@@ -11,7 +11,7 @@ from comity.agents.substrate import SubstrateError, SubstrateRequest, SubstrateR
 from comity.envelopes.client.refusals import CallRefusedError
 from comity.http.client import TIMEOUT, GuardedHttp, HttpResponse
 from comity.http.urls import read_url
-from comity.runtime.settings import is_loopback
+from comity.system import is_loopback
 from comity.wire import strict_json
 from comity.wire.errors import ComityError, ConfigError, MalformedError, TargetRefusedError
 

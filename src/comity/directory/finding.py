@@ -14,7 +14,7 @@ from comity.envelopes.protocol.card import CapabilityCard, deserialize
 from comity.envelopes.protocol.errors import EnvelopeFormatError
 from comity.http.client import HttpCarrier, HttpResponse
 from comity.identity.protocol.keys import VacantId
-from comity.runtime.settings import is_loopback
+from comity.system import is_loopback
 from comity.wire import strict_json
 from comity.wire.errors import (
     ConfigError,

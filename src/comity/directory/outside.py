@@ -14,8 +14,9 @@ from comity.envelopes.protocol.card import CapabilityCard
 from comity.http.client import GuardedHttp, HttpResponse
 from comity.http.urls import read_url
 from comity.identity.protocol.keys import SigningKey
-from comity.runtime.settings import Settings, is_loopback
+from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
+from comity.system import is_loopback
 from comity.terminal.running_node import own_node
 from comity.wire.errors import ConfigError, TargetRefusedError
 

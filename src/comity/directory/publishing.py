@@ -19,7 +19,7 @@ from comity.envelopes.protocol.card import CapabilityCard
 from comity.envelopes.protocol.lifecycle import RuntimeState, Visibility, is_gone
 from comity.http.urls import read_url
 from comity.identity.protocol.keys import VacantId
-from comity.runtime.settings import is_unspecified
+from comity.system import is_unspecified
 from comity.wire.clock import Clock
 from comity.wire.errors import (
     ComityError,
