@@ -16,8 +16,9 @@ from comity.runtime.settings import Settings
 from comity.store.claim import is_claimed, running_node
 from comity.terminal.colour import paint
 from comity.terminal.failures import FAILED
+from comity.terminal.follow_up import follow_up
 from comity.terminal.help import HelpfulApp
-from comity.terminal.options import HomeOptions, Json, follow_up, settings_of
+from comity.terminal.options import HomeOptions, Json, settings_of
 from comity.terminal.output import (
     counted,
     one_line,
