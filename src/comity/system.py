@@ -1,9 +1,11 @@
-"""What is not part of Comity itself: optional packages, and modules that the user names."""
+"""What is around Comity: optional packages, modules that the user names, addresses of this machine."""
 
 import importlib.util
+import ipaddress
 import os
 import shlex
 import sys
+from functools import lru_cache
 from types import ModuleType
 
 
@@ -27,3 +29,22 @@ def import_user_module(name: str) -> ModuleType:
 def is_missing(name: str, error: ModuleNotFoundError) -> bool:
     """Whether the module itself was not found, and not one that it imports."""
     return error.name is not None and (name == error.name or name.startswith(f"{error.name}."))
+
+
+@lru_cache(4096)  # asked for every message
+def is_loopback(host: str) -> bool:
+    """Whether only programs on this machine can use this address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_unspecified(host: str) -> bool:
+    """Whether it stands for all addresses of a machine, such as 0.0.0.0."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False

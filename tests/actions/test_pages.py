@@ -6,8 +6,8 @@ import pytest
 
 from comity.actions import client as module
 from comity.actions.client import Pages
-from comity.envelopes.client.refusals import UnreachableError
 from comity.http.client import HttpResponse
+from comity.wire.errors import UnreachableError
 from tests.http.local_server import reply, serving
 
 HTML = {"content-type": "text/html; charset=utf-8"}

@@ -12,16 +12,12 @@ from comity.agents.substrate import (
     SubstrateUnavailableError,
     substrate_failure,
 )
-from comity.envelopes.client.refusals import (
-    CallRefusedError,
-    NoAnswerError,
-    TargetRefusedError,
-    UnreachableError,
-)
+from comity.envelopes.client.refusals import CallRefusedError
 from comity.envelopes.protocol.errors import CoreError
 from comity.vcp.protocol.context import GenerationPreferences
 from comity.vcp.protocol.opacity import model_safe
 from comity.vcp.protocol.response import CallerContext
+from comity.wire.errors import NoAnswerError, TargetRefusedError, UnreachableError
 from tests.agents.envelopes import request, said
 
 

@@ -19,7 +19,7 @@ LOADED_BY_HELP = {
     "comity.terminal.colour",
     "comity.terminal.failures",
     "comity.terminal.help",
-    "comity.terminal.options",
+    "comity.terminal.follow_up",
     "comity.wire.errors",
     "comity.release",
 }

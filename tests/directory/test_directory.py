@@ -9,7 +9,6 @@ from comity.directory.client import DirectoryClient
 from comity.directory.doors import directory_routes
 from comity.directory.protocol.review import Review
 from comity.directory.reviews import StoredReputation, record_review
-from comity.envelopes.client.refusals import NoAnswerError, UnusableAnswerError
 from comity.envelopes.client.targets import rank_targets
 from comity.envelopes.protocol.card import serialize
 from comity.envelopes.protocol.errors import (
@@ -31,9 +30,11 @@ from comity.wire.errors import (
     ConflictError,
     ForbiddenError,
     InvalidError,
+    NoAnswerError,
     NotFoundError,
     RetryLaterError,
     UnauthenticatedError,
+    UnusableAnswerError,
 )
 from tests.directory.publications import agent, card_of, hexes
 from tests.store.samples import KEY

@@ -9,14 +9,13 @@ from starlette.applications import Starlette
 from comity.directory.client import DirectoryClient
 from comity.directory.doors import directory_routes
 from comity.directory.publishing import KeptPublication, publish_card, refuse_unspecified
-from comity.envelopes.client.refusals import TargetRefusedError, UnreachableError
 from comity.envelopes.protocol.lifecycle import RuntimeState, Visibility
 from comity.requests.pipeline import Walk
 from comity.requests.record import Recorder
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryStore
 from comity.testing import VirtualClock
-from comity.wire.errors import ConfigError
+from comity.wire.errors import ConfigError, TargetRefusedError, UnreachableError
 from tests.directory.publications import agent, card_of, hexes
 from tests.directory.reference_registry import ReferenceRegistry
 from tests.directory.test_directory import AsgiHttp

@@ -5,12 +5,11 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from comity.directory.client import DirectoryClient
-from comity.envelopes.client.refusals import UnusableAnswerError
 from comity.envelopes.protocol.errors import HashChainError, SignatureVerificationError
 from comity.envelopes.protocol.lifecycle import Visibility
 from comity.testing import VirtualClock
 from comity.testing.vectors import vector_file
-from comity.wire.errors import ConflictError, ForbiddenError, InvalidError
+from comity.wire.errors import ConflictError, ForbiddenError, InvalidError, UnusableAnswerError
 from tests.directory.publications import agent, card_of, hexes
 from tests.directory.reference_registry import ReferenceRegistry
 from tests.directory.test_directory import Liar

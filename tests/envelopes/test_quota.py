@@ -8,11 +8,10 @@ from comity.envelopes.doors import MessageSend
 from comity.envelopes.protocol.carrier import to_a2a_jsonrpc
 from comity.envelopes.protocol.chain import PairKey
 from comity.envelopes.replay import chain_of
-from comity.envelopes.server import KEPT_SECONDS
 from comity.requests.budget import Budget, Figures
 from comity.requests.pipeline import Walk
 from comity.requests.record import Recorder
-from comity.requests.storage import Quota
+from comity.requests.storage import KEPT_SECONDS, Quota
 from comity.store.audit_log import tail
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryStore

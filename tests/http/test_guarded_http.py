@@ -10,13 +10,8 @@ import httpcore
 import orjson
 import pytest
 
-from comity.envelopes.client.refusals import (
-    NoAnswerError,
-    TargetRefusedError,
-    UnreachableError,
-    UnusableAnswerError,
-)
 from comity.http.client import GuardedHttp, HttpResponse
+from comity.wire.errors import NoAnswerError, TargetRefusedError, UnreachableError, UnusableAnswerError
 from tests.certificates import self_signed
 from tests.http.local_server import reply, serving
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.envelopes.client.refusals import TargetRefusedError
 from comity.http.urls import HttpUrl, read_url
+from comity.wire.errors import TargetRefusedError
 
 READ = [
     ("http://a.example", HttpUrl("http", "a.example", 80, "/")),

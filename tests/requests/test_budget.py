@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.requests.budget import Budget, Figures
-from comity.runtime.settings import RateSettings, Settings, VcpSettings
 from comity.testing import VirtualClock
 from comity.wire.errors import RateLimitedError
 
@@ -99,21 +98,3 @@ def test_handshakes_have_figures_of_their_own_which_loopback_keeps():
         assert [bool(wait) for wait in waits] == [False] * granted + [True]
     repeats = one.handshakes(STRANGER, repeats=True)
     assert not any(repeats.take(STRANGER, 0.0) for _ in range(100))
-
-
-def test_the_figures_come_from_the_settings(tmp_path):
-    settings = Settings(
-        data=tmp_path,
-        rate=RateSettings(requests=1, bytes=2048, per_seconds=3, new_pairs=4, limit_loopback=True),
-        vcp=VcpSettings(handshakes=5, loopback_handshakes=6),
-    )
-    assert Figures.of(settings) == Figures(
-        requests=1,
-        bytes=2048,
-        per_seconds=3,
-        new_pairs=4,
-        handshakes=5,
-        loopback_handshakes=6,
-        limit_loopback=True,
-    )
-    assert Figures.of(Settings(data=tmp_path)) == Figures()

@@ -4,10 +4,9 @@ import ssl
 
 import pytest
 
-from comity.envelopes.client.refusals import UnreachableError, UnusableAnswerError
 from comity.rooms.protocol.relay import RelayLimits, SignallingRelay
 from comity.rooms.signalling import dial_relay, pinned_context, read_relay
-from comity.wire.errors import ConfigError
+from comity.wire.errors import ConfigError, UnreachableError, UnusableAnswerError
 from comity.wire.link import LinkClosed
 from tests.http.local_server import serving
 from tests.rooms.relay_scene import certificate, running_relay

@@ -2,7 +2,9 @@
 
 import httpx
 
-from comity.runtime.settings import RateSettings, StorageSettings
+from comity.requests.budget import Figures
+from comity.runtime.node_runtime import figures_of
+from comity.runtime.settings import RateSettings, Settings, StorageSettings, VcpSettings
 from comity.store.operations import Hold
 from comity.testing import VirtualClock, bearer, running_node
 
@@ -32,3 +34,21 @@ async def test_budgets_that_ran_out_and_bytes_stored_for_others_are_told():
         "title": "Stored for others",
         "rows": [["of 1,024.0 MiB replies", "0.0 MiB"], ["of 3.0 MiB cards", "1.0 MiB"]],
     }
+
+
+def test_the_figures_come_from_the_settings(tmp_path):
+    settings = Settings(
+        data=tmp_path,
+        rate=RateSettings(requests=1, bytes=2048, per_seconds=3, new_pairs=4, limit_loopback=True),
+        vcp=VcpSettings(handshakes=5, loopback_handshakes=6),
+    )
+    assert figures_of(settings) == Figures(
+        requests=1,
+        bytes=2048,
+        per_seconds=3,
+        new_pairs=4,
+        handshakes=5,
+        loopback_handshakes=6,
+        limit_loopback=True,
+    )
+    assert figures_of(Settings(data=tmp_path)) == Figures()

@@ -11,9 +11,9 @@ from comity.runtime.settings import (
     StoreSettings,
     TlsSettings,
     VaultSettings,
-    is_loopback,
 )
 from comity.runtime.settings_file import DEFAULT, load_settings, values_of
+from comity.system import is_loopback
 from comity.wire.errors import ConfigError
 
 

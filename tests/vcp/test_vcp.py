@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import pytest
 
-from comity.envelopes.client.refusals import NoAnswerError, UnreachableError, UnusableAnswerError
 from comity.requests.record import Recorder
 from comity.store.memory import MemoryStore
 from comity.store.operations import Put
@@ -14,7 +13,14 @@ from comity.testing.loop import SimulatedClock, run_simulated
 from comity.vcp.client_session import VcpRefusedError
 from comity.vcp.protocol.capabilities import PERSONAL, RELATIONAL, TORCH
 from comity.vcp.protocol.errors import ContextError
-from comity.wire.errors import ComityError, InvalidError, TooLargeError
+from comity.wire.errors import (
+    ComityError,
+    InvalidError,
+    NoAnswerError,
+    TooLargeError,
+    UnreachableError,
+    UnusableAnswerError,
+)
 from comity.wire.rate_limit import RateLimiter
 from tests.vcp.protocol.negotiation_samples import NO_FEATURES, TOKEN, WIRE, registry
 from tests.vcp.vcp_scene import HANGS, UNREACHABLE, OurServer, Script, Simulation, ack, error

@@ -5,13 +5,12 @@ import json
 
 import pytest
 
-from comity.envelopes.client.refusals import UnusableAnswerError
 from comity.extensions.protocol.operations import OPERATIONS
 from comity.identity.tokens import TOKEN_FILE, read_token
 from comity.vcp.client import VcpClient
 from comity.vcp.protocol.errors import ContextError
 from comity.vcp.protocol.extension_calls import ExtensionError
-from comity.wire.errors import InvalidError, TooLargeError
+from comity.wire.errors import InvalidError, TooLargeError, UnusableAnswerError
 from tests.vcp.extension_scene import CONSENSUS, DOORS, FOUR, NORM, PAIN, PERSONAL, extension_scene
 
 pytestmark = pytest.mark.usefixtures("patience")

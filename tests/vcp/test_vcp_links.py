@@ -7,12 +7,12 @@ import ssl
 
 import pytest
 
-from comity.envelopes.client.refusals import NoAnswerError, UnreachableError, UnusableAnswerError
 from comity.vcp.client import VcpClient
 from comity.vcp.client_session import VcpRefusedError
 from comity.vcp.client_targets import read_target
 from comity.vcp.protocol.capabilities import PERSONAL
 from comity.vcp.vcp_links import dial
+from comity.wire.errors import NoAnswerError, UnreachableError, UnusableAnswerError
 from comity.wire.link import LinkClosed
 from tests.certificates import self_signed
 from tests.http.local_server import reply, serving

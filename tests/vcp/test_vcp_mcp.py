@@ -8,7 +8,6 @@ import sys
 import httpx
 import pytest
 
-from comity.envelopes.client.refusals import NoAnswerError, TargetRefusedError, UnreachableError
 from comity.identity.tokens import TOKEN_FILE, read_token
 from comity.testing.nodes import running_node
 from comity.testing.vectors import format_runner
@@ -17,6 +16,7 @@ from comity.vcp.client_session import VcpRefusedError
 from comity.vcp.client_targets import McpTarget, read_target
 from comity.vcp.protocol.capabilities import PERSONAL
 from comity.vcp.protocol.mcp_places import hello_for_initialize, hello_in_initialize
+from comity.wire.errors import NoAnswerError, TargetRefusedError, UnreachableError
 from tests.vcp.protocol.known_answers import seed_messages
 from tests.vcp.protocol.negotiation_samples import WIRE
 

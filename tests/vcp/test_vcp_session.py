@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from comity.envelopes.client.refusals import NoAnswerError, UnreachableError
 from comity.testing.loop import run_simulated
 from comity.vcp.client_session import VcpConversation, VcpSession
 from comity.vcp.protocol.client import ClientMachine, Established
 from comity.vcp.protocol.messages import Hello
 from comity.wire import strict_json
+from comity.wire.errors import NoAnswerError, UnreachableError
 from comity.wire.machine import Received, Started
 from tests.vcp.vcp_scene import ack
 

@@ -1,7 +1,7 @@
 import pytest
 
-from comity.envelopes.client.refusals import TargetRefusedError
 from comity.vcp.client_targets import read_target
+from comity.wire.errors import TargetRefusedError
 
 
 @pytest.mark.parametrize(

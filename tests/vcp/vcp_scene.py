@@ -8,7 +8,6 @@ from itertools import count
 from websockets.asyncio.server import serve
 from websockets.exceptions import ConnectionClosed
 
-from comity.envelopes.client.refusals import UnreachableError
 from comity.rooms.links.loopback import loopback_pair
 from comity.runtime.system_clock import SystemClock
 from comity.testing.loop import SimulatedClock
@@ -18,6 +17,7 @@ from comity.vcp.protocol.questions import CheckIdentity, ExchangeContext, WatchF
 from comity.vcp.protocol.response import SessionContext, after, respond
 from comity.vcp.protocol.server import ServerMachine
 from comity.vcp.vcp_links import TcpClientLink
+from comity.wire.errors import UnreachableError
 from comity.wire.link import LinkClosed
 from comity.wire.rate_limit import RateLimiter
 from tests.vcp.protocol.negotiation_samples import ALICE, ALL_FEATURES, policy

@@ -2,7 +2,6 @@ import asyncio
 
 import pytest
 
-from comity.envelopes.client.refusals import NoAnswerError
 from comity.identity.protocol.keys import SigningKey
 from comity.identity.secrets import new_vault_key
 from comity.requests.caller import Caller
@@ -14,7 +13,7 @@ from comity.vcp.protocol.extension_calls import ExtensionError
 from comity.votes.logs import KeptDeliberation, Ledger
 from comity.votes.protocol import log
 from comity.votes.protocol.provenance import verify_record, write_record
-from comity.wire.errors import ForbiddenError, KeyRefusedError, RetryLaterError
+from comity.wire.errors import ForbiddenError, KeyRefusedError, NoAnswerError, RetryLaterError
 from tests.ports import unused_port
 from tests.votes.parties import Party, parties
 

@@ -20,7 +20,7 @@ from comity.directory.client import DirectoryClient
 from comity.directory.finding import card_at, id_of, is_address, with_scheme
 from comity.directory.search import LIMIT, HaloMatch, search_capability
 from comity.envelopes.client.dispatcher import Dispatcher
-from comity.envelopes.client.refusals import CallRefusedError, NoAnswerError, explained
+from comity.envelopes.client.refusals import CallRefusedError, explained
 from comity.envelopes.protocol.card import CapabilityCard
 from comity.envelopes.protocol.errors import TargetUnavailableError
 from comity.envelopes.protocol.message import A2AMessage, A2APart
@@ -29,7 +29,7 @@ from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.requests.caller import Caller
 from comity.store.interface import Store
 from comity.wire.clock import Clock
-from comity.wire.errors import ComityError, ConfigError, InvalidError, NotFoundError
+from comity.wire.errors import ComityError, ConfigError, InvalidError, NoAnswerError, NotFoundError
 
 OWN_DIRECTORY: Final = "this node"
 MESSAGE_LIMIT: Final = 1024 * 1024 - 4096

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from comity.agents.substrate import SubstrateError, SubstrateRequest, SubstrateResponse, substrate_failure
-from comity.envelopes.client.refusals import CallRefusedError, TargetRefusedError
+from comity.envelopes.client.refusals import CallRefusedError
 from comity.http.client import TIMEOUT, GuardedHttp, HttpResponse
 from comity.http.urls import read_url
-from comity.runtime.settings import is_loopback
+from comity.system import is_loopback
 from comity.wire import strict_json
-from comity.wire.errors import ComityError, ConfigError, MalformedError
+from comity.wire.errors import ComityError, ConfigError, MalformedError, TargetRefusedError
 
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
 

@@ -8,12 +8,12 @@ from typing import Any, Protocol
 from msgspec import Struct, field, to_builtins
 
 from comity.agents.behaviour import close_behaviour, saying, text_of
-from comity.envelopes.client.refusals import CallRefusedError, NoAnswerError, UnreachableError
+from comity.envelopes.client.refusals import CallRefusedError
 from comity.envelopes.protocol.envelope import VacantEnvelope
 from comity.envelopes.protocol.errors import CoreError
 from comity.envelopes.protocol.message import A2AMessage
 from comity.vcp.protocol.response import CallerContext, context_block
-from comity.wire.errors import ComityError
+from comity.wire.errors import ComityError, NoAnswerError, UnreachableError
 
 
 class SubstrateError(CoreError):

@@ -14,8 +14,8 @@ from typer.core import TyperCommand
 
 from comity.release import __version__
 from comity.terminal.failures import finish, report
+from comity.terminal.follow_up import Given
 from comity.terminal.help import HelpfulGroup, examples, paragraphs, records, section, usage
-from comity.terminal.options import Given
 from comity.wire.errors import ConfigError
 
 PROGRAM = "comity"

@@ -22,7 +22,6 @@ from comity.directory.finding import find_card
 from comity.directory.reviews import StoredReputation
 from comity.directory.search import DEFAULT_LIMIT, HaloMatch
 from comity.envelopes.client.dispatcher import Dispatcher
-from comity.envelopes.client.refusals import NoAnswerError
 from comity.envelopes.protocol.card import CapabilityCard
 from comity.envelopes.protocol.envelope import VacantEnvelope
 from comity.envelopes.protocol.message import A2AMessage, A2APart
@@ -36,7 +35,7 @@ from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.store.claim import running_node
 from comity.store.interface import Store
-from comity.wire.errors import ConfigError, InvalidError
+from comity.wire.errors import ConfigError, InvalidError, NoAnswerError
 
 CHAIN: Final = "client"
 """The audit chain that a client writes; `client-2` while another one has that."""

@@ -25,7 +25,7 @@ from comity.directory.lineage import DEPTH, Direction
 from comity.directory.proof import prove_reader
 from comity.directory.protocol.register_event import register_event
 from comity.directory.search import DEFAULT_LIMIT, HaloMatch
-from comity.envelopes.client.refusals import DETAIL_LIMIT, NoAnswerError, UnusableAnswerError, printable
+from comity.envelopes.client.refusals import DETAIL_LIMIT
 from comity.envelopes.client.targets import AggregationSearch
 from comity.envelopes.protocol.card import CapabilityCard, deserialize, refuse_control_characters, serialize
 from comity.envelopes.protocol.errors import EnvelopeSignatureError
@@ -42,9 +42,12 @@ from comity.wire.errors import (
     ForbiddenError,
     InvalidError,
     MalformedError,
+    NoAnswerError,
     NotFoundError,
     RetryLaterError,
     UnauthenticatedError,
+    UnusableAnswerError,
+    printable,
 )
 
 log = logging.getLogger("comity.directory")

@@ -10,14 +10,19 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from comity.directory.client import DirectoryClient
-from comity.envelopes.client.refusals import UnusableAnswerError
 from comity.envelopes.protocol.card import CapabilityCard, deserialize
 from comity.envelopes.protocol.errors import EnvelopeFormatError
 from comity.http.client import HttpCarrier, HttpResponse
 from comity.identity.protocol.keys import VacantId
-from comity.runtime.settings import is_loopback
+from comity.system import is_loopback
 from comity.wire import strict_json
-from comity.wire.errors import ConfigError, MalformedError, NotFoundError, RetryLaterError
+from comity.wire.errors import (
+    ConfigError,
+    MalformedError,
+    NotFoundError,
+    RetryLaterError,
+    UnusableAnswerError,
+)
 
 CARD_PATH: Final = "/card"
 CARD_LIMIT: Final = 256 * 1024

@@ -10,15 +10,15 @@ from typing import Any, Final
 
 from comity.directory import finding
 from comity.directory.client import DirectoryClient
-from comity.envelopes.client.refusals import TargetRefusedError
 from comity.envelopes.protocol.card import CapabilityCard
 from comity.http.client import GuardedHttp, HttpResponse
 from comity.http.urls import read_url
 from comity.identity.protocol.keys import SigningKey
-from comity.runtime.settings import Settings, is_loopback
+from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
+from comity.system import is_loopback
 from comity.terminal.running_node import own_node
-from comity.wire.errors import ConfigError
+from comity.wire.errors import ConfigError, TargetRefusedError
 
 STDIN: Final = "-"
 

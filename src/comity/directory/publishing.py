@@ -15,14 +15,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from comity.directory.client import DirectoryClient
-from comity.envelopes.client.refusals import TargetRefusedError, UnusableAnswerError
 from comity.envelopes.protocol.card import CapabilityCard
 from comity.envelopes.protocol.lifecycle import RuntimeState, Visibility, is_gone
 from comity.http.urls import read_url
 from comity.identity.protocol.keys import VacantId
-from comity.runtime.settings import is_unspecified
+from comity.system import is_unspecified
 from comity.wire.clock import Clock
-from comity.wire.errors import ComityError, ConfigError, ConflictError, ForbiddenError, NotFoundError
+from comity.wire.errors import (
+    ComityError,
+    ConfigError,
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    TargetRefusedError,
+    UnusableAnswerError,
+)
 
 log = logging.getLogger("comity.publication")
 

@@ -53,10 +53,9 @@ from comity.identity.protocol.keys import SigningKey
 from comity.requests.budget import Budget
 from comity.requests.caller import vacant
 from comity.requests.handler import Admission, Arrival, Call, Identified, PlainRoom, Sealed
-from comity.requests.storage import Quota
+from comity.requests.storage import KEPT_SECONDS, Quota
 from comity.store.interface import Store
 from comity.store.operations import CHAIN_BYTES, Advance, Answer, PruneReplies, StoreConflict
-from comity.vcp.protocol.response import CallerContext
 from comity.wire import strict_json
 from comity.wire.clock import Clock
 from comity.wire.errors import StorageFullError
@@ -65,12 +64,11 @@ log = logging.getLogger("comity.envelopes")
 
 Behaviour = Callable[[VacantEnvelope], Awaitable[A2AMessage]]
 StateProvider = Callable[[], str]
-ContextOf = Callable[[str], Awaitable[CallerContext | None]]
+ContextOf = Callable[[str], Awaitable[object | None]]
 """What the vacant of an id told of itself in a VCP session; None where it has none."""
 
 DEADLINE_SECONDS = 60.0
 KEPT_REPLIES = 64
-KEPT_SECONDS = 24 * 3600.0
 PAIR_BYTES = 16_777_216
 
 _ASK_AGAIN = 1.0

@@ -7,7 +7,7 @@ Public without a token are only the paths listed here and those that a part name
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -29,9 +29,6 @@ from comity.requests.metrics import CONTENT_TYPE, Metrics
 from comity.requests.pipeline import Walk
 from comity.wire import strict_json
 from comity.wire.errors import ComityError
-
-if TYPE_CHECKING:
-    from comity.node.page import PageDoor
 
 PUBLIC_PATHS = frozenset({"/healthz", "/readyz"})
 RIGHTS: Final[Mapping[str, Right]] = MappingProxyType({"/metrics": "metrics", "/v1/status": "read"})
@@ -69,6 +66,22 @@ class Served(Protocol):
     public_prefixes: tuple[str, ...]
 
 
+class Page(Protocol):
+    """What the page at `/` adds: its routes, and the answer to a browser that is refused."""
+
+    @property
+    def routes(self) -> Sequence[Route]: ...
+
+    @property
+    def public_prefixes(self) -> tuple[str, ...]: ...
+
+    @property
+    def rights(self) -> Mapping[str, Right]: ...
+
+    @property
+    def refuse_browser(self) -> Callable[[Send, ComityError], Awaitable[None]]: ...
+
+
 class HttpDoor:
     def __init__(
         self,
@@ -86,7 +99,7 @@ class HttpDoor:
         proxies: Collection[str] = (),
         visitors: Visitors | None = None,
         parts: Sequence[Served] = (),
-        page: "PageDoor | None" = None,
+        page: Page | None = None,
         off: Sequence[OffPath] = (),
     ) -> None:
         """`budget`, `proxies` and `visitors` are the guard's."""

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from comity.envelopes.client.refusals import NoAnswerError, UnreachableError, UnusableAnswerError
 from comity.http.addresses import AllowList
 from comity.http.urls import HttpUrl, read_url
 from comity.wire import strict_json
+from comity.wire.errors import NoAnswerError, UnreachableError, UnusableAnswerError
 
 if TYPE_CHECKING:
     import httpcore

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import httpcore
 
-from comity.envelopes.client.refusals import TargetRefusedError, UnreachableError
 from comity.http.addresses import AllowList, literal
+from comity.wire.errors import TargetRefusedError, UnreachableError
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a host, as text."""

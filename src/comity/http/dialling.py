@@ -13,7 +13,7 @@ from typing import Any, Final
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
 
-from comity.envelopes.client.refusals import UnreachableError, UnusableAnswerError
+from comity.wire.errors import UnreachableError, UnusableAnswerError
 from comity.wire.link import LinkClosed
 
 OPEN_SECONDS: Final = 10.0

@@ -11,8 +11,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from comity.envelopes.client.refusals import TargetRefusedError
 from comity.http.addresses import is_name, literal
+from comity.wire.errors import TargetRefusedError
 
 URL_LIMIT: Final = 2048
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from comity.runtime.settings import Settings, is_loopback
+from comity.system import is_loopback
 from comity.wire.clock import Clock
 from comity.wire.errors import RateLimitedError
 from comity.wire.rate_limit import RateLimiter
@@ -45,19 +45,6 @@ class Figures(Struct, frozen=True, kw_only=True):
     handshakes: int = 10
     loopback_handshakes: int = 600
     limit_loopback: bool = False
-
-    @classmethod
-    def of(cls, settings: Settings) -> "Figures":
-        rate = settings.rate
-        return cls(
-            requests=rate.requests,
-            bytes=rate.bytes,
-            per_seconds=rate.per_seconds,
-            new_pairs=rate.new_pairs,
-            handshakes=settings.vcp.handshakes,
-            loopback_handshakes=settings.vcp.loopback_handshakes,
-            limit_loopback=rate.limit_loopback,
-        )
 
 
 class Budget:

@@ -19,6 +19,8 @@ from comity.wire.clock import Clock
 from comity.wire.errors import StorageFullError
 
 CARDS: Final = "cards"
+KEPT_SECONDS: Final = 24 * 3600.0
+"""How long the reply to a signed call stays where much is stored."""
 SHARES: Final = 32
 """How many addresses it takes to fill a quota."""
 

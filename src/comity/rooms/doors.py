@@ -25,7 +25,7 @@ from comity.http.statuses import http_status
 from comity.http.websocket import cut_off, set_limit
 from comity.requests.budget import Budget
 from comity.rooms.protocol.relay import MESSAGE_LIMIT, TRY_LATER, LetGo, RelayEffect, Say, SignallingRelay
-from comity.runtime.settings import is_loopback
+from comity.system import is_loopback
 from comity.wire import strict_json
 from comity.wire.clock import Clock
 from comity.wire.errors import ComityError, ForbiddenError, OverloadedError, UnauthenticatedError

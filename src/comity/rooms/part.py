@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from comity.runtime.part import CheckResult, Chore, OpenHouse, Panel, Part
 from comity.runtime.setting_kinds import list_of, text
-from comity.runtime.settings import Settings, is_loopback
+from comity.runtime.settings import Settings
+from comity.system import is_loopback
 
 if TYPE_CHECKING:
     from comity.mcp.protocol.catalog import Tool

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from comity.http.dialling import ClientWebSocket, dialling, open_websocket
 from comity.rooms.protocol.relay import MESSAGE_LIMIT
-from comity.runtime.settings import is_loopback
+from comity.system import is_loopback
 from comity.wire.errors import ConfigError
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")

@@ -32,11 +32,12 @@ from comity.requests.record import Recorder, own_act
 from comity.requests.tracing import open_tracing
 from comity.runtime.opening import open_store, open_trail
 from comity.runtime.part import Chore, Part
-from comity.runtime.settings import Settings, is_loopback
+from comity.runtime.settings import Settings
 from comity.store.audit_chain import timestamp
 from comity.store.claim import FolderClaim
 from comity.store.restored import RESTORED, RestoreMark, keep_restored, read_restored
 from comity.store.vault import Vault
+from comity.system import is_loopback
 from comity.wire.clock import Clock
 from comity.wire.errors import ComityError, KeyRefusedError, NotFoundError
 
@@ -135,7 +136,7 @@ class House:
         self.metrics = Metrics(
             __version__, self.uptime, lambda: (metric for part in self.parts for metric in part.metrics())
         )
-        self.budget = Budget(self.clock, Figures.of(settings))
+        self.budget = Budget(self.clock, figures_of(settings))
         self.bus = InProcessBus()
         self.stack.push_async_callback(self.bus.close)
         if "watching" not in settings.off:
@@ -206,6 +207,20 @@ class House:
     async def note(self, result: str) -> None:
         """Write down something that the node does by itself."""
         await self.record.commit_counted((), own_act(result))
+
+
+def figures_of(settings: Settings) -> Figures:
+    """Read what the budget needs from its two sections of the settings."""
+    rate = settings.rate
+    return Figures(
+        requests=rate.requests,
+        bytes=rate.bytes,
+        per_seconds=rate.per_seconds,
+        new_pairs=rate.new_pairs,
+        handshakes=settings.vcp.handshakes,
+        loopback_handshakes=settings.vcp.loopback_handshakes,
+        limit_loopback=rate.limit_loopback,
+    )
 
 
 async def run_chores(clock: Clock, chores: Iterable[Chore]) -> None:

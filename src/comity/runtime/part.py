@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from comity.mcp.protocol.catalog import Prompt, Resources, Tool
     from comity.requests.metrics import Metric
     from comity.runtime.node_runtime import House
-    from comity.vcp.plugins import VcpExtension
 
 
 class CheckResult(NamedTuple):
@@ -109,11 +108,6 @@ class Part:
 
     @classmethod
     def prompts(cls, house: OpenHouse) -> "Iterable[Prompt]":
-        return ()
-
-    @classmethod
-    def vcp_extensions(cls, house: OpenHouse) -> "Iterable[VcpExtension]":
-        """Extensions of VCP that the part brings, each with its dependencies and conflicts."""
         return ()
 
     @classmethod

@@ -4,9 +4,7 @@
 other machines without TLS, nothing in production forgets or tells too much.
 """
 
-import ipaddress
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -23,6 +21,7 @@ from comity.runtime.setting_kinds import (
     text,
     whole,
 )
+from comity.system import is_loopback, is_unspecified
 from comity.wire.errors import ConfigError
 
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
@@ -365,21 +364,3 @@ def _refuse_unusable_card(settings: Settings) -> None:
             "set agent.endpoint to the public URL of the agent, such as "
             "https://agent.example/a2a/message/send (COMITY_AGENT_ENDPOINT, or --endpoint)"
         )
-
-
-@lru_cache(4096)  # asked for every message
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def is_unspecified(host: str) -> bool:
-    """Whether it stands for all addresses of a machine, such as 0.0.0.0."""
-    try:
-        return ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        return False

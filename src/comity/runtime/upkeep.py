@@ -84,12 +84,12 @@ class Limits(Part):
 
     async def _forget_replies(self) -> None:
         """Where much is stored, those that were kept for a day: their callers may have gone for good."""
-        from comity.envelopes.server import KEPT_SECONDS
+        from comity.requests.storage import KEPT_SECONDS
         from comity.store.operations import ForgetReplies
 
         if self.replies.held < self.replies.total // 2:
             return
-        before: float = self._house.clock.now() - KEPT_SECONDS
+        before = self._house.clock.now() - KEPT_SECONDS
         after: int | None = 0
         while after is not None:
             (after,) = await self._house.store.commit(ForgetReplies(before=before, after=after))

@@ -13,6 +13,7 @@ import traceback
 import typer
 
 from comity.terminal.colour import colour_wanted, paint
+from comity.terminal.follow_up import with_flags
 from comity.wire.errors import ComityError, ConfigError
 
 DEBUG_VARIABLE = "COMITY_DEBUG"
@@ -40,8 +41,6 @@ def finish(exit_code: int) -> int:
 
 def say(code: str, message: str, *, as_json: bool) -> None:
     """A command that the message names gets the flags that lead to the same node."""
-    from comity.terminal.options import with_flags  # help is shown without it
-
     message = with_flags(message)
     if as_json:
         line = json.dumps({"error": {"code": code, "message": message}}, separators=(",", ":"))

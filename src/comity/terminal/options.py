@@ -3,7 +3,6 @@
 import getpass
 import importlib
 import os
-import re
 import shlex
 import sys
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from comity.terminal.follow_up import Given
 from comity.wire.errors import ConfigError, KeyRefusedError
 
 if TYPE_CHECKING:
@@ -19,18 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from comity.runtime.settings_file import Loaded
-
-
-class Given:
-    """The flags of this command line that lead to its node, for commands that are to be typed next."""
-
-    data = ""
-    config = ""
-
-    @classmethod
-    def forget(cls) -> None:
-        """Another command line begins, as in a program that runs several."""
-        cls.data = cls.config = ""
 
 
 def option(flag: str, value: str, help_text: str, **more: Any) -> Any:
@@ -129,23 +117,6 @@ def settings_of(home: HomeOptions, **flags: Any) -> "Loaded":
         if refusal.place not in _TYPED:
             raise
         raise refusal.called(_TYPED[refusal.place]) from None
-
-
-def follow_up(command: str) -> str:
-    """A command to type next, with the flags of this one that lead to the same node."""
-    if _WITHOUT_FOLDER.match(command) or " --data" in command or " --help" in command:
-        return command
-    return command + Given.data + ("" if _WITHOUT_CONFIG.match(command) else Given.config)
-
-
-_WITHOUT_FOLDER = re.compile(r"comity (--|COMMAND\b|version\b|demo\b|actions\b|relay\b|restore\b)")
-_WITHOUT_CONFIG = re.compile(r"comity (un)?install\b")
-_COMMAND = re.compile(r"`(comity [^`]*)`")
-
-
-def with_flags(message: str) -> str:
-    """The same for each command that a message names in backquotes."""
-    return _COMMAND.sub(lambda found: f"`{follow_up(found[1])}`", message)
 
 
 def fast_loop() -> "Callable[[], asyncio.AbstractEventLoop] | None":

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from comity.terminal.colour import colour_wanted, paint
-from comity.terminal.options import with_flags
+from comity.terminal.follow_up import with_flags
 
 Cell = str | tuple[str, str]
 """A text, or a text and its style on a terminal."""

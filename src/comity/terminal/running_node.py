@@ -10,14 +10,20 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from comity.envelopes.client.refusals import UnusableAnswerError
 from comity.http.client import GuardedHttp
 from comity.http.urls import read_url
 from comity.identity.tokens import TOKEN_FILE, read_token
 from comity.runtime.settings import Settings
 from comity.store.claim import RunningNode, running_node
 from comity.wire import strict_json
-from comity.wire.errors import ComityError, ConflictError, InvalidError, MalformedError, NotFoundError
+from comity.wire.errors import (
+    ComityError,
+    ConflictError,
+    InvalidError,
+    MalformedError,
+    NotFoundError,
+    UnusableAnswerError,
+)
 
 _TIMEOUT: Final = 15.0
 _SOCKET_BASE: Final = "http://localhost"

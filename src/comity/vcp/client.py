@@ -28,7 +28,6 @@ from weakref import WeakKeyDictionary
 
 from msgspec import UNSET
 
-from comity.envelopes.client.refusals import NoAnswerError, UnreachableError
 from comity.requests.record import Recorder
 from comity.runtime.system_clock import SystemClock
 from comity.store.interface import Store
@@ -40,7 +39,7 @@ from comity.vcp.protocol.messages import Hello, VcpError
 from comity.vcp.vcp_links import dial
 from comity.vcp.vcp_memory import FileAcks, LastAcks
 from comity.wire.clock import Clock
-from comity.wire.errors import ComityError, InvalidError
+from comity.wire.errors import ComityError, InvalidError, NoAnswerError, UnreachableError
 from comity.wire.link import PeerLink
 
 log = logging.getLogger("comity.vcp")

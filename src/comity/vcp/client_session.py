@@ -17,7 +17,6 @@ from typing import Any, Final
 
 from msgspec import UNSET, Struct
 
-from comity.envelopes.client.refusals import NoAnswerError, UnreachableError, UnusableAnswerError, printable
 from comity.vcp.protocol.client import (
     ClientMachine,
     Delivered,
@@ -44,7 +43,16 @@ from comity.vcp.protocol.extensions_messages import (
 )
 from comity.vcp.protocol.messages import VcpError
 from comity.wire import strict_json
-from comity.wire.errors import ComityError, InvalidError, MalformedError, TooLargeError
+from comity.wire.errors import (
+    ComityError,
+    InvalidError,
+    MalformedError,
+    NoAnswerError,
+    TooLargeError,
+    UnreachableError,
+    UnusableAnswerError,
+    printable,
+)
 from comity.wire.machine import Answered, Ask, Effect, Event, Send, Started, TimerFired
 
 _REMEDIES: Final = {

@@ -18,9 +18,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from comity.envelopes.client.refusals import TargetRefusedError
 from comity.http.urls import read_url
-from comity.runtime.settings import is_loopback
+from comity.system import is_loopback
+from comity.wire.errors import TargetRefusedError
 
 DOOR: Final = "/vcp"
 

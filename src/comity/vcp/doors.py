@@ -15,7 +15,7 @@ import ssl
 from typing import Final
 
 from comity.http.peer_address import peer_of
-from comity.runtime.settings import is_loopback
+from comity.system import is_loopback
 from comity.vcp.protocol.messages import HANDSHAKE_LIMIT, VcpError, encode
 from comity.vcp.service import VcpServer
 from comity.wire.errors import ConfigError, OverloadedError

@@ -216,12 +216,14 @@ def _open_lists(own: "OwnRevocations", names: Iterable[str], house: "House") -> 
 
 def _added_extensions(house: "House") -> "list[VcpExtension]":
     """Those of parts, of the settings and of installed packages, each id once."""
-    from comity.vcp.plugins import announced_extensions, named_extensions
+    from comity.vcp.plugins import BringsExtensions, announced_extensions, named_extensions
 
     async def this_house() -> "House":
         return house
 
-    added = [each for part in house.kinds for each in part.vcp_extensions(this_house)]
+    kinds: tuple[object, ...] = house.kinds
+    bringing = [kind for kind in kinds if isinstance(kind, BringsExtensions)]
+    added = [each for kind in bringing for each in kind.vcp_extensions(this_house)]
     added += named_extensions(house.settings.vcp.plugins)
     known = {each.id for each in added}
     return added + [each for each in announced_extensions() if each.id not in known]

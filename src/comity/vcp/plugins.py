@@ -12,10 +12,11 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from comity.runtime.part import OpenHouse
 from comity.system import import_user_module
 from comity.vcp.protocol.agreement import Session
 from comity.vcp.protocol.context import ContextRequest
@@ -62,6 +63,13 @@ class VcpExtension(Struct, frozen=True, kw_only=True):
             dependencies=self.dependencies,
             conflicts=self.conflicts,
         )
+
+
+@runtime_checkable
+class BringsExtensions(Protocol):
+    """The class of a part that brings extensions of VCP, each with its dependencies and conflicts."""
+
+    def vcp_extensions(self, house: OpenHouse) -> Iterable[VcpExtension]: ...
 
 
 def named_extensions(specs: Iterable[str]) -> tuple[VcpExtension, ...]:

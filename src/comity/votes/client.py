@@ -16,12 +16,7 @@ from typing import Final
 
 from comity.envelopes.client.conversation import Retries
 from comity.envelopes.client.dispatcher import Dispatcher
-from comity.envelopes.client.refusals import (
-    CallRefusedError,
-    NoAnswerError,
-    ReplyLostError,
-    UnusableAnswerError,
-)
+from comity.envelopes.client.refusals import CallRefusedError, ReplyLostError
 from comity.envelopes.client.replies import read_refusal
 from comity.envelopes.protocol.card import CapabilityCard, SubstrateSpec
 from comity.envelopes.protocol.errors import ReplayDetectedError
@@ -32,7 +27,7 @@ from comity.requests.record import Recorder
 from comity.store.interface import Store
 from comity.vcp.protocol.extension_calls import Code, ExtensionError
 from comity.wire.clock import Clock
-from comity.wire.errors import MalformedError, PeerError, RetryLaterError
+from comity.wire.errors import MalformedError, NoAnswerError, PeerError, RetryLaterError, UnusableAnswerError
 
 DELIBERATIONS_PATH: Final = "/v1/deliberations"
 POST_BOOK: Final = "post"

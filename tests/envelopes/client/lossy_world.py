@@ -13,7 +13,6 @@ from comity.envelopes.client.calls import DispatchResult
 from comity.envelopes.client.conversation import Retries
 from comity.envelopes.client.dispatcher import Dispatcher
 from comity.envelopes.client.pair import CALL_BOOK
-from comity.envelopes.client.refusals import NoAnswerError, UnreachableError
 from comity.envelopes.doors import MessageSend
 from comity.envelopes.protocol.chain import PairKey
 from comity.envelopes.protocol.envelope import VacantEnvelope
@@ -29,7 +28,7 @@ from comity.store.memory import MemoryDisk, MemoryStore
 from comity.store.operations import Tip
 from comity.testing.loop import SimulatedClock
 from comity.testing.randomness import Randomness
-from comity.wire.errors import StoreUnavailableError
+from comity.wire.errors import NoAnswerError, StoreUnavailableError, UnreachableError
 from tests.envelopes.client.model_target import message, text_of
 
 ENDPOINT = "https://node.example/a2a/message/send"

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from comity.envelopes.client.refusals import NoAnswerError
 from comity.envelopes.protocol.card import CapabilityCard, SubstrateSpec
 from comity.envelopes.protocol.carrier import from_a2a_jsonrpc, to_a2a_result
 from comity.envelopes.protocol.chain import PairKey, ReplayState, check_chain
@@ -21,7 +20,7 @@ from comity.envelopes.protocol.statement import TipStatement
 from comity.http.client import HttpResponse
 from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.wire import strict_json
-from comity.wire.errors import ConflictError
+from comity.wire.errors import ConflictError, NoAnswerError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ENDPOINT = "https://target.example/a2a/message/send"

@@ -3,13 +3,13 @@
 from comity.envelopes.client.conversation import Retries
 from comity.envelopes.client.dispatcher import Dispatcher
 from comity.envelopes.client.pair import CALL_BOOK
-from comity.envelopes.client.refusals import NoAnswerError, UnreachableError
 from comity.envelopes.protocol.chain import ReplayState
 from comity.identity.protocol.keys import SigningKey
 from comity.requests.record import Recorder
 from comity.store.memory import MemoryDisk, MemoryStore
 from comity.store.operations import ChainKey, Tip
 from comity.testing.loop import SimulatedClock, run_simulated
+from comity.wire.errors import NoAnswerError, UnreachableError
 from tests.envelopes.client.model_target import ModelTarget, Wire, message, text_of
 
 ALICE, BOB, EVE = (SigningKey.from_seed(bytes([n]) * 32) for n in (1, 2, 3))

@@ -5,15 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from comity.envelopes.client.conversation import Retries
-from comity.envelopes.client.refusals import (
-    BusyTargetError,
-    CallRefusedError,
-    NoAnswerError,
-    TargetLimitError,
-    TargetRefusedError,
-    UnreachableError,
-    UnusableAnswerError,
-)
+from comity.envelopes.client.refusals import BusyTargetError, CallRefusedError, TargetLimitError
 from comity.envelopes.protocol.carrier import to_a2a_result
 from comity.envelopes.protocol.envelope import signed_envelope
 from comity.envelopes.protocol.errors import (
@@ -28,7 +20,14 @@ from comity.envelopes.protocol.message import A2AMessage, A2APart, SelfEval
 from comity.store.memory import MemoryStore
 from comity.store.restored import RestoreMark, keep_restored
 from comity.testing.loop import run_simulated
-from comity.wire.errors import OverloadedError, RateLimitedError
+from comity.wire.errors import (
+    NoAnswerError,
+    OverloadedError,
+    RateLimitedError,
+    TargetRefusedError,
+    UnreachableError,
+    UnusableAnswerError,
+)
 from tests.envelopes.client.model_target import answer, message, text_of
 from tests.envelopes.client.scene import ALICE, BOB, EVE, LOST, NOBODY, REQUEST_LOST, Scene, simulated
 

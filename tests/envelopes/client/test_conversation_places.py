@@ -2,19 +2,14 @@
 
 import pytest
 
-from comity.envelopes.client.refusals import (
-    CallRefusedError,
-    NoAnswerError,
-    ReplyLostError,
-    TargetRefusedError,
-)
+from comity.envelopes.client.refusals import CallRefusedError, ReplyLostError
 from comity.envelopes.protocol.chain import PairKey, ReplayState
 from comity.envelopes.protocol.errors import ChainForkError, ReplayDetectedError, TargetUnavailableError
 from comity.envelopes.protocol.statement import TipStatement
 from comity.store.memory import MemoryDisk
 from comity.store.operations import Tip
 from comity.testing.loop import run_simulated
-from comity.wire.errors import ComityError
+from comity.wire.errors import ComityError, NoAnswerError, TargetRefusedError
 from tests.envelopes.client.model_target import NOW, answer, text_of
 from tests.envelopes.client.scene import ALICE, BOB, EVE, LOST, NOBODY, REQUEST_LOST, Scene, simulated
 

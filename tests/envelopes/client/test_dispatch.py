@@ -9,12 +9,7 @@ from comity.envelopes.client.calls import (
     call_local,
     make_httpx_transport,
 )
-from comity.envelopes.client.refusals import (
-    CallRefusedError,
-    NoAnswerError,
-    TargetRefusedError,
-    UnreachableError,
-)
+from comity.envelopes.client.refusals import CallRefusedError
 from comity.envelopes.protocol.card import CapabilityCard, SubstrateSpec
 from comity.envelopes.protocol.carrier import A2A_VACANT_METADATA_KEY, from_a2a_jsonrpc, to_a2a_result
 from comity.envelopes.protocol.chain import PairKey, ReplayState
@@ -33,6 +28,7 @@ from comity.envelopes.protocol.resident import BehaviorBundle, ResidentForm
 from comity.envelopes.replay_stores import InMemoryReplayStore
 from comity.identity.protocol.keys import SigningKey
 from comity.wire import strict_json
+from comity.wire.errors import NoAnswerError, TargetRefusedError, UnreachableError
 from tests.http.local_server import reply as http_reply
 from tests.http.local_server import serving
 

@@ -7,7 +7,6 @@ import pytest
 from comity.envelopes.client.conversation import Retries
 from comity.envelopes.client.dispatcher import Dispatcher
 from comity.envelopes.client.pair import CALL_SPACE
-from comity.envelopes.client.refusals import NoAnswerError
 from comity.requests.record import Recorder
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_trail import AuditTrail
@@ -15,7 +14,7 @@ from comity.store.memory import MemoryStore
 from comity.store.operations import Acquire, Put
 from comity.store.sqlite import SqliteStore
 from comity.testing.loop import run_simulated
-from comity.wire.errors import OverloadedError, StoreCorruptError, StoreUnavailableError
+from comity.wire.errors import NoAnswerError, OverloadedError, StoreCorruptError, StoreUnavailableError
 from tests.envelopes.client.model_target import ModelTarget, Wire, message, text_of
 from tests.envelopes.client.scene import ALICE, BOB, LOST, NOBODY, Scene, simulated
 

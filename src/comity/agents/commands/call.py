@@ -17,7 +17,7 @@ from comity.directory.outside import STDIN, Outside, find_card
 from comity.directory.search import HaloMatch
 from comity.envelopes.client.calls import DispatchResult
 from comity.envelopes.client.dispatcher import Dispatcher
-from comity.envelopes.client.refusals import CallRefusedError, NoAnswerError, explained
+from comity.envelopes.client.refusals import CallRefusedError, explained
 from comity.envelopes.client.targets import callable_endpoint, rank_targets
 from comity.envelopes.protocol.card import CapabilityCard
 from comity.envelopes.protocol.envelope import reply_is_bound
@@ -32,7 +32,7 @@ from comity.terminal.help import HelpfulApp, HelpfulCommand
 from comity.terminal.open_target import new_key, own_key, refuse_memory, writing
 from comity.terminal.options import Directory, Json, KeyOptions, settings_of
 from comity.terminal.output import note, print_foreign, print_json, waiting
-from comity.wire.errors import ComityError, ConfigError, InvalidError
+from comity.wire.errors import ComityError, ConfigError, InvalidError, NoAnswerError
 
 app = HelpfulApp()
 

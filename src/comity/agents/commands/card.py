@@ -22,7 +22,8 @@ from comity.envelopes.protocol.lifecycle import RuntimeState, Visibility
 from comity.http.urls import read_url
 from comity.identity.identity import has_identity, load_identity, needs_passphrase
 from comity.identity.protocol.keys import SigningKey
-from comity.runtime.settings import Settings, is_loopback
+from comity.runtime.settings import Settings
+from comity.system import is_loopback
 from comity.terminal.colour import paint
 from comity.terminal.failures import FAILED, say
 from comity.terminal.help import HelpfulApp

@@ -30,11 +30,8 @@ from comity.envelopes.client.pair import AnsweredCall, Pair, positions_of, state
 from comity.envelopes.client.refusals import (
     BusyTargetError,
     CallRefusedError,
-    NoAnswerError,
     ReplyLostError,
     TargetLimitError,
-    TargetRefusedError,
-    UnreachableError,
 )
 from comity.envelopes.client.replies import (
     advanced_by_reply,
@@ -60,7 +57,13 @@ from comity.identity.protocol.keys import SigningKey
 from comity.store.operations import StoreConflict
 from comity.wire import strict_json
 from comity.wire.clock import Clock
-from comity.wire.errors import ComityError, OverloadedError
+from comity.wire.errors import (
+    ComityError,
+    NoAnswerError,
+    OverloadedError,
+    TargetRefusedError,
+    UnreachableError,
+)
 
 _ENVELOPES: Final = 16
 _LONGEST_RETRY_AFTER: Final = 30.0

@@ -15,12 +15,7 @@ from uuid import uuid4
 from comity.envelopes.client.calls import DispatchResult
 from comity.envelopes.client.conversation import Conversation, Retries
 from comity.envelopes.client.pair import CALL_BOOK, Pair
-from comity.envelopes.client.refusals import (
-    BusyTargetError,
-    TargetLimitError,
-    TargetRefusedError,
-    UnreachableError,
-)
+from comity.envelopes.client.refusals import BusyTargetError, TargetLimitError
 from comity.envelopes.client.targets import callable_endpoint
 from comity.envelopes.protocol.card import CapabilityCard
 from comity.envelopes.protocol.chain import PairKey
@@ -33,7 +28,7 @@ from comity.requests.record import REQUEST_IDS, Recorder
 from comity.requests.request import within_request
 from comity.store.interface import Store
 from comity.wire.clock import Clock
-from comity.wire.errors import ComityError, InvalidError
+from comity.wire.errors import ComityError, InvalidError, TargetRefusedError, UnreachableError
 
 LEASE_SECONDS: Final = 120.0
 """How long a crashed process keeps others from its pairs. Longer than a request may take."""

@@ -1,11 +1,7 @@
-"""Errors of outgoing requests. Each says what happened to the request.
+"""Errors of outgoing calls. Each says what happened to the call; what can happen to any request stands in `wire/errors.py`.
 
-| raised                | the request                                       |
+| raised                | the call                                          |
 |-----------------------|---------------------------------------------------|
-| TargetRefusedError    | was never tried: our own guard refused the target |
-| UnreachableError      | never left: nobody was there to take it           |
-| NoAnswerError         | may have arrived; no answer to it did             |
-| UnusableAnswerError   | arrived; the answer breaks a limit of ours        |
 | CallRefusedError      | arrived; the answer is a refusal                  |
 | BusyTargetError       | was not taken (502: maybe), and may be later      |
 | TargetLimitError      | was not taken: too many of ours came (429)        |
@@ -16,30 +12,13 @@ from comity.envelopes.protocol.card import CapabilityCard
 from comity.envelopes.protocol.errors import ProtocolError, TargetUnavailableError
 from comity.wire.errors import (
     ComityError,
-    ForbiddenError,
     OverloadedError,
     PeerError,
     RateLimitedError,
-    RetryLaterError,
+    printable,
 )
 
 DETAIL_LIMIT = 500
-
-
-class TargetRefusedError(ForbiddenError):
-    code = "target_refused"
-
-
-class UnreachableError(RetryLaterError):
-    code = "unreachable"
-
-
-class NoAnswerError(RetryLaterError):
-    code = "no_answer"
-
-
-class UnusableAnswerError(PeerError):
-    code = "unusable_answer"
 
 
 class CallRefusedError(ProtocolError, PeerError):
@@ -101,8 +80,3 @@ def explained(refusal: ComityError, card: CapabilityCard) -> str:
             return f"{who} failed on this call with status {status}: {said}"
         case status:
             return f"{who} refused the call with status {status}: {said}"
-
-
-def printable(foreign: str) -> str:
-    """Without anything that a terminal would obey."""
-    return "".join(c if c.isprintable() else " " for c in foreign).strip()

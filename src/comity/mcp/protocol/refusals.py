@@ -5,7 +5,7 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from comity.mcp.protocol.revisions import MODERN
-from comity.wire.errors import ComityError, NotFoundError
+from comity.wire.errors import ComityError, ErrorAnswer, NotFoundError
 from comity.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError
 
 RESOURCE_NOT_FOUND: Final = -32002
@@ -21,6 +21,7 @@ class McpError(ComityError):
     """A refusal that is a JSON-RPC error of its own."""
 
     code = "mcp_refused"
+    _answer = ErrorAnswer(400, INVALID_REQUEST)
 
     def __init__(self, code: int, message: str, data: Any = UNSET) -> None:
         super().__init__(message)
@@ -35,12 +36,14 @@ class StreamGoneError(NotFoundError):
     """The stream cannot be resumed; its messages are lost. The session continues."""
 
     code = "stream_gone"
+    _answer = ErrorAnswer(410, INVALID_REQUEST)
 
 
 class NotAcceptableError(McpError):
     """The client takes neither of the two forms that answers have."""
 
     code = "not_acceptable"
+    _answer = ErrorAnswer(406, INVALID_REQUEST)
 
     def __init__(self) -> None:
         super().__init__(INVALID_REQUEST, "answers are application/json or text/event-stream; accept both")

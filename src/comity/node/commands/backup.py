@@ -45,6 +45,7 @@ from comity.store.restored import RESTORED, RestoreMark, keep_restored
 from comity.store.sqlite.reader import SqliteReader
 from comity.store.sqlite.schema import STEPS
 from comity.store.sqlite.upkeep import copy_database
+from comity.terminal.follow_up import follow_up
 from comity.terminal.help import HelpfulApp
 from comity.terminal.open_target import own_id, refuse_memory, writing
 from comity.terminal.options import (
@@ -53,7 +54,6 @@ from comity.terminal.options import (
     PassphraseFile,
     ask_new_passphrase,
     ask_passphrase,
-    follow_up,
     read_passphrase,
     settings_of,
 )

@@ -26,8 +26,9 @@ from comity.runtime.settings import Settings
 from comity.runtime.settings_file import DEFAULT, Loaded
 from comity.system import install_command
 from comity.terminal.failures import FAILED
+from comity.terminal.follow_up import with_flags
 from comity.terminal.help import HelpfulApp
-from comity.terminal.options import HomeOptions, Json, settings_of, with_flags
+from comity.terminal.options import HomeOptions, Json, settings_of
 from comity.terminal.output import Cell, print_json, print_line, print_table
 from comity.wire.errors import ComityError, ConfigError, KeyRefusedError
 

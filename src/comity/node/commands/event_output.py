@@ -22,7 +22,7 @@ from comity.node.commands.acts import LOGGER, json_log_line, log_line, readable
 from comity.requests.events import Events, NodeEvent
 from comity.runtime.settings import Settings
 from comity.terminal.colour import colour_wanted, paint
-from comity.terminal.options import with_flags
+from comity.terminal.follow_up import with_flags
 
 try:
     import fcntl

@@ -23,12 +23,13 @@ from comity.identity.identity import create_identity, has_identity, identity_pat
 from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.node.node import load_settings
 from comity.requests.record import own_act
-from comity.runtime.settings import Settings, is_loopback
+from comity.runtime.settings import Settings
 from comity.runtime.settings_file import CONFIG_FILE
 from comity.runtime.toml_edit import put_value
 from comity.store.claim import running_node
 from comity.store.interface import Store
 from comity.store.operations import Advance, Operation
+from comity.system import is_loopback
 from comity.terminal.open_target import refuse_memory, writing
 from comity.terminal.output import one_line
 from comity.wire.errors import ComityError, ConfigError, ConflictError, KeyRefusedError, MalformedError

@@ -10,15 +10,15 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from comity.envelopes.client.refusals import NoAnswerError
 from comity.identity.protocol.keys import VacantId
 from comity.node.parts import BROWSERS_PATH, LINK_PATH, STOP_PATH
 from comity.runtime.settings import Settings
 from comity.store.claim import is_claimed, running_node
 from comity.terminal.colour import paint
 from comity.terminal.failures import FAILED
+from comity.terminal.follow_up import follow_up
 from comity.terminal.help import HelpfulApp
-from comity.terminal.options import HomeOptions, Json, follow_up, settings_of
+from comity.terminal.options import HomeOptions, Json, settings_of
 from comity.terminal.output import (
     counted,
     one_line,
@@ -30,7 +30,7 @@ from comity.terminal.output import (
 )
 from comity.terminal.running_node import OwnNode, own_node
 from comity.wire.clock import duration_words
-from comity.wire.errors import NotFoundError, StoreUnavailableError
+from comity.wire.errors import NoAnswerError, NotFoundError, StoreUnavailableError
 
 status_app = HelpfulApp()
 stop_app = HelpfulApp()

@@ -19,8 +19,9 @@ from comity.node.node import load_settings
 from comity.runtime.settings_file import CONFIG_FILE, CONFIG_VARIABLE, DEFAULT, Loaded, flag_of, values_of
 from comity.runtime.toml_edit import drop, put_value
 from comity.store.claim import running_node
+from comity.terminal.follow_up import follow_up
 from comity.terminal.help import HelpfulApp
-from comity.terminal.options import HomeOptions, Json, argument, follow_up, settings_of
+from comity.terminal.options import HomeOptions, Json, argument, settings_of
 from comity.terminal.output import note, print_json, print_line, print_table
 from comity.wire.errors import ConfigError, MalformedError
 

@@ -26,9 +26,10 @@ from comity.node.mcp_server import Mcp
 from comity.node.node import Node
 from comity.node.watching import Watching
 from comity.release import __version__
-from comity.runtime.settings import is_loopback
 from comity.runtime.settings_file import DEFAULT, Loaded
+from comity.system import is_loopback
 from comity.terminal.colour import paint
+from comity.terminal.follow_up import follow_up
 from comity.terminal.help import HelpfulApp, section
 from comity.terminal.logs import write_logs
 from comity.terminal.options import (
@@ -38,7 +39,6 @@ from comity.terminal.options import (
     TlsCert,
     TlsKey,
     fast_loop,
-    follow_up,
     option,
     passphrase_for,
     read_passphrase,

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Any, Final, NamedTuple
 
-from comity.envelopes.client.refusals import NoAnswerError, UnreachableError, UnusableAnswerError
 from comity.node.commands.acts import readable
 from comity.node.event_stream import EVENTS_PATH
 from comity.requests.events import KEPT, NodeEvent
@@ -22,7 +21,7 @@ from comity.terminal.options import HomeOptions, Json, option, settings_of, whol
 from comity.terminal.output import note, print_json, print_line
 from comity.terminal.running_node import OwnNode, no_node, own_node
 from comity.wire import strict_json
-from comity.wire.errors import ComityError
+from comity.wire.errors import ComityError, NoAnswerError, UnreachableError, UnusableAnswerError
 
 app = HelpfulApp()
 

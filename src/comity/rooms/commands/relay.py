@@ -18,8 +18,8 @@ from comity.identity.tokens import load_or_create_token, same_token
 from comity.requests.budget import Budget
 from comity.rooms.doors import SIGNAL_PATH, SignallingDoor
 from comity.rooms.protocol.relay import SignallingRelay
-from comity.runtime.settings import is_loopback
 from comity.runtime.system_clock import SystemClock
+from comity.system import is_loopback
 from comity.terminal.help import HelpfulApp
 from comity.terminal.logs import write_logs
 from comity.terminal.options import Json, TlsCert, TlsKey, fast_loop, option, whole_number

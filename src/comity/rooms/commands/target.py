@@ -7,11 +7,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from comity.envelopes.client.refusals import NoAnswerError, UnreachableError, UnusableAnswerError
 from comity.runtime.settings import Settings
 from comity.terminal.options import HomeOptions, settings_of
 from comity.terminal.running_node import OwnNode, no_node, own_node
-from comity.wire.errors import InvalidError, NotFoundError
+from comity.wire.errors import (
+    InvalidError,
+    NoAnswerError,
+    NotFoundError,
+    UnreachableError,
+    UnusableAnswerError,
+)
 
 if TYPE_CHECKING:
     from comity.node.node import Node

@@ -17,7 +17,6 @@ import typer
 from msgspec import UNSET
 
 from comity.directory.finding import is_address, with_scheme
-from comity.envelopes.client.refusals import NoAnswerError, TargetRefusedError
 from comity.identity.tokens import TOKEN_FILE
 from comity.identity.tokens import read_token as read_own_token
 from comity.runtime.settings import Settings
@@ -44,7 +43,7 @@ from comity.vcp.protocol import versions
 from comity.vcp.protocol.messages import VcpError
 from comity.vcp.protocol.registry import STANDARD_EXTENSIONS
 from comity.vcp.vcp_memory import NOT_REMEMBERED
-from comity.wire.errors import ConfigError, InvalidError, MalformedError
+from comity.wire.errors import ConfigError, InvalidError, MalformedError, NoAnswerError, TargetRefusedError
 
 app = HelpfulApp()
 
