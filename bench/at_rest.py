@@ -20,9 +20,9 @@ from typing import Any
 
 from bench.harness.processes import memory_of, processor_seconds
 from bench.harness.servers import serving_with
-from comity.identity.tokens import TOKEN_FILE
+from comity.identity.secrets import TOKEN_FILE
 from comity.node.event_stream import EVENTS_PATH
-from comity.rooms.rooms import ROOMS_PATH
+from comity.rooms.doors import ROOMS_PATH
 from comity.runtime.settings import SWITCHED_PARTS
 
 BUILD = Path(__file__).resolve().parents[1] / "build"

@@ -21,8 +21,7 @@ import uvloop
 
 from bench.harness.http_load import request_bytes
 from bench.harness.processes import allow_files
-from comity.envelopes.protocol.carrier import to_a2a_jsonrpc
-from comity.envelopes.protocol.envelope import EMPTY_PREV_HASH, signed_envelope
+from comity.envelopes.protocol.envelope import EMPTY_PREV_HASH, signed_envelope, to_a2a_jsonrpc
 from comity.envelopes.protocol.message import A2AMessage, A2APart
 from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.wire import strict_json

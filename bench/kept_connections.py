@@ -17,8 +17,8 @@ from bench.harness.http_load import request_bytes, streams_per_second
 from bench.harness.processes import allow_files, memory_of, processor_seconds
 from bench.harness.servers import serving_with
 from bench.rows.envelopes import Caller
-from comity.identity.identity import stored_vacant_id
-from comity.identity.tokens import TOKEN_FILE
+from comity.identity.key_files import stored_vacant_id
+from comity.identity.secrets import TOKEN_FILE
 
 BUILD = Path(__file__).resolve().parents[1] / "build"
 CONNECTIONS = 500

@@ -20,13 +20,12 @@ from typing import Any, Final
 
 from comity.http.asgi import Receive, Scope, Send, answer, header, read_body
 from comity.http.server import HttpServer
-from comity.identity.tokens import TOKEN_FILE, read_token
+from comity.identity.secrets import TOKEN_FILE, read_token
 from comity.mcp.http import MCP_PATH
 from comity.mcp.protocol import http_rules
-from comity.mcp.protocol.refusals import status_of
-from comity.mcp.protocol.revisions import META_SUBSCRIPTION
+from comity.mcp.protocol.results import META_SUBSCRIPTION, status_of
 from comity.store.claim import running_node
-from comity.wire import sse
+from comity.wire import jsonrpc
 
 BODY_LIMIT: Final = 1_048_576
 _HEAD_LIMIT: Final = 65_536
@@ -271,13 +270,13 @@ async def _say(send: Send, heard: Message, status: int, session: str | None = No
 
 async def _events(told: AsyncGenerator[Message], receive: Receive, send: Send) -> None:
     """What is told, as it comes, until whoever listens goes away."""
-    head = [(b"content-type", sse.CONTENT_TYPE), (b"cache-control", b"no-cache")]
+    head = [(b"content-type", jsonrpc.CONTENT_TYPE), (b"cache-control", b"no-cache")]
     await send({"type": "http.response.start", "status": 200, "headers": head})
 
     async def tell() -> None:
         async with contextlib.aclosing(told):
             async for heard in told:
-                event = sse.event(json.dumps(heard).encode())
+                event = jsonrpc.event(json.dumps(heard).encode())
                 await send({"type": "http.response.body", "body": event, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 

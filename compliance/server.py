@@ -13,18 +13,17 @@ from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
 from comity.http.asgi import App, Receive, Scope, Send, answer_error
-from comity.http.entry import HttpAccess
-from comity.http.guard import Guard
+from comity.http.guard import Guard, HttpAccess
 from comity.http.server import HttpServer
 from comity.identity.protocol.keys import SigningKey
 from comity.mcp.calls import McpCalls
-from comity.mcp.changes import Changes
 from comity.mcp.http import MCP_PATH, McpEndpoint
 from comity.mcp.protocol.catalog import Catalog
 from comity.mcp.protocol.context import Asker, HandshakeResult
 from comity.mcp.protocol.methods import Server
-from comity.mcp.protocol.request_state import KEY_BYTES, Sealer
+from comity.mcp.protocol.session import KEY_BYTES, Sealer
 from comity.mcp.sessions import Sessions
+from comity.mcp.streams import Changes
 from comity.mcp.tasks import StoredTasks
 from comity.requests.budget import Budget
 from comity.requests.record import Recorder

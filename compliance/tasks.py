@@ -6,8 +6,7 @@ from typing import Any, Literal
 
 from comity.mcp.protocol.catalog import Tool
 from comity.mcp.protocol.context import Context
-from comity.mcp.protocol.refusals import McpError
-from comity.mcp.protocol.results import InputRequired, Json, ToolResult, said
+from comity.mcp.protocol.results import InputRequired, Json, McpError, ToolResult, said
 from comity.wire.errors import InvalidError
 from comity.wire.jsonrpc import INTERNAL_ERROR
 from compliance.content import ROOM

@@ -23,7 +23,7 @@ SCHEMA: dict[str, Any] = {
 
 
 async def ours(carrier: str, *, audited: bool) -> None:
-    from comity.identity.tokens import TOKEN_FILE, read_token
+    from comity.identity.secrets import TOKEN_FILE, read_token
     from comity.mcp.opening import MESSAGE_LIMIT
     from comity.mcp.protocol.catalog import Selection, Tool
     from comity.mcp.protocol.results import said

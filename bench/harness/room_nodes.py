@@ -18,7 +18,7 @@ from comity.node.commands.up import SWITCH_SECONDS
 from comity.node.node import Node
 from comity.requests.caller import OWN_PROCESS
 from comity.rooms.part import Peers, PeersSettings
-from comity.rooms.protocol.demands import Demands
+from comity.rooms.protocol.tool_table import Demands
 from comity.rooms.tool_handlers import RoomTools, ToolCaller
 from comity.runtime.settings import Settings
 

@@ -8,7 +8,7 @@ import asyncio
 from collections import deque
 from time import monotonic
 
-from comity.rooms.links.loopback import LanedLoopback, LoopbackLane, laned_loopback_pair
+from comity.rooms.links.lanes import LanedLoopback, LoopbackLane, laned_loopback_pair
 from comity.wire.link import LinkClosed, LinkEnd, LinkStats, Message
 
 

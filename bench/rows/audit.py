@@ -24,8 +24,7 @@ from comity.store.audit_trail import HEADS, AuditTrail, HeadFile, log_of
 from comity.store.interface import Store
 from comity.store.operations import Put
 from comity.store.sqlite import SqliteStore, reads, writes
-from comity.store.sqlite.connection import open_reader, open_writer
-from comity.store.sqlite.schema import migrate
+from comity.store.sqlite.connection import migrate, open_reader, open_writer
 
 CHAIN = "main"
 KEY = SigningKey.from_seed(bytes(range(32)))

@@ -25,8 +25,7 @@ from comity.store.audit_trail import AuditTrail
 from comity.store.interface import Store
 from comity.store.operations import Advance, Answer, ChainKey, Tip
 from comity.store.sqlite import SqliteStore
-from comity.store.sqlite.connection import open_writer
-from comity.store.sqlite.schema import migrate
+from comity.store.sqlite.connection import migrate, open_writer
 
 CALLERS = 64
 SINGLE = "one transaction each"

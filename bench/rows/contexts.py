@@ -16,8 +16,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from bench.harness.bars import AtLeast
 from bench.harness.row import Contender, Row, Setting, Unit
 from bench.harness.servers import serving
-from comity.identity.identity import create_identity
-from comity.identity.protocol.signed_token import issue_a
+from comity.identity.key_files import create_identity
+from comity.identity.protocol.tokens import issue_a
 from comity.wire import strict_json
 
 BARE = "read, encrypt, store, answer"

@@ -22,10 +22,15 @@ from bench.harness.bars import AtLeast
 from bench.harness.http_load import request_bytes, streams_per_second
 from bench.harness.row import Contender, Row, Setting, Unit
 from bench.harness.servers import serving
-from comity.envelopes.protocol.carrier import from_a2a_jsonrpc, from_a2a_result, to_a2a_jsonrpc
-from comity.envelopes.protocol.envelope import EMPTY_PREV_HASH, signed_envelope
+from comity.envelopes.protocol.envelope import (
+    EMPTY_PREV_HASH,
+    from_a2a_jsonrpc,
+    from_a2a_result,
+    signed_envelope,
+    to_a2a_jsonrpc,
+)
 from comity.envelopes.protocol.message import A2AMessage, A2APart
-from comity.identity.identity import stored_vacant_id
+from comity.identity.key_files import stored_vacant_id
 from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.wire import strict_json
 

@@ -24,8 +24,8 @@ from bench.harness.row import Contender, Row, Setting, Unit
 from bench.harness.servers import serving
 from bench.harness.steady_load import percentile
 from bench.rows.envelopes import CALLERS, Caller
-from comity.identity.identity import stored_vacant_id
-from comity.identity.tokens import TOKEN_FILE
+from comity.identity.key_files import stored_vacant_id
+from comity.identity.secrets import TOKEN_FILE
 from comity.node.event_stream import EVENTS_PATH, FRAMES
 
 PAGES = 50

@@ -19,7 +19,7 @@ from bench.harness.bars import AtLeast, AtMostTimes
 from bench.harness.measure import computing
 from bench.harness.row import Contender, Row, Setting, Unit
 from bench.harness.servers import serving
-from comity.vcp.protocol.policy import ServerPolicy
+from comity.vcp.protocol.negotiation import ServerPolicy
 from comity.vcp.protocol.registry import ExtensionRegistry
 from comity.vcp.protocol.server import ServerMachine
 from comity.wire import strict_json

@@ -19,7 +19,7 @@ from bench.harness.servers import serving
 from bench.harness.steady_load import percentile, steady_runner, times_at_rate
 from bench.hostile import HALF_OPEN
 from bench.rows.envelopes import Caller
-from comity.identity.identity import stored_vacant_id
+from comity.identity.key_files import stored_vacant_id
 
 try:
     import resource

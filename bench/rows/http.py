@@ -15,7 +15,7 @@ import uvloop
 from bench.harness.http_load import request_bytes, requests_per_second
 from bench.harness.row import Contender, Row, Setting, Unit
 from bench.harness.servers import serving
-from comity.identity.tokens import TOKEN_FILE, read_token
+from comity.identity.secrets import TOKEN_FILE, read_token
 
 # Two processes that find their pace together need longer turns than a loop in one.
 PATIENCE = 2.5

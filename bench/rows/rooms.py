@@ -26,9 +26,9 @@ from bench.rows.links import MIB, go_and_return, joined
 from comity.node.node import Node
 from comity.rooms.links.webrtc import available_libraries
 from comity.rooms.paths import FilePaths
-from comity.rooms.protocol.demands import Demands
-from comity.rooms.protocol.meeting_effects import SignallingUp
+from comity.rooms.protocol.effects import SignallingUp
 from comity.rooms.protocol.signalling import Listed
+from comity.rooms.protocol.tool_table import Demands
 from comity.rooms.sessions import Rooms
 from comity.rooms.storage import RoomStore
 from comity.rooms.tool_handlers import RoomTools

@@ -12,8 +12,7 @@ from starlette.applications import Starlette
 
 from comity.directory.doors import CARD_PREFIX, PUBLISH_PATH, QUERY_PATH, directory_routes
 from comity.directory.protocol.register_event import register_event
-from comity.envelopes.protocol.card import CapabilityCard, serialize
-from comity.envelopes.protocol.lifecycle import Visibility
+from comity.envelopes.protocol.card import CapabilityCard, Visibility, serialize
 from comity.http.asgi import Message
 from comity.identity.protocol.keys import SigningKey
 from comity.requests.pipeline import Walk

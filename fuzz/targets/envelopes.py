@@ -5,13 +5,16 @@ form, which is read as the same again.
 from typing import Any
 
 from comity.envelopes.protocol.card import CapabilityCard, SubstrateSpec, deserialize, serialize
-from comity.envelopes.protocol.carrier import from_a2a_jsonrpc, to_a2a_jsonrpc
-from comity.envelopes.protocol.envelope import EMPTY_PREV_HASH, signed_envelope
+from comity.envelopes.protocol.chain import TipStatement
+from comity.envelopes.protocol.envelope import (
+    EMPTY_PREV_HASH,
+    from_a2a_jsonrpc,
+    signed_envelope,
+    to_a2a_jsonrpc,
+)
 from comity.envelopes.protocol.errors import EnvelopeFormatError, UnsupportedHaloVersionError
-from comity.envelopes.protocol.logbook import LogEntry
-from comity.envelopes.protocol.members import read_time
-from comity.envelopes.protocol.message import A2AMessage, A2APart, SelfEval
-from comity.envelopes.protocol.statement import TipStatement
+from comity.envelopes.protocol.message import A2AMessage, A2APart, SelfEval, read_time
+from comity.envelopes.protocol.resident import LogEntry
 from comity.identity.protocol.keys import SigningKey
 from comity.wire.errors import MalformedError
 from comity.wire.strict_json import dumps, loads

@@ -7,15 +7,12 @@ The input is taken for a first message, for a message in a session, and for the 
 import json
 from typing import Any
 
-from comity.vcp.protocol.agreement import Identity
-from comity.vcp.protocol.capabilities import PERSONAL, TORCH
+from comity.vcp.protocol.agreement import CORE_FEATURES, Identity
 from comity.vcp.protocol.client import ClientMachine, ClientPhase
-from comity.vcp.protocol.features import CORE_FEATURES
-from comity.vcp.protocol.messages import Hello, encode, is_extension_id, read_ack
-from comity.vcp.protocol.policy import ServerPolicy
-from comity.vcp.protocol.questions import CheckIdentity, ExchangeContext
+from comity.vcp.protocol.context import SessionContext, after, respond
+from comity.vcp.protocol.messages import PERSONAL, TORCH, Hello, encode, is_extension_id, read_ack
+from comity.vcp.protocol.negotiation import CheckIdentity, ExchangeContext, ServerPolicy
 from comity.vcp.protocol.registry import STANDARD_EXTENSIONS, ExtensionRegistry
-from comity.vcp.protocol.response import SessionContext, after, respond
 from comity.vcp.protocol.server import ServerMachine, ServerPhase
 from comity.wire.machine import Answered, Ask, Effect, Event, Received, Send, Started
 from comity.wire.rate_limit import RateLimiter

@@ -6,13 +6,11 @@ A good request follows the input on a line of its own; it must be served, unless
 import json
 from typing import Any
 
-from comity.mcp.protocol.answers import INTERNAL, result_of
 from comity.mcp.protocol.catalog import Catalog, Prompt, Selection, Tool, resource
 from comity.mcp.protocol.context import HandshakeResult
-from comity.mcp.protocol.conversation import Effect, Greet, McpConversation
-from comity.mcp.protocol.methods import Server
+from comity.mcp.protocol.conversation import INTERNAL, Effect, Greet, McpConversation, result_of
+from comity.mcp.protocol.methods import RunningRequest, Server
 from comity.mcp.protocol.results import Contents, PromptResult, said
-from comity.mcp.protocol.work import RunningRequest
 from comity.requests.caller import OWN_PROCESS
 from comity.vcp.protocol.mcp_places import VcpHandshake
 from comity.wire.jsonrpc import Batch, Incoming, Invalid, Request, RpcStream

@@ -6,9 +6,8 @@ The input is split at newlines; each piece is one text message, one file frame, 
 import contextlib
 from collections.abc import Sequence
 
-from comity.rooms.protocol import join_token
+from comity.rooms.protocol import hello
 from comity.rooms.protocol.channel import FILE_LANE, MESSAGE_LIMIT, RAW_LANE
-from comity.rooms.protocol.demands import Demands
 from comity.rooms.protocol.effects import BytesArrived, ChannelOpened, SendText, SessionOptions, TextArrived
 from comity.rooms.protocol.files import (
     ChunkStored,
@@ -19,9 +18,10 @@ from comity.rooms.protocol.files import (
     OpenIncoming,
     StoreChunk,
 )
+from comity.rooms.protocol.hello import SessionKeys
 from comity.rooms.protocol.invite import read_invite
 from comity.rooms.protocol.session import RoomSession
-from comity.rooms.protocol.session_key import SessionKeys
+from comity.rooms.protocol.tool_table import Demands
 from comity.wire import strict_json
 from comity.wire.errors import ComityError
 from comity.wire.machine import Effect
@@ -66,7 +66,7 @@ def check(data: bytes) -> None:
         with contextlib.suppress(ComityError):
             read_invite(text)
         with contextlib.suppress(ComityError):
-            join_token.admit(text, "s", room="r", stream_id="p", now_ms=0)
+            hello.admit(text, "s", room="r", stream_id="p", now_ms=0)
 
 
 def _tell(pieces: list[bytes], demands: Demands) -> RoomSession:

@@ -8,18 +8,22 @@ from typing import Any
 
 import msgspec
 
-from comity.identity.protocol.decision import Status, proof_status, sign_proof
 from comity.identity.protocol.keys import SigningKey
 from comity.identity.protocol.revocation import (
     AlternateOutcome,
     CRLEntry,
     CrlSource,
+    PublicKey,
     RevocationReason,
+    Status,
     alternate_outcome,
+    proof_status,
     read_list,
+    read_trust_key,
     sign_crl,
+    sign_members,
+    sign_proof,
 )
-from comity.identity.protocol.signature import PublicKey, read_trust_key, sign_members
 from comity.wire import strict_json
 from comity.wire.errors import InvalidError, MalformedError
 

@@ -6,7 +6,7 @@ encrypted.
 
 from comity.rooms.protocol.meeting import MOST_PENDING, Attending, Meeting
 from comity.rooms.protocol.relay import LetGo, Say, SignallingRelay
-from comity.rooms.protocol.signalling_crypto import RoomCipher
+from comity.rooms.protocol.signalling import RoomCipher
 from comity.wire import strict_json
 
 LONGEST = 2048

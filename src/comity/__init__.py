@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from nacl.signing import VerifyKey as VerifyKey
 
     from comity.agents.behaviour import load_behaviour as load_behaviour
-    from comity.agents.mcp_substrate import MCPClientSubstrate as MCPClientSubstrate
-    from comity.agents.mcp_substrate import MCPTransport as MCPTransport
+    from comity.agents.mcp_tool import MCPClientSubstrate as MCPClientSubstrate
+    from comity.agents.mcp_tool import MCPTransport as MCPTransport
     from comity.agents.substrate import SubstrateBackend as SubstrateBackend
     from comity.agents.substrate import SubstrateError as SubstrateError
     from comity.agents.substrate import SubstrateRateLimitError as SubstrateRateLimitError
@@ -24,45 +24,49 @@ if TYPE_CHECKING:
     from comity.client.client import Client as Client
     from comity.client.client import Reply as Reply
     from comity.client.toolkit import McpServer as McpServer
-    from comity.client.vacant import VacantAsMCPServer as VacantAsMCPServer
+    from comity.client.toolkit import VacantAsMCPServer as VacantAsMCPServer
     from comity.client.vcp_app import VcpApp as VcpApp
+    from comity.directory.cards import HaloMatch as HaloMatch
+    from comity.directory.cards import StoredReputation as StoredReputation
     from comity.directory.client import DirectoryClient as DirectoryClient
     from comity.directory.client import directory_search as directory_search
-    from comity.directory.reviews import StoredReputation as StoredReputation
-    from comity.directory.search import HaloMatch as HaloMatch
     from comity.envelopes.app import BehaviorHandler as BehaviorHandler
     from comity.envelopes.app import build_a2a_app as build_a2a_app
     from comity.envelopes.app import build_a2a_router as build_a2a_router
     from comity.envelopes.app import make_response_envelope as make_response_envelope
     from comity.envelopes.client.calls import DispatchResult as DispatchResult
     from comity.envelopes.client.calls import DispatchTransport as DispatchTransport
+    from comity.envelopes.client.calls import ReputationOracle as ReputationOracle
     from comity.envelopes.client.calls import build_envelope as build_envelope
     from comity.envelopes.client.calls import call_capability as call_capability
     from comity.envelopes.client.calls import call_local as call_local
     from comity.envelopes.client.calls import make_httpx_transport as make_httpx_transport
-    from comity.envelopes.client.targets import ReputationOracle as ReputationOracle
     from comity.envelopes.protocol.card import DEFAULT_HALO_VERSION as DEFAULT_HALO_VERSION
     from comity.envelopes.protocol.card import MAX_SUPPORTED_HALO_VERSION as MAX_SUPPORTED_HALO_VERSION
     from comity.envelopes.protocol.card import MIN_SUPPORTED_HALO_VERSION as MIN_SUPPORTED_HALO_VERSION
     from comity.envelopes.protocol.card import CapabilityCard as CapabilityCard
+    from comity.envelopes.protocol.card import RuntimeState as RuntimeState
     from comity.envelopes.protocol.card import SubstrateSpec as SubstrateSpec
+    from comity.envelopes.protocol.card import VacantState as VacantState
+    from comity.envelopes.protocol.card import Visibility as Visibility
+    from comity.envelopes.protocol.card import can_be_called as can_be_called
     from comity.envelopes.protocol.card import deserialize as deserialize
     from comity.envelopes.protocol.card import serialize as serialize
-    from comity.envelopes.protocol.card_errors import InvalidEventError as InvalidEventError
-    from comity.envelopes.protocol.carrier import A2A_VACANT_METADATA_KEY as A2A_VACANT_METADATA_KEY
-    from comity.envelopes.protocol.carrier import from_a2a_jsonrpc as from_a2a_jsonrpc
-    from comity.envelopes.protocol.carrier import to_a2a_jsonrpc as to_a2a_jsonrpc
     from comity.envelopes.protocol.chain import PairKey as PairKey
     from comity.envelopes.protocol.chain import ReplayState as ReplayState
     from comity.envelopes.protocol.chain import ReplayStore as ReplayStore
+    from comity.envelopes.protocol.envelope import A2A_VACANT_METADATA_KEY as A2A_VACANT_METADATA_KEY
     from comity.envelopes.protocol.envelope import EMPTY_PREV_HASH as EMPTY_PREV_HASH
     from comity.envelopes.protocol.envelope import VacantEnvelope as VacantEnvelope
+    from comity.envelopes.protocol.envelope import from_a2a_jsonrpc as from_a2a_jsonrpc
+    from comity.envelopes.protocol.envelope import to_a2a_jsonrpc as to_a2a_jsonrpc
     from comity.envelopes.protocol.errors import ChainForkError as ChainForkError
     from comity.envelopes.protocol.errors import CoreError as CoreError
     from comity.envelopes.protocol.errors import CryptoError as CryptoError
     from comity.envelopes.protocol.errors import EnvelopeFormatError as EnvelopeFormatError
     from comity.envelopes.protocol.errors import EnvelopeSignatureError as EnvelopeSignatureError
     from comity.envelopes.protocol.errors import HashChainError as HashChainError
+    from comity.envelopes.protocol.errors import InvalidEventError as InvalidEventError
     from comity.envelopes.protocol.errors import ProtocolError as ProtocolError
     from comity.envelopes.protocol.errors import ReplayDetectedError as ReplayDetectedError
     from comity.envelopes.protocol.errors import SignatureVerificationError as SignatureVerificationError
@@ -70,16 +74,12 @@ if TYPE_CHECKING:
     from comity.envelopes.protocol.errors import TargetUnavailableError as TargetUnavailableError
     from comity.envelopes.protocol.errors import TypeIntegrityError as TypeIntegrityError
     from comity.envelopes.protocol.errors import UnsupportedHaloVersionError as UnsupportedHaloVersionError
-    from comity.envelopes.protocol.lifecycle import RuntimeState as RuntimeState
-    from comity.envelopes.protocol.lifecycle import VacantState as VacantState
-    from comity.envelopes.protocol.lifecycle import Visibility as Visibility
-    from comity.envelopes.protocol.lifecycle import can_be_called as can_be_called
-    from comity.envelopes.protocol.logbook import Logbook as Logbook
-    from comity.envelopes.protocol.logbook import LogEntry as LogEntry
     from comity.envelopes.protocol.message import A2AMessage as A2AMessage
     from comity.envelopes.protocol.message import A2APart as A2APart
     from comity.envelopes.protocol.message import SelfEval as SelfEval
     from comity.envelopes.protocol.resident import BehaviorBundle as BehaviorBundle
+    from comity.envelopes.protocol.resident import Logbook as Logbook
+    from comity.envelopes.protocol.resident import LogEntry as LogEntry
     from comity.envelopes.protocol.resident import ResidentForm as ResidentForm
     from comity.envelopes.replay_stores import InMemoryReplayStore as InMemoryReplayStore
     from comity.envelopes.replay_stores import SqliteReplayStore as SqliteReplayStore
@@ -92,16 +92,19 @@ if TYPE_CHECKING:
     from comity.runtime.settings import VcpSettings as VcpSettings
     from comity.vcp.client import VcpClient as VcpClient
     from comity.vcp.plugins import VcpExtension as VcpExtension
+    from comity.vcp.protocol.context import CallerContext as CallerContext
     from comity.vcp.protocol.extension_calls import ExtensionError as ExtensionError
-    from comity.vcp.protocol.response import CallerContext as CallerContext
-    from comity.vcp.protocol.schema import HANDSHAKE_SCHEMA as HANDSHAKE_SCHEMA
+    from comity.vcp.protocol.registry import HANDSHAKE_SCHEMA as HANDSHAKE_SCHEMA
     from comity.vcp.service import VcpServer as VcpServer
     from comity.wire.errors import ComityError as ComityError
 
 
 _NAMES = {
     "comity.agents.behaviour": ("load_behaviour",),
-    "comity.agents.mcp_substrate": ("MCPClientSubstrate", "MCPTransport"),
+    "comity.agents.mcp_tool": (
+        "MCPClientSubstrate",
+        "MCPTransport",
+    ),
     "comity.agents.substrate": (
         "SubstrateBackend",
         "SubstrateError",
@@ -110,13 +113,23 @@ _NAMES = {
         "SubstrateResponse",
         "SubstrateUnavailableError",
     ),
-    "comity.client.client": ("Client", "Reply"),
-    "comity.client.toolkit": ("McpServer",),
-    "comity.client.vacant": ("VacantAsMCPServer",),
+    "comity.client.client": (
+        "Client",
+        "Reply",
+    ),
+    "comity.client.toolkit": (
+        "McpServer",
+        "VacantAsMCPServer",
+    ),
     "comity.client.vcp_app": ("VcpApp",),
-    "comity.directory.client": ("DirectoryClient", "directory_search"),
-    "comity.directory.reviews": ("StoredReputation",),
-    "comity.directory.search": ("HaloMatch",),
+    "comity.directory.cards": (
+        "HaloMatch",
+        "StoredReputation",
+    ),
+    "comity.directory.client": (
+        "DirectoryClient",
+        "directory_search",
+    ),
     "comity.envelopes.app": (
         "BehaviorHandler",
         "build_a2a_app",
@@ -126,25 +139,37 @@ _NAMES = {
     "comity.envelopes.client.calls": (
         "DispatchResult",
         "DispatchTransport",
+        "ReputationOracle",
         "build_envelope",
         "call_capability",
         "call_local",
         "make_httpx_transport",
     ),
-    "comity.envelopes.client.targets": ("ReputationOracle",),
     "comity.envelopes.protocol.card": (
-        "CapabilityCard",
         "DEFAULT_HALO_VERSION",
         "MAX_SUPPORTED_HALO_VERSION",
         "MIN_SUPPORTED_HALO_VERSION",
+        "CapabilityCard",
+        "RuntimeState",
         "SubstrateSpec",
+        "VacantState",
+        "Visibility",
+        "can_be_called",
         "deserialize",
         "serialize",
     ),
-    "comity.envelopes.protocol.card_errors": ("InvalidEventError",),
-    "comity.envelopes.protocol.carrier": ("A2A_VACANT_METADATA_KEY", "from_a2a_jsonrpc", "to_a2a_jsonrpc"),
-    "comity.envelopes.protocol.chain": ("PairKey", "ReplayState", "ReplayStore"),
-    "comity.envelopes.protocol.envelope": ("EMPTY_PREV_HASH", "VacantEnvelope"),
+    "comity.envelopes.protocol.chain": (
+        "PairKey",
+        "ReplayState",
+        "ReplayStore",
+    ),
+    "comity.envelopes.protocol.envelope": (
+        "A2A_VACANT_METADATA_KEY",
+        "EMPTY_PREV_HASH",
+        "VacantEnvelope",
+        "from_a2a_jsonrpc",
+        "to_a2a_jsonrpc",
+    ),
     "comity.envelopes.protocol.errors": (
         "ChainForkError",
         "CoreError",
@@ -152,6 +177,7 @@ _NAMES = {
         "EnvelopeFormatError",
         "EnvelopeSignatureError",
         "HashChainError",
+        "InvalidEventError",
         "ProtocolError",
         "ReplayDetectedError",
         "SignatureVerificationError",
@@ -160,19 +186,39 @@ _NAMES = {
         "TypeIntegrityError",
         "UnsupportedHaloVersionError",
     ),
-    "comity.envelopes.protocol.lifecycle": ("RuntimeState", "VacantState", "Visibility", "can_be_called"),
-    "comity.envelopes.protocol.logbook": ("LogEntry", "Logbook"),
-    "comity.envelopes.protocol.message": ("A2AMessage", "A2APart", "SelfEval"),
-    "comity.envelopes.protocol.resident": ("BehaviorBundle", "ResidentForm"),
-    "comity.envelopes.replay_stores": ("InMemoryReplayStore", "SqliteReplayStore", "check_envelope"),
-    "comity.identity.protocol.keys": ("SigningKey", "VacantId"),
-    "comity.node.node": ("Node", "load_settings"),
-    "comity.runtime.settings": ("Settings", "VcpSettings"),
+    "comity.envelopes.protocol.message": (
+        "A2AMessage",
+        "A2APart",
+        "SelfEval",
+    ),
+    "comity.envelopes.protocol.resident": (
+        "BehaviorBundle",
+        "LogEntry",
+        "Logbook",
+        "ResidentForm",
+    ),
+    "comity.envelopes.replay_stores": (
+        "InMemoryReplayStore",
+        "SqliteReplayStore",
+        "check_envelope",
+    ),
+    "comity.identity.protocol.keys": (
+        "SigningKey",
+        "VacantId",
+    ),
+    "comity.node.node": (
+        "Node",
+        "load_settings",
+    ),
+    "comity.runtime.settings": (
+        "Settings",
+        "VcpSettings",
+    ),
     "comity.vcp.client": ("VcpClient",),
     "comity.vcp.plugins": ("VcpExtension",),
+    "comity.vcp.protocol.context": ("CallerContext",),
     "comity.vcp.protocol.extension_calls": ("ExtensionError",),
-    "comity.vcp.protocol.response": ("CallerContext",),
-    "comity.vcp.protocol.schema": ("HANDSHAKE_SCHEMA",),
+    "comity.vcp.protocol.registry": ("HANDSHAKE_SCHEMA",),
     "comity.vcp.service": ("VcpServer",),
     "comity.wire.errors": ("ComityError",),
     "nacl.signing": ("VerifyKey",),

@@ -6,9 +6,8 @@ import jsonschema
 import pytest
 from starlette.routing import Router
 
-from comity.actions.http import action_routes
-from comity.actions.library import Library
-from comity.actions.plugins import GROUP, load_plugins
+from comity.actions.doors import action_routes
+from comity.actions.library import GROUP, Library, load_plugins
 from comity.actions.runner import Runner
 from comity.http.guard import CALLER
 from comity.testing import bearer, running_node

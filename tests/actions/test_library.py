@@ -4,10 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from comity.actions.library import Library, built_in, crisis_lines
-from comity.actions.plugins import Plugin
+from comity.actions.library import Library, Plugin, built_in, crisis_lines
 from comity.actions.protocol.action import FetchedPage
-from comity.actions.protocol.registry import NAMES
+from comity.actions.protocol.calls import NAMES
 from comity.wire.errors import ActionError, ConfigError
 from comity_skills.errors import SkillInputError
 from comity_skills.skill import PagesWanted, Skill

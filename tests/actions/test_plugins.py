@@ -2,7 +2,7 @@ import importlib.metadata
 
 import pytest
 
-from comity.actions.plugins import GROUP, announced_plugins, load_plugins
+from comity.actions.library import GROUP, announced_plugins, load_plugins
 from comity.wire.errors import ConfigError
 
 SAMPLE = "tests.actions.sample_plugin"

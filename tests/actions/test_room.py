@@ -1,8 +1,7 @@
 import pytest
 
 from comity.actions.handler import ActionsRoom, Invocation
-from comity.actions.library import Library
-from comity.actions.plugins import load_plugins
+from comity.actions.library import Library, load_plugins
 from comity.actions.runner import Runner
 from comity.requests.handler import Arrival
 from comity.store.audit_trail import log_of

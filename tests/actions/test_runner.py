@@ -3,8 +3,7 @@ import os
 
 import pytest
 
-from comity.actions.library import Library
-from comity.actions.plugins import load_plugins
+from comity.actions.library import Library, load_plugins
 from comity.actions.protocol.action import FetchedPage
 from comity.actions.protocol.calls import Work
 from comity.actions.runner import SHORT, ActionLimits, Allowance, Runner

@@ -8,12 +8,11 @@ import jsonschema
 import pytest
 
 from comity.actions.handler import ActionsDesk, ActionsRoom, action_tools
-from comity.actions.library import Library, registry_of
+from comity.actions.library import GROUP, Library, load_plugins, registry_of
 from comity.actions.part import Actions
-from comity.actions.plugins import GROUP, load_plugins
 from comity.actions.runner import Runner
 from comity.mcp.protocol.catalog import Catalog
-from comity.mcp.protocol.revisions import TASKS
+from comity.mcp.protocol.results import TASKS
 from comity.runtime.settings import DispatchSettings
 from comity.testing import bearer, running_node
 from comity.wire.errors import ActionError

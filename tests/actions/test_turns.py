@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from comity.actions.turns import ActionTurns
+from comity.actions.workers import ActionTurns
 from comity.wire.errors import OverloadedError
 
 

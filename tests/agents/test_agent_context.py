@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 import comity
-from comity.identity.identity import load_identity
-from comity.identity.protocol.signed_token import issue_a
+from comity.identity.key_files import load_identity
+from comity.identity.protocol.tokens import issue_a
 from comity.runtime.settings import AgentSettings
 from comity.testing import running_node
 from comity.vcp.client import VcpClient

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from comity.agents.room import MOST_OF_A_VISITOR, AgentCall, AgentReply, AgentsRoom
+from comity.agents.calling import MOST_OF_A_VISITOR, AgentCall, AgentReply, AgentsRoom
 from comity.requests.caller import OWN_PROCESS, UNKNOWN
 from comity.requests.handler import Arrival
 from comity.testing.nodes import running_node

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from comity.agents.function import FunctionAgent, load_function
+from comity.agents.behaviour import FunctionAgent, load_function
 from comity.envelopes.protocol.envelope import VacantEnvelope
 from comity.wire.errors import ConfigError, InvalidError
 from tests.agents.envelopes import request, said

@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-from comity.agents.behaviour import close_behaviour, echo, load_behaviour
-from comity.agents.function import FunctionAgent
+from comity.agents.behaviour import FunctionAgent, close_behaviour, echo, load_behaviour
 from comity.agents.mcp_tool import McpTool
 from comity.agents.substrate import SubstrateAgent
 from comity.wire.errors import ConfigError

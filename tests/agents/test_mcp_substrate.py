@@ -2,7 +2,7 @@
 
 import pytest
 
-from comity.agents.mcp_substrate import MCPClientSubstrate
+from comity.agents.mcp_tool import MCPClientSubstrate
 from comity.agents.substrate import (
     SubstrateError,
     SubstrateRateLimitError,

@@ -4,12 +4,13 @@ import json
 
 import pytest
 
-from comity.agents.openai_endpoint import OpenAIEndpoint, load_openai
 from comity.agents.substrate import (
+    OpenAIEndpoint,
     SubstrateError,
     SubstrateRateLimitError,
     SubstrateRequest,
     SubstrateUnavailableError,
+    load_openai,
 )
 from comity.wire.errors import ConfigError
 from tests.http.local_server import reply, serving

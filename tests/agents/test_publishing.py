@@ -4,7 +4,7 @@ import asyncio
 
 import httpx
 
-from comity.agents.publishing import Publishing
+from comity.agents.part import Publishing
 from comity.runtime.settings import AgentSettings, DirectorySettings
 from comity.store.audit_log import tail
 from comity.testing import bearer, running_node

@@ -3,8 +3,8 @@
 import pytest
 
 from comity.agents.residence import StateRoom, resident_form, stored_state
+from comity.envelopes.protocol.card import RuntimeState
 from comity.envelopes.protocol.errors import EnvelopeFormatError
-from comity.envelopes.protocol.lifecycle import RuntimeState
 from comity.requests.handler import Arrival
 from comity.requests.pipeline import Walk
 from comity.requests.record import Recorder

@@ -14,9 +14,8 @@ from comity.agents.substrate import (
 )
 from comity.envelopes.client.refusals import CallRefusedError
 from comity.envelopes.protocol.errors import CoreError
-from comity.vcp.protocol.context import GenerationPreferences
-from comity.vcp.protocol.opacity import model_safe
-from comity.vcp.protocol.response import CallerContext
+from comity.vcp.protocol.context import CallerContext, GenerationPreferences
+from comity.vcp.protocol.signals import model_safe
 from comity.wire.errors import NoAnswerError, TargetRefusedError, UnreachableError
 from tests.agents.envelopes import request, said
 

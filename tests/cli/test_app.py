@@ -16,8 +16,7 @@ from comity.terminal.help import HelpfulCommand
 HEAVY = ("rich", "msgspec", "nacl", "apsw", "starlette", "uvicorn", "orjson", "asyncio", "pydantic")
 LOADED_BY_HELP = {
     "comity.cli.app",
-    "comity.terminal.colour",
-    "comity.terminal.failures",
+    "comity.terminal.output",
     "comity.terminal.help",
     "comity.terminal.follow_up",
     "comity.wire.errors",

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import comity
-from comity.identity.identity import load_identity
+from comity.identity.key_files import load_identity
 from comity.runtime.settings import AgentSettings
 from comity.testing import running_node
 from tests.http.local_server import serving

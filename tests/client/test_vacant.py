@@ -3,16 +3,16 @@
 import httpx
 import pytest
 
-from comity.client.vacant import VacantAsMCPServer
+from comity.client.toolkit import VacantAsMCPServer
 from comity.envelopes.app import build_a2a_app
-from comity.envelopes.protocol.carrier import from_a2a_message, to_a2a_jsonrpc, to_a2a_message
+from comity.envelopes.protocol.card import RuntimeState
+from comity.envelopes.protocol.envelope import from_a2a_message, to_a2a_jsonrpc, to_a2a_message
 from comity.envelopes.protocol.errors import (
     ChainForkError,
     EnvelopeFormatError,
     EnvelopeSignatureError,
     ReplayDetectedError,
 )
-from comity.envelopes.protocol.lifecycle import RuntimeState
 from comity.envelopes.replay_stores import InMemoryReplayStore
 from tests.envelopes.peers import SERVER, Caller, echo
 from tests.envelopes.residents import resident

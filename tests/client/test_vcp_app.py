@@ -11,7 +11,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from comity import ComityError, VcpApp, VcpClient, VcpSettings
-from comity.vcp.protocol.capabilities import PERSONAL
+from comity.vcp.protocol.messages import PERSONAL
 from tests.vcp.protocol.negotiation_samples import WIRE
 
 pytestmark = pytest.mark.usefixtures("patience")

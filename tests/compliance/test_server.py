@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from comity.mcp.http import MCP_PATH
-from comity.mcp.protocol.revisions import META_CAPABILITIES, META_SUBSCRIPTION, META_VERSION, TASKS
+from comity.mcp.protocol.results import META_CAPABILITIES, META_SUBSCRIPTION, META_VERSION, TASKS
 from compliance.server import serving
 
 MODERN = "2026-07-28"

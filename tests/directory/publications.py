@@ -2,12 +2,10 @@
 
 from hashlib import blake2b
 
-from comity.directory.proof import prove_reader
 from comity.directory.protocol.register_event import register_event
 from comity.directory.publish import PublishRoom, read_publication
-from comity.directory.reading import DirectoryQuery, DirectoryReads
-from comity.envelopes.protocol.card import CapabilityCard, serialize
-from comity.envelopes.protocol.lifecycle import Visibility
+from comity.directory.reading import DirectoryQuery, DirectoryReads, prove_reader
+from comity.envelopes.protocol.card import CapabilityCard, Visibility, serialize
 from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.requests.caller import stranger
 from comity.requests.handler import Arrival

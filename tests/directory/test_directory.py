@@ -5,19 +5,18 @@ import msgspec
 import pytest
 from starlette.applications import Starlette
 
+from comity.directory.cards import StoredReputation, record_review
 from comity.directory.client import DirectoryClient
 from comity.directory.doors import directory_routes
-from comity.directory.protocol.review import Review
-from comity.directory.reviews import StoredReputation, record_review
-from comity.envelopes.client.targets import rank_targets
-from comity.envelopes.protocol.card import serialize
+from comity.directory.protocol.reputation import Review
+from comity.envelopes.client.calls import rank_targets
+from comity.envelopes.protocol.card import RuntimeState, Visibility, serialize
 from comity.envelopes.protocol.errors import (
     EnvelopeFormatError,
     EnvelopeSignatureError,
     HashChainError,
     TargetNotFoundError,
 )
-from comity.envelopes.protocol.lifecycle import RuntimeState, Visibility
 from comity.http.client import GuardedHttp, HttpResponse
 from comity.http.server import HttpServer
 from comity.requests.pipeline import Walk

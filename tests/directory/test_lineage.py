@@ -2,7 +2,7 @@
 
 import pytest
 
-from comity.directory.lineage import NODES
+from comity.directory.events import NODES
 from comity.wire.errors import InvalidError
 from tests.directory.publications import agent, hexes, publication
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.directory.proof import WINDOW_SECONDS, prove_reader, proven_reader
+from comity.directory.reading import WINDOW_SECONDS, prove_reader, proven_reader
 from comity.wire.errors import ComityError, InvalidError, MalformedError, UnauthenticatedError
 from tests.directory.publications import agent
 

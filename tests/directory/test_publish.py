@@ -9,13 +9,14 @@ from comity.directory.cards import keep_record
 from comity.directory.events import DIRECTORY_LOG, DirectoryEvent, check_events
 from comity.directory.publish import read_publication, republished
 from comity.envelopes.protocol.card import SubstrateSpec, deserialize, serialize
-from comity.envelopes.protocol.card_errors import (
+from comity.envelopes.protocol.errors import (
     AppendOnlyViolation,
+    EnvelopeFormatError,
     IdempotencyConflict,
     SequenceMonotonicityError,
     SignatureRejected,
+    UnsupportedHaloVersionError,
 )
-from comity.envelopes.protocol.errors import EnvelopeFormatError, UnsupportedHaloVersionError
 from comity.requests.handler import Arrival, Call
 from comity.store.audit_log import tail
 from comity.store.operations import StoreConflict

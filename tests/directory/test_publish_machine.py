@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from comity.directory.events import DirectoryEvent, check_events
-from comity.envelopes.protocol.card_errors import IdempotencyConflict, SequenceMonotonicityError
+from comity.envelopes.protocol.errors import IdempotencyConflict, SequenceMonotonicityError
 from comity.identity.protocol.keys import SigningKey
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryDisk, MemoryStore

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from comity.directory.events import DIRECTORY_LOG, FIRST_PREVIOUS, event_at
-from comity.envelopes.protocol.card_errors import IdempotencyConflict, SequenceMonotonicityError
+from comity.envelopes.protocol.errors import IdempotencyConflict, SequenceMonotonicityError
 from comity.http.statuses import http_status
 from comity.store.sqlite import SqliteStore
 from tests.directory.publications import Directory, agent, publication

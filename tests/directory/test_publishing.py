@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from comity.directory.client import DirectoryClient
 from comity.directory.doors import directory_routes
 from comity.directory.publishing import KeptPublication, publish_card, refuse_unspecified
-from comity.envelopes.protocol.lifecycle import RuntimeState, Visibility
+from comity.envelopes.protocol.card import RuntimeState, Visibility
 from comity.requests.pipeline import Walk
 from comity.requests.record import Recorder
 from comity.store.audit_trail import AuditTrail

@@ -2,8 +2,8 @@
 
 import pytest
 
-from comity.envelopes.protocol.card_errors import SequenceMonotonicityError
-from comity.requests.storage import CARDS, Quota
+from comity.envelopes.protocol.errors import SequenceMonotonicityError
+from comity.requests.budget import CARDS, Quota
 from comity.store.sqlite import SqliteStore
 from comity.wire.errors import StorageFullError
 from tests.directory.publications import Directory, agent, publication

@@ -2,7 +2,7 @@
 
 import pytest
 
-from comity.envelopes.protocol.card_errors import NotFoundError, VisibilityViolation
+from comity.envelopes.protocol.errors import NotFoundError, VisibilityViolation
 from comity.http.statuses import http_status
 from comity.store.audit_chain import privacy_hash
 from comity.store.audit_log import tail

@@ -5,8 +5,8 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from comity.directory.client import DirectoryClient
+from comity.envelopes.protocol.card import Visibility
 from comity.envelopes.protocol.errors import HashChainError, SignatureVerificationError
-from comity.envelopes.protocol.lifecycle import Visibility
 from comity.testing import VirtualClock
 from comity.testing.vectors import vector_file
 from comity.wire.errors import ConflictError, ForbiddenError, InvalidError, UnusableAnswerError

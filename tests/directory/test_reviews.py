@@ -4,21 +4,23 @@ import asyncio
 
 import pytest
 
-from comity.directory.protocol.reputation import (
-    DIMENSIONS,
-    Reputation,
-    ReviewLimitError,
-    ReviewRefusedError,
-    initial_prior,
-)
-from comity.directory.protocol.review import Review
-from comity.directory.protocol.score import REFERENCE, ReputationRules, score
-from comity.directory.reviews import (
+from comity.directory.cards import (
     REVIEW_LOG,
     StoredReputation,
     record_review,
     reputation_of,
     start_reputation,
+)
+from comity.directory.protocol.reputation import (
+    DIMENSIONS,
+    REFERENCE,
+    Reputation,
+    ReputationRules,
+    Review,
+    ReviewLimitError,
+    ReviewRefusedError,
+    initial_prior,
+    score,
 )
 from comity.store.audit_log import tail
 from comity.store.operations import StoreConflict

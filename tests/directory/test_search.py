@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from comity.directory.search import rank_by_reputation, search_capability
+from comity.directory.cards import rank_by_reputation, search_capability
 from comity.wire.errors import InvalidError
 from tests.directory.publications import agent, card_of, hexes, publication
 

@@ -8,13 +8,11 @@ import asyncio
 import apsw
 import pytest
 
-from comity.directory.cards import CardRecord, keep_record, read_record
-from comity.directory.lineage import lineage
-from comity.directory.search import search_capability
-from comity.envelopes.protocol.card import CapabilityCard, serialize
-from comity.envelopes.protocol.lifecycle import RuntimeState, Visibility
+from comity.directory.cards import CardRecord, keep_record, read_record, search_capability
+from comity.directory.events import lineage
+from comity.envelopes.protocol.card import CapabilityCard, RuntimeState, Visibility, serialize
 from comity.identity.protocol.keys import VacantId
-from comity.store.sqlite import SqliteStore, reader
+from comity.store.sqlite import SqliteStore, reads
 from comity.store.sqlite.connection import open_reader
 from comity.testing import VirtualClock
 
@@ -76,7 +74,7 @@ def taken(monkeypatch):
         connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, note)
         return connection
 
-    monkeypatch.setattr(reader, "open_reader", open_traced)
+    monkeypatch.setattr(reads, "open_reader", open_traced)
     return steps
 
 

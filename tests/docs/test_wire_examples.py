@@ -10,9 +10,14 @@ import pytest
 from websockets.asyncio.client import connect
 
 import comity
-from comity.envelopes.protocol.carrier import from_a2a_jsonrpc, from_a2a_result, to_a2a_jsonrpc, to_a2a_result
 from comity.envelopes.protocol.chain import ReplayState, check_chain
-from comity.envelopes.protocol.envelope import reply_is_bound
+from comity.envelopes.protocol.envelope import (
+    from_a2a_jsonrpc,
+    from_a2a_result,
+    reply_is_bound,
+    to_a2a_jsonrpc,
+    to_a2a_result,
+)
 from comity.identity.protocol.keys import SigningKey
 from comity.requests.events import NodeEvent, encode
 from comity.rooms.protocol.channel import read_text_message, write_envelope

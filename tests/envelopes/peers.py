@@ -7,8 +7,12 @@ import httpx
 
 from comity.envelopes.client.calls import build_envelope
 from comity.envelopes.doors import MessageSend
-from comity.envelopes.protocol.carrier import from_a2a_result, to_a2a_jsonrpc
-from comity.envelopes.protocol.envelope import EMPTY_PREV_HASH, VacantEnvelope
+from comity.envelopes.protocol.envelope import (
+    EMPTY_PREV_HASH,
+    VacantEnvelope,
+    from_a2a_result,
+    to_a2a_jsonrpc,
+)
 from comity.envelopes.protocol.message import A2AMessage, A2APart
 from comity.envelopes.server import EnvelopeRoom
 from comity.identity.protocol.keys import SigningKey

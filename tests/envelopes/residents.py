@@ -1,9 +1,7 @@
 """A resident to be served."""
 
-from comity.envelopes.protocol.card import CapabilityCard, SubstrateSpec
-from comity.envelopes.protocol.lifecycle import RuntimeState
-from comity.envelopes.protocol.logbook import Logbook
-from comity.envelopes.protocol.resident import BehaviorBundle, ResidentForm
+from comity.envelopes.protocol.card import CapabilityCard, RuntimeState, SubstrateSpec
+from comity.envelopes.protocol.resident import BehaviorBundle, Logbook, ResidentForm
 from tests.envelopes.peers import SERVER
 
 

@@ -5,7 +5,7 @@ import pytest
 from a2a.types import AgentCard
 from google.protobuf.json_format import ParseDict
 
-from comity.envelopes.card import MESSAGE_SEND_BINDING
+from comity.envelopes.app import MESSAGE_SEND_BINDING
 from comity.runtime.settings import AgentSettings
 from comity.testing import bearer, running_node
 

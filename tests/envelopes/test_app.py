@@ -5,11 +5,9 @@ import pytest
 from fastapi import FastAPI
 from starlette.applications import Starlette
 
-from comity.envelopes.app import build_a2a_app, build_a2a_router
-from comity.envelopes.card import card_routes
-from comity.envelopes.protocol.card import deserialize
-from comity.envelopes.protocol.carrier import from_a2a_result, to_a2a_jsonrpc
-from comity.envelopes.protocol.lifecycle import RuntimeState
+from comity.envelopes.app import build_a2a_app, build_a2a_router, card_routes
+from comity.envelopes.protocol.card import RuntimeState, deserialize
+from comity.envelopes.protocol.envelope import from_a2a_result, to_a2a_jsonrpc
 from comity.envelopes.replay_stores import InMemoryReplayStore, SqliteReplayStore
 from comity.identity.protocol.keys import SigningKey
 from comity.wire.errors import InvalidError

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from comity.identity.identity import stored_vacant_id
+from comity.identity.key_files import stored_vacant_id
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_trail import AuditTrail, HeadFile
 from comity.store.operations import Advance, ChainKey, Tip

@@ -15,10 +15,9 @@ from comity import (
     build_a2a_app,
     build_a2a_router,
 )
-from comity.envelopes.protocol.carrier import from_a2a_result, to_a2a_jsonrpc
-from comity.envelopes.protocol.chain import check_chain
+from comity.envelopes.protocol.chain import TipStatement, check_chain
+from comity.envelopes.protocol.envelope import from_a2a_result, to_a2a_jsonrpc
 from comity.envelopes.protocol.errors import ReplayDetectedError
-from comity.envelopes.protocol.statement import TipStatement
 from tests.envelopes.peers import SERVER, Caller, Gate, echo
 from tests.envelopes.residents import resident
 

@@ -13,10 +13,9 @@ from itertools import pairwise
 import httpx
 import pytest
 
-from comity.envelopes.protocol.carrier import from_a2a_result, to_a2a_jsonrpc
 from comity.envelopes.protocol.chain import PairKey
-from comity.envelopes.protocol.envelope import reply_is_bound
-from comity.envelopes.replay import chain_of
+from comity.envelopes.protocol.envelope import from_a2a_result, reply_is_bound, to_a2a_jsonrpc
+from comity.envelopes.replay_stores import chain_of
 from comity.identity.protocol.keys import VacantId
 from comity.runtime.system_clock import SystemClock
 from comity.store.operations import CHAIN_BYTES, REPLIES

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from comity.envelopes.protocol.carrier import A2A_VACANT_METADATA_KEY, to_a2a_jsonrpc
+from comity.envelopes.protocol.envelope import A2A_VACANT_METADATA_KEY, to_a2a_jsonrpc
 from comity.runtime.system_clock import SystemClock
 from comity.store.memory import MemoryStore
 from tests.envelopes.peers import SERVER, Caller, Server

@@ -6,10 +6,10 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from comity.envelopes.pair_verification import verdict_of, verify_pairs
-from comity.envelopes.protocol.carrier import from_a2a_message, to_a2a_jsonrpc, to_a2a_message
+from comity.envelopes.pairs import verdict_of, verify_pairs
 from comity.envelopes.protocol.chain import PairKey
-from comity.envelopes.replay import chain_of
+from comity.envelopes.protocol.envelope import from_a2a_message, to_a2a_jsonrpc, to_a2a_message
+from comity.envelopes.replay_stores import chain_of
 from comity.runtime.settings import AgentSettings
 from comity.store.audit_trail import log_of
 from comity.store.operations import Advance, Append, DropReply, KeepReply, Tip

@@ -5,13 +5,12 @@ import asyncio
 import pytest
 
 from comity.envelopes.doors import MessageSend
-from comity.envelopes.protocol.carrier import to_a2a_jsonrpc
 from comity.envelopes.protocol.chain import PairKey
-from comity.envelopes.replay import chain_of
-from comity.requests.budget import Budget, Figures
+from comity.envelopes.protocol.envelope import to_a2a_jsonrpc
+from comity.envelopes.replay_stores import chain_of
+from comity.requests.budget import KEPT_SECONDS, Budget, Figures, Quota
 from comity.requests.pipeline import Walk
 from comity.requests.record import Recorder
-from comity.requests.storage import KEPT_SECONDS, Quota
 from comity.store.audit_log import tail
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryStore

@@ -7,11 +7,15 @@ from itertools import pairwise
 import pytest
 
 from comity.envelopes import queues as lanes
-from comity.envelopes.protocol.carrier import from_a2a_result, to_a2a_jsonrpc
-from comity.envelopes.protocol.chain import PairKey, ReplayState
-from comity.envelopes.protocol.envelope import EMPTY_PREV_HASH, recognise, reply_is_bound
-from comity.envelopes.protocol.statement import TipStatement, resynchronised
-from comity.envelopes.replay import chain_of
+from comity.envelopes.protocol.chain import PairKey, ReplayState, TipStatement, resynchronised
+from comity.envelopes.protocol.envelope import (
+    EMPTY_PREV_HASH,
+    from_a2a_result,
+    recognise,
+    reply_is_bound,
+    to_a2a_jsonrpc,
+)
+from comity.envelopes.replay_stores import chain_of
 from comity.requests.budget import Budget, Figures
 from comity.runtime.system_clock import SystemClock
 from comity.store.operations import Advance, Tip

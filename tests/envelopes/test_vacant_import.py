@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from comity.envelopes.protocol.card import RuntimeState
 from comity.envelopes.protocol.chain import ReplayState
-from comity.envelopes.protocol.lifecycle import RuntimeState
 from comity.envelopes.vacant_import import CallChains, read_vacant_folder
 from comity.wire.errors import KeyRefusedError
 from tests.identity.vacant_folders import CHAINS, KEY, META, PLAINTEXT, TARGET, logbook_lines, write_folder

@@ -15,7 +15,7 @@ from comity.node.node import PARTS, load_settings, wanted_parts
 from comity.rooms.part import Peers
 from comity.runtime.settings import SWITCHED_PARTS, AgentSettings, DirectorySettings
 from comity.testing import bearer, running_node
-from comity.vcp.protocol.schema import HANDSHAKE_SCHEMA
+from comity.vcp.protocol.registry import HANDSHAKE_SCHEMA
 from comity.wire.errors import ConfigError, NotFoundError
 from tests.mcp.conversing import initialize, request
 from tests.mcp.http_talk import Http
@@ -31,19 +31,17 @@ EVERYTHING = {"COMITY_DIRECTORY_PUBLISH": "true", "COMITY_DIRECTORY_URL": "http:
 LOADED = {
     "actions": {
         "comity.actions.protocol.calls",
-        "comity.actions.protocol.registry",
-        "comity.actions.protocol.validation",
-        "comity.actions.http",
+        "comity.actions.protocol.action",
+        "comity.actions.doors",
         "comity.actions.library",
         "comity.actions.handler",
         "comity.actions.runner",
     },
-    "calling": {"comity.agents.calling", "comity.directory.finding", "comity.agents.room"},
+    "calling": {"comity.agents.calling", "comity.directory.finding"},
     "deliberations": {
         "comity.votes.client",
-        "comity.votes.deliberations",
-        "comity.votes.party",
         "comity.votes.host",
+        "comity.votes.party",
         "comity.votes.logs",
     },
     "directory": {"comity.directory.doors", "comity.directory.publish"},
@@ -61,7 +59,7 @@ LOADED = {
         "comity.mcp.sessions",
         "comity.mcp.tasks",
     },
-    "peers": {"comity.rooms.protocol.relay", "comity.rooms.rooms", "comity.rooms.doors"},
+    "peers": {"comity.rooms.protocol.relay", "comity.rooms.doors"},
     "publishing": {"comity.directory.publishing"},
     "watching": {
         "comity.node.commands.event_output",
@@ -71,9 +69,7 @@ LOADED = {
     },
     "vcp": {
         "comity.identity.protocol.revocation",
-        "comity.identity.protocol.decision",
         "comity.vcp.doors",
-        "comity.vcp.websocket",
         "comity.extensions.service",
         "comity.vcp.identity",
         "comity.vcp.service",

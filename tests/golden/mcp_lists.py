@@ -12,13 +12,13 @@ from msgspec.structs import replace
 
 from comity.mcp.protocol.catalog import Selection
 from comity.mcp.protocol.conversation import McpConversation
-from comity.mcp.protocol.revisions import LEGACY, MODERN
+from comity.mcp.protocol.results import LEGACY, MODERN
 from comity.mcp.stream import McpStream
 from comity.node.mcp_server import Mcp
 from comity.node.node import PARTS, Node
 from comity.release import __version__
 from comity.requests.caller import OWN_PROCESS, Caller
-from comity.rooms.protocol.profiles import PROFILES
+from comity.rooms.protocol.tool_table import PROFILES
 from comity.runtime.settings import AgentSettings
 from comity.testing import running_node
 from tests.callers import OWNER, STRANGER, visitor

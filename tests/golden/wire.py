@@ -8,25 +8,30 @@ from msgspec import to_builtins
 
 import comity
 from comity.envelopes.protocol.card import serialize
-from comity.envelopes.protocol.carrier import to_a2a_jsonrpc, to_a2a_result
-from comity.envelopes.protocol.logbook import LogEntry
+from comity.envelopes.protocol.envelope import to_a2a_jsonrpc, to_a2a_result
 from comity.envelopes.protocol.message import SelfEval
+from comity.envelopes.protocol.resident import LogEntry
 from comity.mcp.opening import Opened, Opening, line_of
 from comity.requests.events import NodeEvent
 from comity.requests.events import encode as encode_event
 from comity.rooms.protocol.channel import write_control, write_data, write_envelope
-from comity.rooms.protocol.demands import Demands
 from comity.rooms.protocol.effects import SendText
+from comity.rooms.protocol.hello import mint
 from comity.rooms.protocol.invite import invite_secret
-from comity.rooms.protocol.join_token import mint
-from comity.rooms.protocol.signalling_crypto import RoomCipher
+from comity.rooms.protocol.signalling import RoomCipher
+from comity.rooms.protocol.tool_table import Demands
 from comity.store.audit_chain import AuditHead, checkpoint_bytes, encode, head_bytes, link
-from comity.vcp.protocol.extension_calls import ExtensionError
-from comity.vcp.protocol.extensions_messages import write_call, write_refusal, write_result
+from comity.vcp.protocol.extension_calls import ExtensionError, write_call, write_refusal, write_result
 from comity.vcp.protocol.messages import Hello, read_hello, to_value
 from comity.vcp.protocol.negotiation import implicit_session
-from comity.votes.protocol.carrier import answer_entry, answer_refusal, write_act, write_question
-from comity.votes.protocol.log import tip_of, write_entry
+from comity.votes.protocol.log import (
+    answer_entry,
+    answer_refusal,
+    tip_of,
+    write_act,
+    write_entry,
+    write_question,
+)
 from comity.votes.protocol.provenance import write_record
 from tests.actions.protocol.driving import Served
 from tests.envelopes.protocol.envelope_samples import ALICE, BOB, NOON, after, said, sent

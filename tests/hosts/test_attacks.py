@@ -10,10 +10,9 @@ import pytest
 
 from comity.hosts import act, config_file
 from comity.hosts.act import install, uninstall
-from comity.hosts.config_file import look, replace
-from comity.hosts.launch import Launch
+from comity.hosts.clients import Launch
+from comity.hosts.config_file import Records, look, replace
 from comity.hosts.plan import aim
-from comity.hosts.records import Records
 from comity.wire.errors import ConflictError
 
 LAUNCH = Launch(command='/p/it\'s "quoted" \\ {x} ${y}/python', args=("-m", "comity", "mcp"), env={})

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from comity.hosts import launch
-from comity.hosts.launch import checked_name, join_secret, launch_of, masked, own_call, starts_comity
+from comity.hosts import clients
+from comity.hosts.clients import checked_name, join_secret, launch_of, masked, own_call, starts_comity
 from comity.wire.errors import ConfigError
 
 
@@ -45,17 +45,17 @@ def test_the_call_starts_this_program_and_not_a_folder_of_that_name(tmp_path):
 def test_from_an_environment_that_uvx_made_it_is_uvx_that_is_called(monkeypatch, programs):
     monkeypatch.setenv("PATH", str(programs))
     for prefix in ("/home/you/.cache/uv/archive-v0/abc", "C:\\Users\\you\\uv\\cache\\environments-v2\\x"):
-        monkeypatch.setattr(launch.sys, "prefix", prefix)
+        monkeypatch.setattr(clients.sys, "prefix", prefix)
         assert own_call() == ["uvx", "comity"]
     (programs / "uvx").write_text("")
     (programs / "uvx").chmod(0o755)
     assert own_call() == [str(programs / "uvx"), "comity"]
-    monkeypatch.setattr(launch.sys, "prefix", "/home/you/.local/share/uv/tools/comity")
+    monkeypatch.setattr(clients.sys, "prefix", "/home/you/.local/share/uv/tools/comity")
     assert own_call()[0] == sys.executable
 
 
 def test_the_join_secret_is_made_once_and_only_when_it_is_needed(data):
-    assert join_secret(data, make=False) == launch.MASK
+    assert join_secret(data, make=False) == clients.MASK
     assert not data.exists()
     secret = join_secret(data, make=True)
     assert len(secret) >= 43

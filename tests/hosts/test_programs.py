@@ -3,9 +3,8 @@
 import json
 import tomllib
 
-from comity.hosts.clients import Computer, table
-from comity.hosts.launch import Launch
-from comity.hosts.programs import add_call, found_program, same_entry
+from comity.hosts.clients import Computer, Launch, table
+from comity.hosts.plan import add_call, found_program, same_entry
 
 CLIENTS = table().clients
 

@@ -1,10 +1,10 @@
 """The whole HTTP application over a store in memory, asked without a server in between."""
 
 from comity.http.app import HttpDoor, Readiness
-from comity.http.entry import HttpAccess, TokenHolder
+from comity.http.guard import HttpAccess, TokenHolder
 from comity.identity.protocol.keys import SigningKey
+from comity.node.http_server import PingRoom
 from comity.node.page import page_door
-from comity.node.ping import PingRoom
 from comity.requests.budget import Budget
 from comity.requests.metrics import Metrics
 from comity.requests.pipeline import Walk

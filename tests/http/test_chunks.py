@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.http.chunks import LONGEST_SIZE_LINE, Chunks
-from comity.http.heads import HeadRefused
+from comity.http.heads import LONGEST_SIZE_LINE, Chunks, HeadRefused
 
 MOST_BYTES = 1000
 MOST_TRAILERS = 5

@@ -11,8 +11,8 @@ from comity.cli.demo_nodes import SceneFailedError
 from comity.http.statuses import http_status, rpc_code, sentence_for_strangers
 from comity.testing.loop import DeadlockError
 from comity.vcp.client_session import VcpRefusedError
-from comity.vcp.protocol.errors import ContextError
 from comity.vcp.protocol.messages import HandshakeError
+from comity.vcp.protocol.signals import ContextError
 from comity.wire import errors, jsonrpc
 from comity.wire.errors import (
     ComityError,

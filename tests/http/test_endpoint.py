@@ -1,6 +1,6 @@
 import pytest
 
-from comity.http.endpoint import Endpoint, read_json_body
+from comity.http.asgi import Endpoint, read_json_body
 from comity.requests.record import Recorder
 from comity.store.memory import MemoryStore
 from comity.testing import VirtualClock

@@ -2,7 +2,7 @@
 
 import pytest
 
-from comity.http.entry import LINK_SECONDS, SESSION_LIMIT, SESSION_SECONDS, HttpAccess, TokenHolder
+from comity.http.guard import LINK_SECONDS, SESSION_LIMIT, SESSION_SECONDS, HttpAccess, TokenHolder
 from comity.testing import VirtualClock
 from tests.http.asgi_calls import scope_of
 

@@ -3,11 +3,10 @@
 import pytest
 
 from comity.http.asgi import answer_error, answer_json, read_body
-from comity.http.entry import HttpAccess, TokenHolder
-from comity.http.guard import Guard
+from comity.http.guard import Guard, HttpAccess, TokenHolder
 from comity.http.peer_address import peer_of
 from comity.requests.budget import Budget, Figures
-from comity.requests.request import begin_request, excuse_request
+from comity.requests.handler import begin_request, excuse_request
 from comity.testing import VirtualClock
 from comity.wire.errors import ForbiddenError, RateLimitedError
 from tests.callers import visitor

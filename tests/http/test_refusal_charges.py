@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from comity.envelopes.protocol.carrier import to_a2a_jsonrpc
-from comity.envelopes.protocol.envelope import EMPTY_PREV_HASH, signed_envelope
+from comity.envelopes.protocol.envelope import EMPTY_PREV_HASH, signed_envelope, to_a2a_jsonrpc
 from comity.envelopes.protocol.message import A2AMessage, A2APart
 from comity.identity.protocol.keys import SigningKey
 from comity.runtime.settings import AgentSettings, RateSettings

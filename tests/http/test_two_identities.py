@@ -12,8 +12,8 @@ import sys
 import httpx
 import pytest
 
-from comity.identity.identity import load_identity
-from comity.identity.protocol.signed_token import issue_a
+from comity.identity.key_files import load_identity
+from comity.identity.protocol.tokens import issue_a
 from comity.runtime.system_clock import SystemClock
 from tests.mcp.conversing import initialize
 from tests.mcp.extension_clients import StdioClient, ToolError, hello, over_http

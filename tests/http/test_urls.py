@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.http.urls import HttpUrl, read_url
+from comity.http.addresses import HttpUrl, read_url
 from comity.wire.errors import TargetRefusedError
 
 READ = [

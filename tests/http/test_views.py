@@ -5,11 +5,11 @@ import asyncio
 import httpx
 import pytest
 
-from comity.envelopes.protocol.carrier import to_a2a_jsonrpc
 from comity.envelopes.protocol.chain import PairKey
-from comity.envelopes.replay import chain_of
+from comity.envelopes.protocol.envelope import to_a2a_jsonrpc
+from comity.envelopes.replay_stores import chain_of
+from comity.runtime.part import ViewQuery, paged
 from comity.runtime.settings import AgentSettings
-from comity.runtime.views import ViewQuery, paged
 from comity.store.audit_chain import AuditDraft, timestamp
 from comity.store.audit_log import AuditReport
 from comity.store.operations import KeepReply

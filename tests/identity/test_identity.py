@@ -5,16 +5,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from comity.identity.identity import (
+from comity.identity.key_files import (
     create_identity,
     has_identity,
     load_identity,
     load_or_create_identity,
     needs_passphrase,
     new_signing_key,
+    open_identity,
+    read_identity,
     stored_vacant_id,
+    write_identity,
 )
-from comity.identity.key_files import open_identity, read_identity, write_identity
 from comity.identity.passphrase import SealingCost
 from comity.identity.protocol.keys import SigningKey
 from comity.wire.errors import ConfigError, KeyRefusedError

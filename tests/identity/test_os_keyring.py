@@ -4,8 +4,8 @@ from types import ModuleType
 
 import pytest
 
-from comity.identity import os_keyring
-from comity.identity.identity import create_identity, load_identity, needs_passphrase
+from comity.identity import key_files
+from comity.identity.key_files import create_identity, load_identity, needs_passphrase
 from comity.identity.protocol.keys import SigningKey
 from comity.wire.errors import KeyRefusedError
 
@@ -37,10 +37,10 @@ def backend(monkeypatch):
 
 
 def test_a_seed_is_kept_under_its_public_key(backend):
-    os_keyring.usable_keyring()
-    os_keyring.store(KEY)
+    key_files.usable_keyring()
+    key_files.store(KEY)
     assert backend.entries == {("comity", KEY.vacant_id.hex()): KEY.seed.hex()}
-    assert os_keyring.load(KEY.vacant_id).seed == KEY.seed
+    assert key_files.load(KEY.vacant_id).seed == KEY.seed
 
 
 def test_the_identity_of_a_folder_may_be_kept_there(backend, tmp_path):
@@ -60,20 +60,20 @@ def test_a_refused_identity_leaves_nothing_in_the_keyring(backend, tmp_path):
 
 def test_a_seed_that_is_gone_is_told(backend):
     with pytest.raises(KeyRefusedError, match="holds no seed of vacant:03a107bff3ce"):
-        os_keyring.load(KEY.vacant_id)
+        key_files.load(KEY.vacant_id)
 
 
 @pytest.mark.parametrize("kept", ["", "00", "zz" * 32, "00" * 32, 5])
 def test_a_seed_of_somebody_else_is_refused(backend, kept):
     backend.entries["comity", KEY.vacant_id.hex()] = kept
     with pytest.raises(KeyRefusedError, match="is not its seed"):
-        os_keyring.load(KEY.vacant_id)
+        key_files.load(KEY.vacant_id)
 
 
 def test_a_keyring_that_forgets_at_once_is_none(backend, monkeypatch):
     monkeypatch.setattr(backend, "set_password", lambda *_: None)
     with pytest.raises(KeyRefusedError, match="holds no seed"):
-        os_keyring.store(KEY)
+        key_files.store(KEY)
 
 
 def test_a_locked_keyring_is_told_without_its_secrets(backend, monkeypatch):
@@ -86,18 +86,18 @@ def test_a_locked_keyring_is_told_without_its_secrets(backend, monkeypatch):
     monkeypatch.setattr(backend, "set_password", locked)
     monkeypatch.setattr(backend, "get_password", locked)
     with pytest.raises(KeyRefusedError, match=r"did not take the seed \(KeyringLocked\)") as refusal:
-        os_keyring.store(KEY)
+        key_files.store(KEY)
     assert KEY.seed.hex() not in str(refusal.value)
     with pytest.raises(KeyRefusedError, match=r"could not be read \(KeyringLocked\); unlock it"):
-        os_keyring.load(KEY.vacant_id)
+        key_files.load(KEY.vacant_id)
 
 
 def test_a_stand_in_that_only_fails_is_no_keyring(backend):
     backend.priority = 0
     for ask in (
-        os_keyring.usable_keyring,
-        lambda: os_keyring.store(KEY),
-        lambda: os_keyring.load(KEY.vacant_id),
+        key_files.usable_keyring,
+        lambda: key_files.store(KEY),
+        lambda: key_files.load(KEY.vacant_id),
     ):
         with pytest.raises(KeyRefusedError, match=r"without a desktop session.*key file instead"):
             ask()
@@ -107,7 +107,7 @@ def test_a_library_that_cannot_choose_is_told(monkeypatch):
     library = ModuleType("keyring")
     monkeypatch.setitem(sys.modules, "keyring", library)
     with pytest.raises(KeyRefusedError, match=r"no keyring can be chosen here \(AttributeError\)"):
-        os_keyring.usable_keyring()
+        key_files.usable_keyring()
 
 
 def test_a_missing_extra_is_named(monkeypatch):
@@ -115,7 +115,7 @@ def test_a_missing_extra_is_named(monkeypatch):
     with pytest.raises(
         KeyRefusedError, match=r"the package keyring is not installed; run: .* keyring; or keep"
     ):
-        os_keyring.usable_keyring()
+        key_files.usable_keyring()
 
 
 def test_the_real_library_without_a_desktop_is_refused_clearly(monkeypatch):
@@ -126,7 +126,7 @@ def test_the_real_library_without_a_desktop_is_refused_clearly(monkeypatch):
     keyring.set_keyring(fail.Keyring())
     try:
         with pytest.raises(KeyRefusedError, match="without a desktop session"):
-            os_keyring.store(KEY)
+            key_files.store(KEY)
     finally:
         keyring.set_keyring(before)
 
@@ -154,7 +154,7 @@ def test_the_real_library_with_a_keyring_keeps_a_seed():
     before = keyring.get_keyring()
     keyring.set_keyring(InMemory())
     try:
-        os_keyring.store(KEY)
-        assert os_keyring.load(KEY.vacant_id).seed == KEY.seed
+        key_files.store(KEY)
+        assert key_files.load(KEY.vacant_id).seed == KEY.seed
     finally:
         keyring.set_keyring(before)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.identity.tokens import load_or_create_token, new_token, read_token, same_token
+from comity.identity.secrets import load_or_create_token, new_token, read_token, same_token
 from comity.wire.errors import KeyRefusedError
 
 

@@ -3,7 +3,7 @@
 import json
 from datetime import UTC, datetime
 
-from comity.envelopes.protocol.logbook import Logbook
+from comity.envelopes.protocol.resident import Logbook
 from comity.identity.protocol.keys import SigningKey
 
 KEY = SigningKey.from_seed(bytes(range(32)))

@@ -3,15 +3,13 @@
 import asyncio
 import itertools
 
-from comity.mcp.calls import McpCalls
-from comity.mcp.changes import Changes
+from comity.mcp.calls import McpCalls, Questions
 from comity.mcp.protocol.catalog import Catalog, Selection, Tool
 from comity.mcp.protocol.context import Asker
 from comity.mcp.protocol.methods import Server, begin
-from comity.mcp.protocol.request_state import Sealer
 from comity.mcp.protocol.results import InputRequest
-from comity.mcp.protocol.session import McpSession
-from comity.mcp.questions import Questions
+from comity.mcp.protocol.session import McpSession, Sealer
+from comity.mcp.streams import Changes
 from comity.testing import SimulatedClock
 from comity.vcp.protocol.mcp_places import VcpHandshake
 from comity.wire import jsonrpc, strict_json

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 import comity
-from comity.envelopes.protocol.lifecycle import RuntimeState
+from comity.envelopes.protocol.card import RuntimeState
 from comity.mcp.protocol.catalog import Selection
 from comity.mcp.protocol.context import Asker
-from comity.mcp.protocol.revisions import TASKS
+from comity.mcp.protocol.results import TASKS
 from comity.mcp.server import instructions
 from comity.node.mcp_server import tool_instructions
 from comity.node.node import PARTS

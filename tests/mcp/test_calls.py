@@ -5,10 +5,9 @@ import logging
 
 import pytest
 
-from comity.mcp.protocol.answers import INTERNAL
 from comity.mcp.protocol.catalog import Resources
-from comity.mcp.protocol.refusals import McpError
-from comity.mcp.protocol.results import Contents, ToolResult, said, structured
+from comity.mcp.protocol.conversation import INTERNAL
+from comity.mcp.protocol.results import Contents, McpError, ToolResult, said, structured
 from comity.testing import run_simulated
 from comity.wire.errors import (
     ComityError,

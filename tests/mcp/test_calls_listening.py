@@ -4,10 +4,9 @@ import asyncio
 
 import pytest
 
-from comity.mcp import changes
+from comity.mcp import streams
 from comity.mcp.protocol.catalog import Resources
-from comity.mcp.protocol.results import Contents, said
-from comity.mcp.protocol.revisions import META_SUBSCRIPTION, TASKS
+from comity.mcp.protocol.results import META_SUBSCRIPTION, TASKS, Contents, said
 from comity.testing import run_simulated
 from tests.mcp.counter import Carrier, Counter, read, soon
 
@@ -112,7 +111,7 @@ def test_tasks_that_nobody_keeps_are_not_promised():
 
 
 def test_the_number_of_listeners_is_bounded(monkeypatch):
-    monkeypatch.setattr(changes, "MOST_LISTENERS", 1)
+    monkeypatch.setattr(streams, "MOST_LISTENERS", 1)
 
     async def main():
         counter = a_counter()

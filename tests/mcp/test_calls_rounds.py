@@ -4,9 +4,8 @@ import asyncio
 
 from comity.mcp.calls import MOST_ROUNDS
 from comity.mcp.protocol.catalog import Prompt
-from comity.mcp.protocol.request_state import LIFETIME
 from comity.mcp.protocol.results import InputRequest, InputRequired, PromptResult, said
-from comity.mcp.protocol.session import McpSession
+from comity.mcp.protocol.session import LIFETIME, McpSession
 from comity.testing import run_simulated
 from comity.wire.errors import PeerError
 from tests.mcp.counter import WHEN, WHO, Carrier, Counter, read, soon, words

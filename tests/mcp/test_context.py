@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from comity.mcp.protocol.results import said
-from comity.mcp.protocol.revisions import META_LOG_LEVEL
+from comity.mcp.protocol.results import META_LOG_LEVEL, said
 from comity.mcp.protocol.session import McpSession
 from comity.testing import run_simulated
 from comity.wire.jsonrpc import Request

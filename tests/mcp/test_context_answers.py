@@ -3,16 +3,16 @@
 import pytest
 
 from comity.mcp.calls import McpCalls
-from comity.mcp.changes import Changes
 from comity.mcp.protocol.catalog import Catalog, Resources, Selection, Tool
 from comity.mcp.protocol.context import Asker
 from comity.mcp.protocol.methods import Server, begin
-from comity.mcp.protocol.request_state import Sealer
 from comity.mcp.protocol.results import Contents, InputRequest, said
+from comity.mcp.protocol.session import Sealer
+from comity.mcp.streams import Changes
 from comity.testing import VirtualClock
 from comity.wire import strict_json
-from comity.wire.clock import Clock
 from comity.wire.jsonrpc import Request
+from comity.wire.machine import Clock
 
 WHO = InputRequest("elicitation/create", {"message": "Who?"})
 

@@ -8,7 +8,7 @@ import pytest
 from comity.mcp import streams as events
 from comity.mcp.streams import KEEPALIVE_SECONDS, EventStream
 from comity.testing import run_simulated
-from comity.wire import sse
+from comity.wire import jsonrpc
 from comity.wire.errors import ConflictError, NotFoundError
 
 
@@ -29,10 +29,10 @@ def test_a_stream_is_read_from_a_place_on_with_ids():
     async def main():
         stream = a_stream(b"1", b"2", b"3")
         stream.end()
-        assert await heard(stream) == [sse.event(str(n).encode(), f"3.{n}") for n in (1, 2, 3)]
-        assert await heard(stream, 2) == [sse.event(b"3", "3.3")]
+        assert await heard(stream) == [jsonrpc.event(str(n).encode(), f"3.{n}") for n in (1, 2, 3)]
+        assert await heard(stream, 2) == [jsonrpc.event(b"3", "3.3")]
         assert await heard(stream, 3) == []
-        assert await heard(stream, 2, with_ids=False) == [sse.event(b"3")]
+        assert await heard(stream, 2, with_ids=False) == [jsonrpc.event(b"3")]
 
     run_simulated(main)
 
@@ -93,13 +93,13 @@ def test_who_comes_back_takes_over_from_its_former_connection():
         stream = a_stream(b"1", b"2")
         former = stream.follow()
         events_of_former = aiter(former)
-        assert await anext(events_of_former) == sse.event(b"1", "3.1")
+        assert await anext(events_of_former) == jsonrpc.event(b"1", "3.1")
         again = stream.follow(1, take_over=True)
         assert await anext(events_of_former, None) is None
         await former.aclose()
         assert stream.followed
         stream.end()
-        assert [event async for event in again] == [sse.event(b"2", "3.2")]
+        assert [event async for event in again] == [jsonrpc.event(b"2", "3.2")]
         await again.aclose()
         assert not stream.followed
 
@@ -139,7 +139,7 @@ def test_the_latest_messages_are_kept_by_number(monkeypatch):
     async def main():
         stream = a_stream(*(b"%d" % n for n in range(1, 11)))
         stream.end()
-        assert await heard(stream, 2) == [sse.event(b"%d" % n, f"3.{n}") for n in (8, 9, 10)]
+        assert await heard(stream, 2) == [jsonrpc.event(b"%d" % n, f"3.{n}") for n in (8, 9, 10)]
 
     run_simulated(main)
 
@@ -150,7 +150,7 @@ def test_the_latest_messages_are_kept_by_size_and_the_last_one_always(monkeypatc
     async def main():
         stream = a_stream(b"aaaa", b"bbbb", b"cccc", b"d" * 50)
         stream.end()
-        assert await heard(stream) == [sse.event(b"d" * 50, "3.4")]
+        assert await heard(stream) == [jsonrpc.event(b"d" * 50, "3.4")]
         small = a_stream(b"aaaa", b"bbbb", b"cc", b"d")
         small.end()
         assert len(await heard(small)) == 3
@@ -163,10 +163,10 @@ def test_silence_is_broken_by_signs_of_life():
         stream = a_stream()
         reading = aiter(stream.follow())
         began = asyncio.get_running_loop().time()
-        assert [await anext(reading), await anext(reading)] == [sse.KEEPALIVE] * 2
+        assert [await anext(reading), await anext(reading)] == [jsonrpc.KEEPALIVE] * 2
         assert asyncio.get_running_loop().time() - began == pytest.approx(2 * KEEPALIVE_SECONDS)
         stream.add(b"1")
-        assert await anext(reading) == sse.event(b"1", "3.1")
+        assert await anext(reading) == jsonrpc.event(b"1", "3.1")
 
     run_simulated(main)
 
@@ -177,11 +177,11 @@ def test_a_released_reader_gets_what_there_is_and_may_come_back():
         reading = asyncio.ensure_future(heard(stream))
         await asyncio.sleep(1)
         stream.release()
-        assert await reading == [sse.event(b"1", "3.1")]
+        assert await reading == [jsonrpc.event(b"1", "3.1")]
         assert not stream.ended
         stream.add(b"2")
         stream.end()
-        assert await heard(stream, 1) == [sse.event(b"2", "3.2")]
+        assert await heard(stream, 1) == [jsonrpc.event(b"2", "3.2")]
 
     run_simulated(main)
 
@@ -190,7 +190,7 @@ def test_a_release_before_the_first_reader_counts_for_it_and_later_ones_for_nobo
     async def main():
         stream = a_stream(b"1")
         stream.release()
-        assert await heard(stream) == [sse.event(b"1", "3.1")]
+        assert await heard(stream) == [jsonrpc.event(b"1", "3.1")]
         stream.release()
         reading = asyncio.ensure_future(heard(stream, 1))
         await asyncio.sleep(1)

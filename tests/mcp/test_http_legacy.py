@@ -256,7 +256,7 @@ async def test_an_answer_is_json_unless_there_is_more_to_say(http):
 
 
 async def test_a_call_that_says_nothing_for_long_becomes_a_stream_with_signs_of_life(http, shop, monkeypatch):
-    monkeypatch.setattr("comity.mcp.http_response.SILENCE", 0.01)
+    monkeypatch.setattr("comity.mcp.http.SILENCE", 0.01)
     monkeypatch.setattr("comity.mcp.streams.KEEPALIVE_SECONDS", 0.01)
     session = await http.begin("2025-06-18")
     async with http.streaming(call(1, "wait"), **session) as response:

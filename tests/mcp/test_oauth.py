@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 import httpx
 import pytest
 
-from comity.envelopes.protocol.carrier import to_a2a_jsonrpc
+from comity.envelopes.protocol.envelope import to_a2a_jsonrpc
 from comity.runtime.settings import AgentSettings, HttpSettings, McpSettings, RateSettings
 from comity.testing.nodes import bearer, running_node
 from comity.wire.errors import ConfigError

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from comity.mcp import questions
-from comity.mcp.questions import ClientRefusedError, Questions
+from comity.mcp import calls
+from comity.mcp.calls import ClientRefusedError, Questions
 from comity.testing import run_simulated
 from comity.wire.errors import OverloadedError
 from comity.wire.jsonrpc import Response, RpcError
@@ -56,7 +56,7 @@ def test_an_error_is_raised_where_the_answer_was_waited_for():
 
 
 def test_questions_are_bounded(monkeypatch):
-    monkeypatch.setattr(questions, "MOST_OPEN", 1)
+    monkeypatch.setattr(calls, "MOST_OPEN", 1)
 
     async def main():
         open_, sent = Questions(), []

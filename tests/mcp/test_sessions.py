@@ -9,12 +9,12 @@ from cryptography.fernet import Fernet
 
 from comity.identity.protocol.keys import SigningKey
 from comity.mcp import sessions as module
-from comity.mcp.changes import Changes
 from comity.mcp.protocol.catalog import Catalog
 from comity.mcp.protocol.context import Asker
-from comity.mcp.protocol.refusals import StreamGoneError
+from comity.mcp.protocol.results import StreamGoneError
 from comity.mcp.protocol.session import McpSession
 from comity.mcp.sessions import LOCAL, LONGEST, Sessions
+from comity.mcp.streams import Changes
 from comity.requests.record import Recorder
 from comity.store.audit_chain import decode
 from comity.store.audit_trail import AuditTrail, log_of

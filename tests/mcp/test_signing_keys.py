@@ -4,8 +4,8 @@ from types import SimpleNamespace
 import pytest
 
 from comity.identity.protocol.access_token import UnknownKeyError
-from comity.mcp.signing_keys import HOUR, PAUSE, AuthorizationServer
-from comity.testing.clock import VirtualClock
+from comity.mcp.oauth import HOUR, PAUSE, AuthorizationServer
+from comity.testing.loop import VirtualClock
 from comity.wire.errors import ConfigError, PeerError, UnauthenticatedError
 from tests.identity.protocol.authorization_server import ISSUER, NOW, RESOURCE, Signer
 

@@ -6,14 +6,12 @@ import pytest
 
 from comity.identity.protocol.keys import SigningKey
 from comity.mcp.calls import McpCalls
-from comity.mcp.changes import Changes
 from comity.mcp.protocol.catalog import Catalog, Selection, Tool
 from comity.mcp.protocol.context import Asker
 from comity.mcp.protocol.methods import Server, begin
-from comity.mcp.protocol.refusals import McpError
-from comity.mcp.protocol.request_state import Sealer
-from comity.mcp.protocol.results import InputRequest, InputRequired, said
-from comity.mcp.protocol.revisions import META_SUBSCRIPTION, TASKS
+from comity.mcp.protocol.results import META_SUBSCRIPTION, TASKS, InputRequest, InputRequired, McpError, said
+from comity.mcp.protocol.session import Sealer
+from comity.mcp.streams import Changes
 from comity.mcp.tasks import BEAT, MOST_OF_ONE, StoredTasks
 from comity.requests.record import Recorder
 from comity.store.audit_trail import AuditTrail

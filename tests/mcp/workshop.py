@@ -13,17 +13,17 @@ from comity.http.guard import CALLER
 from comity.http.server import HttpServer
 from comity.identity.protocol.keys import SigningKey
 from comity.mcp.calls import McpCalls
-from comity.mcp.changes import Changes
 from comity.mcp.http import McpEndpoint
 from comity.mcp.protocol.catalog import Catalog, Prompt, Resources, Selection, Tool, resource
 from comity.mcp.protocol.context import HandshakeResult
 from comity.mcp.protocol.conversation import McpConversation
 from comity.mcp.protocol.methods import Server
-from comity.mcp.protocol.request_state import Sealer
 from comity.mcp.protocol.results import Contents, InputRequest, PromptResult, said, structured
+from comity.mcp.protocol.session import Sealer
 from comity.mcp.sessions import Sessions
 from comity.mcp.stdio import serve_stdio
 from comity.mcp.stream import McpStream
+from comity.mcp.streams import Changes
 from comity.requests.caller import OWN_PROCESS
 from comity.requests.record import Recorder
 from comity.runtime.system_clock import SystemClock

@@ -8,9 +8,9 @@ import sys
 import httpx
 import pytest
 
-from comity.envelopes.protocol.carrier import to_a2a_jsonrpc
 from comity.envelopes.protocol.chain import PairKey
-from comity.envelopes.replay import chain_of
+from comity.envelopes.protocol.envelope import to_a2a_jsonrpc
+from comity.envelopes.replay_stores import chain_of
 from comity.node.http_server import Http
 from comity.requests.record import Act
 from comity.runtime.settings import AgentSettings

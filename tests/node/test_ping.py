@@ -2,7 +2,7 @@
 
 import pytest
 
-from comity.node.ping import NONCE_LIMIT, PingRoom
+from comity.node.http_server import NONCE_LIMIT, PingRoom
 from comity.requests.handler import Arrival
 from comity.testing import EPOCH
 from comity.wire.errors import InvalidError, UnauthenticatedError

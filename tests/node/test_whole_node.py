@@ -15,9 +15,9 @@ from mcp.client import Client, advertise
 from mcp.client.streamable_http import streamable_http_client
 from websockets.asyncio.client import connect
 
-from comity.envelopes.protocol.carrier import from_a2a_result, to_a2a_jsonrpc
-from comity.identity.identity import create_identity, load_identity
-from comity.requests.request import request_check
+from comity.envelopes.protocol.envelope import from_a2a_result, to_a2a_jsonrpc
+from comity.identity.key_files import create_identity, load_identity
+from comity.requests.handler import request_check
 from comity.votes.protocol.provenance import verify_record
 from tests.envelopes.peers import Caller
 from tests.mcp.conversing import call, initialize

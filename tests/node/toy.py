@@ -7,9 +7,8 @@ from msgspec import Struct
 from comity.mcp.protocol.catalog import Tool
 from comity.mcp.protocol.results import said
 from comity.requests.handler import Arrival, Identified, PlainRoom
-from comity.runtime.part import CheckResult, Chore, Panel, Part
+from comity.runtime.part import CheckResult, Chore, Fact, Panel, Part, View, ViewPage
 from comity.runtime.setting_kinds import text
-from comity.runtime.views import Fact, View, ViewPage
 from comity.wire.errors import UnauthenticatedError
 
 

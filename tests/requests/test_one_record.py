@@ -15,18 +15,17 @@ import pytest
 from websockets.asyncio.client import connect
 
 import comity
-from comity.agents.commands.state import set_state
-from comity.directory.protocol.review import Review
-from comity.directory.reviews import record_review
-from comity.envelopes.protocol.carrier import to_a2a_jsonrpc
-from comity.envelopes.protocol.lifecycle import RuntimeState
-from comity.identity.identity import load_identity
-from comity.identity.protocol.signed_token import issue_a
-from comity.node.commands.acts import log_line
-from comity.node.commands.event_output import ActLog, OpenWriter
+from comity.agents.commands.card import set_state
+from comity.directory.cards import record_review
+from comity.directory.protocol.reputation import Review
+from comity.envelopes.protocol.card import RuntimeState
+from comity.envelopes.protocol.envelope import to_a2a_jsonrpc
+from comity.identity.key_files import load_identity
+from comity.identity.protocol.tokens import issue_a
+from comity.node.commands.event_output import ActLog, OpenWriter, log_line
 from comity.requests.caller import MODEL, OWN_PROCESS, own_user, stranger
 from comity.requests.caller import Caller as Who
-from comity.requests.request import begin_request, request_check
+from comity.requests.handler import begin_request, request_check
 from comity.runtime.settings import AgentSettings, McpSettings, VcpSettings
 from comity.runtime.settings_file import load_settings
 from comity.store.audit_log import tail

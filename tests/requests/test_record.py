@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from comity.bus.in_process import InProcessBus
 from comity.requests.budget import Budget, Figures
 from comity.requests.events import KEPT, SUBJECT, Events
+from comity.requests.handler import begin_request, request_check
 from comity.requests.record import MOMENT, Act, Recorder
-from comity.requests.request import begin_request, request_check
 from comity.store.operations import Put
 from comity.testing import SimulatedClock
 from comity.wire.errors import MalformedError, UnauthenticatedError

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from comity.requests.storage import Quota
+from comity.requests.budget import Quota
 from comity.store.memory import MemoryStore
 from comity.store.operations import Hold
 from comity.testing import VirtualClock

@@ -15,8 +15,8 @@ from opentelemetry.trace import StatusCode
 
 from comity.bus.in_process import InProcessBus
 from comity.requests.events import Events
+from comity.requests.handler import begin_request
 from comity.requests.record import Act
-from comity.requests.request import begin_request
 from comity.requests.tracing import Tracing, open_tracing
 from comity.testing import SimulatedClock
 from comity.wire.errors import MalformedError, UnauthenticatedError

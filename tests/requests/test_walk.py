@@ -7,10 +7,9 @@ import pytest
 
 from comity.requests.budget import Budget, Figures
 from comity.requests.caller import stranger
-from comity.requests.handler import Admission, Arrival, Sealed
+from comity.requests.handler import Admission, Arrival, Sealed, begin_request, current_request
 from comity.requests.pipeline import Walk
 from comity.requests.record import Recorder
-from comity.requests.request import begin_request, current_request
 from comity.store.audit_chain import privacy_hash
 from comity.store.operations import Put, StoreConflict
 from comity.testing import SimulatedClock

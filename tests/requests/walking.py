@@ -15,7 +15,7 @@ from comity.store.group_commit import Written
 from comity.store.memory import MemoryStore
 from comity.store.operations import Delete, Put
 from comity.testing import SimulatedClock, run_simulated
-from comity.wire.clock import Clock
+from comity.wire.machine import Clock
 from tests.callers import OWNER, STRANGER, signer
 
 KEY = SigningKey.from_seed(bytes(range(32)))

@@ -12,12 +12,11 @@ import sys
 import threading
 from pathlib import Path
 
-from comity.rooms.client import LinkOpened, RoomMeeting
+from comity.rooms.client import LinkOpened, RoomMeeting, read_relay
 from comity.rooms.links.joining import LinkMaker, LinkSettings
+from comity.rooms.protocol.effects import SignallingDown, SignallingUp
 from comity.rooms.protocol.meeting import Attending
-from comity.rooms.protocol.meeting_effects import SignallingDown, SignallingUp
-from comity.rooms.protocol.signalling_crypto import RoomCipher, effective_password
-from comity.rooms.signalling import read_relay
+from comity.rooms.protocol.signalling import RoomCipher, effective_password
 from comity.runtime.system_clock import SystemClock
 from comity.wire.link import LinkClosed
 

@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 from cryptography.hazmat.primitives import hashes
 
-from comity.http.entry import HttpAccess
-from comity.http.guard import Guard
+from comity.http.guard import Guard, HttpAccess
 from comity.http.server import HttpServer
 from comity.requests.budget import Budget
 from comity.rooms.doors import SIGNAL_PATH, SignallingDoor

@@ -5,8 +5,7 @@ import contextlib
 
 from comity.requests.caller import OWN_PROCESS
 from comity.rooms.part import Peers, PeersSettings
-from comity.rooms.protocol.demands import Demands
-from comity.rooms.protocol.tool_table import TOOL_SCHEMAS
+from comity.rooms.protocol.tool_table import TOOL_SCHEMAS, Demands
 from comity.rooms.tool_handlers import ToolCaller
 from comity.testing import running_node
 

@@ -8,7 +8,7 @@ import pytest
 
 from comity.mcp.protocol.catalog import Selection
 from comity.mcp.protocol.context import Asker
-from comity.mcp.protocol.revisions import META_CAPABILITIES, META_CLIENT, META_VERSION, MODERN, TASKS
+from comity.mcp.protocol.results import META_CAPABILITIES, META_CLIENT, META_VERSION, MODERN, TASKS
 from comity.node.mcp_server import Mcp
 from comity.requests.caller import Caller
 from comity.rooms.part import Peers

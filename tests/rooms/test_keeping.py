@@ -7,8 +7,7 @@ from itertools import count
 import pytest
 from cryptography.fernet import Fernet
 
-from comity.envelopes.protocol.carrier import to_a2a_message
-from comity.envelopes.protocol.envelope import EMPTY_PREV_HASH, signed_envelope
+from comity.envelopes.protocol.envelope import EMPTY_PREV_HASH, signed_envelope, to_a2a_message
 from comity.envelopes.protocol.message import A2AMessage, A2APart
 from comity.identity.protocol.keys import SigningKey
 from comity.requests.caller import OWN_PROCESS

@@ -7,10 +7,9 @@ import json
 import pytest
 from websockets.asyncio.server import serve
 
-from comity.rooms.client import LinkOpened, RoomMeeting
+from comity.rooms.client import LinkOpened, RoomMeeting, read_relay
 from comity.rooms.links.joining import LinkMaker, LinkSettings
-from comity.rooms.protocol.meeting import Attending
-from comity.rooms.protocol.meeting_effects import (
+from comity.rooms.protocol.effects import (
     AttemptFailed,
     OwnStreamTaken,
     PeerSeen,
@@ -19,9 +18,9 @@ from comity.rooms.protocol.meeting_effects import (
     SignallingFault,
     SignallingUp,
 )
+from comity.rooms.protocol.meeting import Attending
 from comity.rooms.protocol.relay import SignallingRelay
-from comity.rooms.protocol.signalling_crypto import RoomCipher, effective_password
-from comity.rooms.signalling import read_relay
+from comity.rooms.protocol.signalling import RoomCipher, effective_password
 from comity.runtime.system_clock import SystemClock
 from comity.wire.link import LinkClosed
 from tests.ports import unused_port

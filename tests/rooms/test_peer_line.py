@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from comity.rooms.links.loopback import laned_loopback_pair
+from comity.rooms.links.lanes import laned_loopback_pair
 from comity.rooms.peer_connection import FULL_BYTES, PeerLine
 from comity.rooms.protocol.effects import LinkDrained, TextArrived
 from comity.wire.link import LinkOpened

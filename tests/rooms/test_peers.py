@@ -107,7 +107,7 @@ def test_the_doctor_says_who_can_use_the_relay(tmp_path):
 async def test_a_profile_lists_exactly_its_tools(profile):
     from comity.mcp.protocol.catalog import Selection
     from comity.node.mcp_server import Mcp
-    from comity.rooms.protocol.profiles import TOOLS_OF
+    from comity.rooms.protocol.tool_table import TOOLS_OF
 
     async with running_node() as node:
         catalog = node.house.find(Mcp).side.catalog

@@ -8,8 +8,8 @@ import pytest
 
 from comity.mcp.protocol.catalog import Selection
 from comity.node.mcp_server import Mcp
-from comity.rooms.protocol.demands import Demands
 from comity.rooms.protocol.events import EVENT_MEMBERS
+from comity.rooms.protocol.tool_table import Demands
 from comity.testing.vectors import vector_file
 from tests.rooms.protocol.test_vectors import all_calls, same_shape
 from tests.rooms.scene import rooms_node

@@ -8,14 +8,14 @@ import threading
 import pytest
 from msgspec.structs import replace
 
-from comity.envelopes.protocol.carrier import from_a2a_message
+from comity.envelopes.protocol.envelope import from_a2a_message
 from comity.requests.caller import OWN_PROCESS, Caller
 from comity.rooms.paths import AllowedPath
-from comity.rooms.protocol.demands import Demands
 from comity.rooms.protocol.files import FileSource, KeepTransfer
 from comity.rooms.protocol.invite import read_invite
 from comity.rooms.protocol.messages import MessageNotKept, not_kept
 from comity.rooms.protocol.tool_arguments import VdoToolError
+from comity.rooms.protocol.tool_table import Demands
 from comity.rooms.protocol.transfers import SendOptions
 from comity.store.audit_log import tail
 from comity.testing import running_node

@@ -6,8 +6,8 @@ import contextlib
 
 import pytest
 
-from comity.rooms.protocol import join_token
-from comity.rooms.protocol.demands import Demands
+from comity.rooms.protocol import hello
+from comity.rooms.protocol.tool_table import Demands
 from comity.wire.errors import InvalidError
 from tests.rooms.scene import PATIENCE, Client, rooms_node
 
@@ -94,9 +94,7 @@ async def test_a_missing_or_wrong_token_keeps_a_peer_out(given, reason, name):
 async def test_an_expired_token_keeps_a_peer_out():
     async with rooms_node() as here, rooms_node() as there:
         host, guest = Client(here, demands=STRICT), Client(there)
-        old = join_token.mint(
-            SECRET, room="lab", stream_id="bert", exp=1_000_000_000_000, nonce="join_00000000"
-        )
+        old = hello.mint(SECRET, room="lab", stream_id="bert", exp=1_000_000_000_000, nonce="join_00000000")
         await host.join("lab", stream_id="anna")
         await guest.join("lab", stream_id="bert", host=relay_of(here), join_token=old)
         await rejected(host, "join token expired")
@@ -106,7 +104,7 @@ async def test_an_expired_token_keeps_a_peer_out():
 async def test_a_token_of_another_peer_keeps_a_peer_out():
     async with rooms_node() as here, rooms_node() as there:
         host, guest = Client(here, demands=STRICT), Client(there)
-        others = join_token.mint(
+        others = hello.mint(
             SECRET, room="lab", stream_id="carl", exp=9_000_000_000_000, nonce="join_00000000"
         )
         await host.join("lab", stream_id="anna")
@@ -143,7 +141,7 @@ async def test_a_token_that_outlives_the_invite_is_refused():
     async with rooms_node() as here, rooms_node() as there:
         host, guest = Client(here), Client(there)
         invite = read_invite((await host.part.invite({"room": "lab"}))["invite"])
-        late = join_token.mint(
+        late = hello.mint(
             invite.secret, room="lab", stream_id="bert", exp=invite.exp + 60_000, nonce="join_00000000"
         )
         await host.join("lab", stream_id="anna")

@@ -4,8 +4,8 @@ import ssl
 
 import pytest
 
+from comity.rooms.client import dial_relay, pinned_context, read_relay
 from comity.rooms.protocol.relay import RelayLimits, SignallingRelay
-from comity.rooms.signalling import dial_relay, pinned_context, read_relay
 from comity.wire.errors import ConfigError, UnreachableError, UnusableAnswerError
 from comity.wire.link import LinkClosed
 from tests.http.local_server import serving

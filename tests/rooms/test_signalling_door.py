@@ -9,8 +9,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from comity.http.entry import HttpAccess
-from comity.http.guard import Guard
+from comity.http.guard import Guard, HttpAccess
 from comity.http.server import HttpServer
 from comity.requests.budget import Budget, Figures
 from comity.rooms.doors import SIGNAL_PATH, SignallingDoor

@@ -9,13 +9,12 @@ import contextlib
 
 import pytest
 
-from comity.rooms.client import RoomMeeting
+from comity.rooms.client import RoomMeeting, read_relay
 from comity.rooms.links.joining import LinkMaker, LinkSettings
 from comity.rooms.links.webrtc import available_libraries
 from comity.rooms.links.websocket import ticket_folder
 from comity.rooms.protocol.meeting import Attending
-from comity.rooms.protocol.signalling_crypto import RoomCipher, effective_password
-from comity.rooms.signalling import read_relay
+from comity.rooms.protocol.signalling import RoomCipher, effective_password
 from comity.runtime.system_clock import SystemClock
 from comity.wire.link import LinkClosed, LinkOpened
 from tests.rooms.protocol.reference_peer import ReferencePeer

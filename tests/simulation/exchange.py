@@ -26,7 +26,7 @@ from comity.store.operations import (
     StoreConflict,
     Tip,
 )
-from comity.wire.clock import Clock
+from comity.wire.machine import Clock
 
 LEASE_SECONDS = 0.15
 CONFLICTS = 100

@@ -16,8 +16,8 @@ import itertools
 from msgspec import UNSET
 
 from comity.rooms.protocol.channel import BridgeEnvelope, write_data, write_envelope
-from comity.rooms.protocol.demands import Demands
 from comity.rooms.protocol.effects import BytesArrived, SendText, TextArrived
+from comity.rooms.protocol.tool_table import Demands
 from comity.rooms.protocol.transfers import FileLimits
 from comity.wire.canonical import js_stringify
 from tests.simulation.rooms import FAIR, OPEN, SECURE, Host, Weather, World

@@ -10,12 +10,10 @@ import heapq
 import itertools
 from collections import Counter
 
-from comity.envelopes.protocol.carrier import from_a2a_message, to_a2a_message
 from comity.envelopes.protocol.chain import PairKey, ReplayState, check_chain, comes_early
-from comity.envelopes.protocol.envelope import signed_envelope
+from comity.envelopes.protocol.envelope import from_a2a_message, signed_envelope, to_a2a_message
 from comity.envelopes.protocol.message import A2AMessage, A2APart
 from comity.identity.protocol.keys import SigningKey, VacantId
-from comity.rooms.protocol.demands import Demands
 from comity.rooms.protocol.effects import (
     BytesArrived,
     ChannelClosed,
@@ -33,7 +31,8 @@ from comity.rooms.protocol.effects import (
     Told,
 )
 from comity.rooms.protocol.files import FileSource
-from comity.rooms.protocol.lifecycle import CloseSignalling, OpenSignalling
+from comity.rooms.protocol.hello import SessionKeys
+from comity.rooms.protocol.message_dispatch import CloseSignalling, OpenSignalling
 from comity.rooms.protocol.messages import (
     ForgetMessage,
     KeepMessage,
@@ -43,10 +42,10 @@ from comity.rooms.protocol.messages import (
     signed_text,
 )
 from comity.rooms.protocol.session import RoomSession
-from comity.rooms.protocol.session_key import SessionKeys
+from comity.rooms.protocol.tool_table import Demands
 from comity.rooms.protocol.transfers import SendOptions
-from comity.testing.clock import EPOCH
-from comity.testing.randomness import Randomness
+from comity.testing.links import Randomness
+from comity.testing.loop import EPOCH
 from comity.wire.errors import ComityError
 from comity.wire.machine import CancelTimer, SetTimer, TimerFired
 from tests.rooms.protocol.disk import FILE_EFFECTS, Disk

@@ -17,8 +17,8 @@ from comity.requests.record import Recorder
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryDisk
 from comity.store.vault import Vault
+from comity.testing.links import Randomness
 from comity.testing.loop import SimulatedClock, run_simulated
-from comity.testing.randomness import Randomness
 from comity.votes.client import DELIBERATIONS_PATH, KeeperClient
 from comity.votes.host import KEEPER_BOOK, KeeperRoom
 from comity.votes.logs import Ledger

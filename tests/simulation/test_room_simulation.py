@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from comity.rooms.protocol.messages import MessageKept
-from comity.testing.randomness import seeded
+from comity.testing.links import seeded
 from tests.simulation.room_story import Story
 from tests.simulation.rooms import Host
 

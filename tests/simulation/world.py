@@ -15,9 +15,8 @@ from comity.identity.protocol.keys import SigningKey
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryDisk, MemoryStore
 from comity.store.operations import Tip
-from comity.testing.links import Faults, SimulatedLink, simulated_pair
+from comity.testing.links import Faults, Randomness, SimulatedLink, simulated_pair
 from comity.testing.loop import SimulatedClock, run_simulated
-from comity.testing.randomness import Randomness
 from comity.wire.errors import StoreUnavailableError
 from comity.wire.link import LinkClosed, PeerLink
 from tests.simulation import exchange

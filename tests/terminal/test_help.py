@@ -2,8 +2,8 @@ from typing import Annotated
 
 import typer
 
-from comity.terminal.colour import colour_wanted, paint
 from comity.terminal.help import HelpfulApp, examples, section
+from comity.terminal.output import colour_wanted, paint
 
 
 class Terminal:

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from comity.identity.identity import create_identity
+from comity.identity.key_files import create_identity
 from comity.runtime.settings import HttpSettings, TlsSettings
 from tests.node.commands.neighbourhood import SEND
 

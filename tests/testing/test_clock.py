@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from comity.testing.clock import EPOCH, VirtualClock
+from comity.testing.loop import EPOCH, VirtualClock
 from comity.wire.errors import InvalidError
 
 

@@ -4,10 +4,8 @@ import asyncio
 
 import pytest
 
-from comity.testing.clock import VirtualClock
-from comity.testing.links import Faults, simulated_pair
-from comity.testing.loop import SimulatedClock, run_simulated
-from comity.testing.randomness import Randomness
+from comity.testing.links import Faults, Randomness, simulated_pair
+from comity.testing.loop import SimulatedClock, VirtualClock, run_simulated
 from comity.wire.errors import InvalidError
 from comity.wire.link import LinkClosed
 

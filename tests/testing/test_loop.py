@@ -5,8 +5,7 @@ import time
 
 import pytest
 
-from comity.testing.clock import EPOCH
-from comity.testing.loop import DeadlockError, SimulatedClock, SimulatedLoop, run_simulated
+from comity.testing.loop import EPOCH, DeadlockError, SimulatedClock, SimulatedLoop, run_simulated
 from comity.wire.errors import InvalidError
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from comity.testing.randomness import Randomness, seeded
+from comity.testing.links import Randomness, seeded
 
 
 def draw(source):

@@ -3,7 +3,7 @@
 from hashlib import blake2b
 
 from comity.agents.substrate import SubstrateRequest
-from comity.testing.substrates import DeterministicSubstrate, MockSubstrate, prompt_key
+from comity.testing.nodes import DeterministicSubstrate, MockSubstrate, prompt_key
 
 ASKED = SubstrateRequest(system_prompt="be kind", user_prompt="x" * 300)
 

@@ -6,10 +6,15 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from comity.envelopes.protocol.carrier import from_a2a_result, to_a2a_jsonrpc
 from comity.envelopes.protocol.chain import PairKey
-from comity.envelopes.protocol.envelope import EMPTY_PREV_HASH, VacantEnvelope, reply_is_bound
-from comity.envelopes.replay import chain_of
+from comity.envelopes.protocol.envelope import (
+    EMPTY_PREV_HASH,
+    VacantEnvelope,
+    from_a2a_result,
+    reply_is_bound,
+    to_a2a_jsonrpc,
+)
+from comity.envelopes.replay_stores import chain_of
 from comity.store.operations import Tip
 from tests.envelopes.peers import Caller
 from tests.torture.live_node import NoAnswerError

@@ -3,7 +3,7 @@
 from collections import Counter
 from itertools import count, pairwise
 
-from comity.envelopes.protocol.carrier import from_a2a_message
+from comity.envelopes.protocol.envelope import from_a2a_message
 from tests.torture.live_node import NoAnswerError, RefusedError, until
 
 ASKED = 4

@@ -12,13 +12,11 @@ from starlette.routing import WebSocketRoute
 from websockets.asyncio.client import connect
 from websockets.protocol import State
 
-from comity.http.entry import HttpAccess
-from comity.http.guard import Guard
+from comity.http.guard import Guard, HttpAccess
 from comity.http.server import HttpServer, bind
 from comity.requests.budget import Budget
 from comity.runtime.system_clock import SystemClock
-from comity.vcp.doors import TcpDoor
-from comity.vcp.websocket import VCP_PATH, VcpOverWebSocket
+from comity.vcp.doors import VCP_PATH, TcpDoor, VcpOverWebSocket
 from tests.vcp.house import House
 
 DOORS = ("websocket", "tcp")

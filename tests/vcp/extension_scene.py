@@ -6,8 +6,8 @@ import json
 
 from websockets.asyncio.client import connect
 
-from comity.identity.identity import load_identity
-from comity.identity.protocol.signed_token import issue_a
+from comity.identity.key_files import load_identity
+from comity.identity.protocol.tokens import issue_a
 from comity.runtime.settings import VcpSettings
 from comity.testing import VirtualClock, running_node
 from tests.ports import unused_port

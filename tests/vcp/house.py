@@ -7,24 +7,23 @@ import msgspec
 from cryptography.fernet import Fernet
 
 from comity.identity.protocol.keys import SigningKey
-from comity.identity.protocol.signed_token import issue_a
-from comity.identity.protocol.tokens import IdentityMode, Issuer, IssuerRegistry, SignatureKey
+from comity.identity.protocol.tokens import IdentityMode, Issuer, IssuerRegistry, SignatureKey, issue_a
 from comity.requests.budget import Budget, Figures
 from comity.requests.metrics import Metrics
 from comity.requests.record import Recorder
-from comity.rooms.links.loopback import LoopbackLink, loopback_pair
+from comity.rooms.links.lanes import LoopbackLink, loopback_pair
 from comity.store.audit_chain import decode
 from comity.store.audit_trail import AuditTrail, log_of
 from comity.store.memory import MemoryStore
 from comity.store.vault import Vault
 from comity.testing import SimulatedClock
 from comity.vcp.contexts import Contexts
-from comity.vcp.features import RunningFeatures
 from comity.vcp.identity import IdentityDesk
 from comity.vcp.protocol.agreement import Identity
-from comity.vcp.protocol.policy import ServerPolicy
+from comity.vcp.protocol.negotiation import ServerPolicy
 from comity.vcp.protocol.registry import STANDARD_EXTENSIONS, ExtensionRegistry
 from comity.vcp.service import VcpServer
+from comity.vcp.sessions import RunningFeatures
 
 KEY = SigningKey.from_seed(bytes(range(32)))
 ISSUER_KEY = SigningKey.from_seed(bytes(32))

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from comity.rooms.links.loopback import loopback_pair
+from comity.rooms.links.lanes import loopback_pair
 from comity.testing import Faults, Randomness, SimulatedClock, run_simulated, simulated_pair
 from comity.vcp.conductor import Conductor
 from comity.wire.errors import ComityError, InvalidError, TooLargeError

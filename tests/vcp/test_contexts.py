@@ -8,7 +8,7 @@ from comity.store.operations import Put
 from comity.vcp.contexts import SPACE, context_key
 from comity.vcp.protocol.agreement import Session
 from comity.vcp.protocol.context import read_request
-from comity.vcp.protocol.questions import ExchangeContext
+from comity.vcp.protocol.negotiation import ExchangeContext
 from comity.wire.errors import ConflictError
 from tests.requests.walking import HeldStore, settle, simulated
 from tests.vcp.house import ALICE, PERSONAL, WIRE, House

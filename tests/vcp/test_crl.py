@@ -6,11 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from comity.http.client import GuardedHttp, HttpResponse
-from comity.identity.protocol.decision import Unavailable
-from comity.identity.protocol.revocation import RevocationList
+from comity.identity.protocol.revocation import RevocationList, Unavailable
 from comity.runtime.system_clock import SystemClock
 from comity.testing.loop import SimulatedClock, run_simulated
-from comity.vcp.crl import CRL_LIMIT, CRL_TIMEOUT, CrlFetcher
+from comity.vcp.issuers import CRL_LIMIT, CRL_TIMEOUT, CrlFetcher
 from comity.wire.errors import UnreachableError
 from comity.wire.strict_json import dumps
 from tests.http.local_server import reply, serving

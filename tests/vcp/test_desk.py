@@ -2,8 +2,7 @@
 
 import pytest
 
-from comity.identity.protocol.decision import Denylist
-from comity.identity.protocol.revocation import CrlSource, RevocationList
+from comity.identity.protocol.revocation import CrlSource, Denylist, RevocationList
 from comity.identity.protocol.tokens import IdentityMode, subject_id
 from comity.testing import EPOCH, VirtualClock
 from comity.vcp.identity import IdentityDesk

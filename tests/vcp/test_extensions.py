@@ -6,7 +6,7 @@ import pytest
 
 from comity.extensions.part import ExtensionSettings
 from comity.extensions.protocol.torch import TorchRules, TorchState, hand_over
-from comity.identity.identity import load_identity
+from comity.identity.key_files import load_identity
 from comity.store.audit_log import tail
 from comity.store.operations import Delete, Put
 from comity.vcp.protocol.signals import CATEGORIES

@@ -4,7 +4,7 @@ import asyncio
 
 from comity.store.vault import Vault
 from comity.testing import SimulatedClock
-from comity.vcp.features import RunningFeatures
+from comity.vcp.sessions import RunningFeatures
 from tests.requests.walking import simulated
 from tests.vcp.house import VAULT_KEY
 

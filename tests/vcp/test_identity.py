@@ -4,18 +4,23 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from comity.identity.protocol.decision import Denylist, Status, Unavailable, sign_proof
 from comity.identity.protocol.keys import SigningKey
-from comity.identity.protocol.revocation import CrlSource, RevocationList
-from comity.identity.protocol.signature import sign_members
-from comity.identity.protocol.signed_token import token_id
-from comity.identity.protocol.tokens import IdentityMode, Issuer, IssuerRegistry, SignatureKey
+from comity.identity.protocol.revocation import (
+    CrlSource,
+    Denylist,
+    RevocationList,
+    Status,
+    Unavailable,
+    sign_members,
+    sign_proof,
+)
+from comity.identity.protocol.tokens import IdentityMode, Issuer, IssuerRegistry, SignatureKey, token_id
 from comity.testing import EPOCH, VirtualClock
 from comity.vcp.identity import IdentityDesk
 from comity.vcp.protocol.agreement import Identity, Session
 from comity.vcp.protocol.context import constitution_id
-from comity.vcp.protocol.errors import ContextError
-from comity.vcp.protocol.questions import IdentityRefusedError, SessionEndedError
+from comity.vcp.protocol.negotiation import IdentityRefusedError, SessionEndedError
+from comity.vcp.protocol.signals import ContextError
 from comity.wire.errors import UnauthenticatedError
 from tests.vcp.house import ISSUER_KEY, ISSUERS, token
 

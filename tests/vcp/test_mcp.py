@@ -5,29 +5,26 @@ import json
 
 import pytest
 
-from comity.identity.protocol.decision import Denylist
-from comity.identity.protocol.signed_token import log_prefix
-from comity.identity.protocol.tokens import IdentityMode
+from comity.identity.protocol.revocation import Denylist
+from comity.identity.protocol.tokens import IdentityMode, log_prefix
 from comity.mcp.calls import McpCalls
-from comity.mcp.changes import Changes
 from comity.mcp.protocol.catalog import Catalog, Selection
 from comity.mcp.protocol.context import Asker
 from comity.mcp.protocol.methods import Server, begin
-from comity.mcp.protocol.refusals import McpError
-from comity.mcp.protocol.request_state import Sealer
+from comity.mcp.protocol.results import McpError
+from comity.mcp.protocol.session import Sealer
+from comity.mcp.streams import Changes
 from comity.store.memory import MemoryStore
 from comity.store.vault import Vault
 from comity.testing import VirtualClock
 from comity.vcp.contexts import Contexts
-from comity.vcp.features import RunningFeatures
 from comity.vcp.identity import IdentityDesk
-from comity.vcp.mcp import VcpRooms, vcp_resources, vcp_tools
 from comity.vcp.protocol.agreement import Identity, Session
-from comity.vcp.protocol.policy import ServerPolicy
-from comity.vcp.resource_addresses import EXTENSION_ADDRESSES
-from comity.vcp.resource_readers import ResourceReader
+from comity.vcp.protocol.negotiation import ServerPolicy
+from comity.vcp.resource_addresses import EXTENSION_ADDRESSES, ResourceReader
 from comity.vcp.resources import VcpResources
-from comity.vcp.sessions import LiveSessions
+from comity.vcp.sessions import LiveSessions, RunningFeatures
+from comity.vcp.tools import VcpRooms, vcp_resources, vcp_tools
 from comity.wire import strict_json
 from comity.wire.jsonrpc import Request, RpcError
 from tests.mcp.counter import Carrier

@@ -8,9 +8,9 @@ import httpx
 import pytest
 from websockets.asyncio.client import connect
 
-from comity.identity.identity import load_identity
+from comity.identity.key_files import load_identity
 from comity.identity.protocol.keys import SigningKey
-from comity.identity.protocol.signed_token import issue_a
+from comity.identity.protocol.tokens import issue_a
 from comity.identity.secrets import VAULT_KEY_FILE
 from comity.runtime.settings import Settings, VcpSettings
 from comity.runtime.settings_file import load_settings

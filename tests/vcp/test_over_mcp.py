@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.identity.protocol.decision import Denylist
-from comity.identity.protocol.signed_token import log_prefix
-from comity.identity.protocol.tokens import IdentityMode
+from comity.identity.protocol.revocation import Denylist
+from comity.identity.protocol.tokens import IdentityMode, log_prefix
 from comity.mcp.protocol.context import Asker
 from comity.requests.budget import HANDSHAKE_PERIOD, Figures
 from comity.requests.caller import OWN_PROCESS, Caller, stranger

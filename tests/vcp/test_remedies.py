@@ -1,8 +1,8 @@
 import pytest
 
 from comity.vcp.contexts import UnreadableContextError
-from comity.vcp.protocol.errors import ContextError
-from comity.vcp.remedies import InactiveExtensionError, RevokedError, refused
+from comity.vcp.protocol.signals import ContextError
+from comity.vcp.tool_handlers import InactiveExtensionError, RevokedError, refused
 from comity.wire.errors import NotFoundError, UnauthenticatedError
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from comity.vcp.protocol.registry import STANDARD_EXTENSIONS
-from comity.vcp.resource_readers import EXTENSION_ADDRESSES, ResourceReader, ResourceReaders
+from comity.vcp.resource_addresses import EXTENSION_ADDRESSES, ResourceReader, ResourceReaders
 from comity.wire.errors import ConfigError
 from tests.vcp.house import PERSONAL, RELATIONAL
 

@@ -4,24 +4,21 @@ import json
 
 import pytest
 
-from comity.identity.protocol.decision import Denylist, RevocationStatus, Source, Status
-from comity.identity.protocol.signed_token import log_prefix
-from comity.identity.protocol.tokens import IdentityMode
+from comity.identity.protocol.revocation import Denylist, RevocationStatus, Source, Status
+from comity.identity.protocol.tokens import IdentityMode, log_prefix
 from comity.store.memory import MemoryStore
 from comity.store.vault import Vault
 from comity.testing import VirtualClock
 from comity.vcp.contexts import Contexts, UnreadableContextError
-from comity.vcp.features import RunningFeatures
 from comity.vcp.identity import IdentityDesk
 from comity.vcp.protocol.agreement import Identity, Session
-from comity.vcp.protocol.context import constitution_id, read_request
-from comity.vcp.protocol.policy import ServerPolicy
-from comity.vcp.protocol.response import after
+from comity.vcp.protocol.context import after, constitution_id, read_request
+from comity.vcp.protocol.negotiation import ServerPolicy
 from comity.vcp.protocol.signals import CATEGORIES
-from comity.vcp.remedies import InactiveExtensionError, RevocationUnknownError, RevokedError
-from comity.vcp.resource_readers import EXTENSION_ADDRESSES, Owner, ResourceReader
+from comity.vcp.resource_addresses import EXTENSION_ADDRESSES, Owner, ResourceReader
 from comity.vcp.resources import VcpResources, may_watch
-from comity.vcp.sessions import LiveSessions
+from comity.vcp.sessions import LiveSessions, RunningFeatures
+from comity.vcp.tool_handlers import InactiveExtensionError, RevocationUnknownError, RevokedError
 from comity.wire.errors import ForbiddenError, InvalidError, NotFoundError
 from tests.vcp.house import ALICE, ISSUERS, PERSONAL, RELATIONAL, VAULT_KEY, WIRE, registry, token
 

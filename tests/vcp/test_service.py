@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 
-from comity.identity.protocol.decision import Denylist
-from comity.identity.protocol.signed_token import token_id
-from comity.identity.protocol.tokens import IdentityMode
+from comity.identity.protocol.revocation import Denylist
+from comity.identity.protocol.tokens import IdentityMode, token_id
 from comity.store.audit_chain import privacy_hash
 from comity.store.vault import Vault
 from comity.testing import SimulatedClock

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from comity.identity.protocol.decision import Denylist
-from comity.identity.protocol.signed_token import issue_b, token_id
-from comity.identity.protocol.tokens import IdentityMode, Issuer, IssuerRegistry, SharedKey
+from comity.identity.protocol.revocation import Denylist
+from comity.identity.protocol.tokens import IdentityMode, Issuer, IssuerRegistry, SharedKey, issue_b, token_id
 from comity.testing import EPOCH, VirtualClock
 from comity.vcp import tools as schemas
 from comity.vcp.identity import IdentityDesk

@@ -11,8 +11,8 @@ from comity.store.memory import MemoryStore
 from comity.store.operations import Put
 from comity.testing.loop import SimulatedClock, run_simulated
 from comity.vcp.client_session import VcpRefusedError
-from comity.vcp.protocol.capabilities import PERSONAL, RELATIONAL, TORCH
-from comity.vcp.protocol.errors import ContextError
+from comity.vcp.protocol.messages import PERSONAL, RELATIONAL, TORCH
+from comity.vcp.protocol.signals import ContextError
 from comity.wire.errors import (
     ComityError,
     InvalidError,

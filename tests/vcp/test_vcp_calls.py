@@ -6,10 +6,10 @@ import json
 import pytest
 
 from comity.extensions.protocol.operations import OPERATIONS
-from comity.identity.tokens import TOKEN_FILE, read_token
+from comity.identity.secrets import TOKEN_FILE, read_token
 from comity.vcp.client import VcpClient
-from comity.vcp.protocol.errors import ContextError
 from comity.vcp.protocol.extension_calls import ExtensionError
+from comity.vcp.protocol.signals import ContextError
 from comity.wire.errors import InvalidError, TooLargeError, UnusableAnswerError
 from tests.vcp.extension_scene import CONSENSUS, DOORS, FOUR, NORM, PAIN, PERSONAL, extension_scene
 

@@ -7,11 +7,10 @@ import ssl
 
 import pytest
 
-from comity.vcp.client import VcpClient
+from comity.vcp.client import VcpClient, dial
 from comity.vcp.client_session import VcpRefusedError
 from comity.vcp.client_targets import read_target
-from comity.vcp.protocol.capabilities import PERSONAL
-from comity.vcp.vcp_links import dial
+from comity.vcp.protocol.messages import PERSONAL
 from comity.wire.errors import NoAnswerError, UnreachableError, UnusableAnswerError
 from comity.wire.link import LinkClosed
 from tests.certificates import self_signed

@@ -8,14 +8,14 @@ import sys
 import httpx
 import pytest
 
-from comity.identity.tokens import TOKEN_FILE, read_token
+from comity.identity.secrets import TOKEN_FILE, read_token
 from comity.testing.nodes import running_node
 from comity.testing.vectors import format_runner
 from comity.vcp.client import VcpClient
 from comity.vcp.client_session import VcpRefusedError
 from comity.vcp.client_targets import McpTarget, read_target
-from comity.vcp.protocol.capabilities import PERSONAL
 from comity.vcp.protocol.mcp_places import hello_for_initialize, hello_in_initialize
+from comity.vcp.protocol.messages import PERSONAL
 from comity.wire.errors import NoAnswerError, TargetRefusedError, UnreachableError
 from tests.vcp.protocol.known_answers import seed_messages
 from tests.vcp.protocol.negotiation_samples import WIRE

@@ -9,10 +9,10 @@ from msgspec import UNSET
 
 from comity.requests.record import Recorder
 from comity.store.memory import MemoryStore
-from comity.testing.clock import VirtualClock
+from comity.testing.loop import VirtualClock
+from comity.vcp.client import MOST_SERVERS, FileAcks, LastAcks, merged
 from comity.vcp.protocol.client import alerts
 from comity.vcp.protocol.messages import Ack, encode
-from comity.vcp.vcp_memory import MOST_SERVERS, FileAcks, LastAcks, merged
 from tests.vcp.protocol.negotiation_samples import EVERY_EXTENSION
 
 VALUES = st.booleans() | st.integers(0, 9) | st.lists(st.integers(0, 3)) | st.text(max_size=5)

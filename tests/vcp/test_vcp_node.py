@@ -5,10 +5,9 @@ import time
 import httpx
 import pytest
 
-from comity.identity.identity import load_identity
-from comity.identity.protocol.revocation import CRLEntry, RevocationReason
-from comity.identity.protocol.signature import PublicKey, signature_holds
-from comity.identity.protocol.signed_token import issue_a, issue_b, token_id
+from comity.identity.key_files import load_identity
+from comity.identity.protocol.revocation import CRLEntry, PublicKey, RevocationReason, signature_holds
+from comity.identity.protocol.tokens import issue_a, issue_b, token_id
 from comity.node.node import PARTS
 from comity.requests.record import Recorder
 from comity.runtime.part import Part
@@ -21,7 +20,7 @@ from comity.vcp.client_session import VcpRefusedError
 from comity.vcp.issuers import OwnRevocations
 from comity.vcp.part import Vcp
 from comity.vcp.plugins import VcpExtension
-from comity.vcp.protocol.capabilities import PERSONAL
+from comity.vcp.protocol.messages import PERSONAL
 from comity.wire.errors import KeyRefusedError
 from tests.ports import unused_port
 from tests.vcp.protocol.negotiation_samples import WIRE

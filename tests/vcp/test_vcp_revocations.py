@@ -5,10 +5,16 @@ import sys
 import pytest
 from msgspec.structs import replace
 
-from comity.identity.protocol.decision import Revocable
 from comity.identity.protocol.keys import SigningKey
-from comity.identity.protocol.revocation import CRLEntry, CrlSource, RevocationReason, read_list, write_moment
-from comity.identity.protocol.signature import PublicKey
+from comity.identity.protocol.revocation import (
+    CRLEntry,
+    CrlSource,
+    PublicKey,
+    Revocable,
+    RevocationReason,
+    read_list,
+    write_moment,
+)
 from comity.vcp.issuers import LIST_FILE, OwnRevocations
 from comity.wire.errors import StoreCorruptError
 

@@ -8,15 +8,14 @@ from itertools import count
 from websockets.asyncio.server import serve
 from websockets.exceptions import ConnectionClosed
 
-from comity.rooms.links.loopback import loopback_pair
+from comity.rooms.links.lanes import loopback_pair
 from comity.runtime.system_clock import SystemClock
 from comity.testing.loop import SimulatedClock
-from comity.vcp.client import VcpClient
+from comity.vcp.client import TcpClientLink, VcpClient
 from comity.vcp.conductor import Conductor
-from comity.vcp.protocol.questions import CheckIdentity, ExchangeContext, WatchFeatures
-from comity.vcp.protocol.response import SessionContext, after, respond
+from comity.vcp.protocol.context import SessionContext, after, respond
+from comity.vcp.protocol.negotiation import CheckIdentity, ExchangeContext, WatchFeatures
 from comity.vcp.protocol.server import ServerMachine
-from comity.vcp.vcp_links import TcpClientLink
 from comity.wire.errors import UnreachableError
 from comity.wire.link import LinkClosed
 from comity.wire.rate_limit import RateLimiter

@@ -13,7 +13,7 @@ from comity.testing import running_node
 from comity.votes.client import KeeperClient
 from comity.votes.part import Deliberations
 from comity.votes.party import DeliberationDesk
-from comity.votes.protocol import carrier, log
+from comity.votes.protocol import log
 
 CLAUSES = ["Every call is answered within a day.", "Logs are kept for a year."]
 SPACES = ("deliberations", "deliberation.entries", "deliberation.waiting")
@@ -97,11 +97,11 @@ class AtTheDoor:
         return json.loads(await self._client.post(node.url, node.vacant_id.hex(), text, public_only=False))
 
     async def read(self, delib_id, after=0, tip=None):
-        return await self.post(carrier.write_question(delib_id, after, tip))
+        return await self.post(log.write_question(delib_id, after, tip))
 
     async def act(self, head, op, *, now=None, tip=None, on_behalf=None, alter=lambda entry: entry, **args):
         delib_id = head.deliberation.id
         given = {"delib_id": delib_id, **args}
         moment = SystemClock().now() if now is None else now
         entry = log.propose(head, delib_id, f"consensus.{op}", given, self.key, moment, on_behalf=on_behalf)
-        return await self.post(carrier.write_act(alter(entry), tip))
+        return await self.post(log.write_act(alter(entry), tip))

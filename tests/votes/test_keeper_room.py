@@ -6,14 +6,14 @@ import pytest
 from msgspec.structs import replace
 
 from comity.envelopes.client.calls import build_envelope
-from comity.envelopes.protocol.carrier import to_a2a_jsonrpc
+from comity.envelopes.protocol.envelope import to_a2a_jsonrpc
 from comity.envelopes.protocol.message import A2AMessage, A2APart
 from comity.identity.protocol.keys import SigningKey, signature_of
 from comity.runtime.settings import DeliberationSettings
 from comity.store.audit_trail import log_of
 from comity.testing import bearer, running_node
 from comity.vcp.protocol.extension_calls import ExtensionError
-from comity.votes.protocol import carrier, log
+from comity.votes.protocol import log
 from tests.votes.parties import AtTheDoor, Party, parties
 
 PATH = "/v1/deliberations"
@@ -59,13 +59,13 @@ class TestAParty:
                 head, "act", action="endorse", alter=lambda entry: sent.append(entry) or entry
             )
             before = await alice.frozen()
-            again = await bob.post(carrier.write_act(sent[0], None))
+            again = await bob.post(log.write_act(sent[0], None))
             assert again["entry"] == first["entry"]
             assert await alice.frozen() == before
 
     async def test_gets_the_stored_reply_for_the_very_same_envelope(self):
         async with table() as (alice, bob, _, head):
-            text = carrier.write_question(head.deliberation.id, 0, None).decode()
+            text = log.write_question(head.deliberation.id, 0, None).decode()
             envelope = build_envelope(
                 from_vid=bob.key.vacant_id,
                 to_vid=alice.node.vacant_id,
@@ -211,7 +211,7 @@ class TestWhatIsNotRight:
                 alice.node.house.key,
                 alice.node.house.clock.now(),
             )
-            answer = await bob.post(carrier.write_act(entry, None))
+            answer = await bob.post(log.write_act(entry, None))
             assert (answer["error"]["code"], answer["error"]["field"]) == ("FORBIDDEN", "actor")
             assert await alice.frozen() == before
 
@@ -295,7 +295,7 @@ class TestSomebodyElse:
     async def test_without_a_signature_gets_nothing(self):
         async with table() as (alice, _, _, head):
             key = SigningKey(b"e" * 32)
-            text = carrier.write_question(head.deliberation.id, 0, None).decode()
+            text = log.write_question(head.deliberation.id, 0, None).decode()
             envelope = build_envelope(
                 from_vid=key.vacant_id,
                 to_vid=alice.node.vacant_id,

@@ -3,12 +3,12 @@ import json
 import pytest
 from hypothesis import given
 
-from comity.wire import exact_json
+from comity.wire import strict_json
 from comity.wire.errors import MalformedError
-from comity.wire.exact_json import Form, read, write
+from comity.wire.strict_json import Form, read, write
 from tests.wire.json_values import nested, values
 
-PLAIN = Form(exact_json.raw_string, exact_json.whole, float.__repr__, dict.items)
+PLAIN = Form(strict_json.raw_string, strict_json.whole, float.__repr__, dict.items)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.wire import exact_json
+from comity.wire import strict_json
 from comity.wire.errors import MalformedError
 from comity.wire.strict_json import dumps, loads
 from tests.wire.json_values import nested, same, values
@@ -140,7 +140,7 @@ REFUSED = [
 @pytest.mark.parametrize(("data", "value"), ACCEPTED.items(), ids=lambda given: repr(given)[:30])
 def test_strict_json_is_accepted_with_its_exact_value(data, value):
     assert same(loads(data), value)
-    assert same(exact_json.read(data, depth=512), value)
+    assert same(strict_json.read(data, depth=512), value)
 
 
 @pytest.mark.parametrize("data", REFUSED, ids=lambda data: repr(data)[:30])
@@ -148,7 +148,7 @@ def test_anything_else_is_malformed(data):
     with pytest.raises(MalformedError, match=r"JSON is malformed|truncated|out of range"):
         loads(data)
     with pytest.raises(MalformedError, match=r"malformed at (character|byte) "):
-        exact_json.read(data, depth=512)
+        strict_json.read(data, depth=512)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_foreign_spellings_of_a_value_are_read_alike(value):
         expected = json.loads(data)
         assert same(loads(data.encode()), expected)
         assert same(loads(data.encode(), unique_keys=True), expected)
-        assert same(exact_json.read(data.encode(), depth=512), expected)
+        assert same(strict_json.read(data.encode(), depth=512), expected)
 
 
 @given(st.text(alphabet=' \t\n[]{},:"\\/u0dD89eE+-.1tfn\x00aé', max_size=30))
@@ -184,7 +184,7 @@ def test_the_fast_and_the_exact_reader_agree_on_what_is_json(text):
 
     for options in ({}, {"unique_keys": True}, {"lone_surrogates": True}):
         fast = outcome(loads, depth=3, **options)
-        assert same(fast, outcome(exact_json.read, depth=3, **options))
+        assert same(fast, outcome(strict_json.read, depth=3, **options))
 
 
 @pytest.mark.parametrize("opener", [b"[", b'{"a":'])

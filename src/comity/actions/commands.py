@@ -15,12 +15,13 @@ import typer
 
 from comity.actions import completion
 from comity.release import __version__
-from comity.terminal.colour import colour_wanted, paint
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import HomeOptions, Json, settings_of
 from comity.terminal.output import (
+    colour_wanted,
     note,
     one_line,
+    paint,
     print_fields,
     print_foreign,
     print_json,
@@ -300,8 +301,7 @@ def _mode(compat: str | None, *, strict: bool, enhanced: bool) -> "Mode":
 
 
 def _library(mode: "Mode", plugins: list[str] | None, lines: str | None = None) -> "Library":
-    from comity.actions.library import Library
-    from comity.actions.plugins import announced_plugins, load_plugins
+    from comity.actions.library import Library, announced_plugins, load_plugins
 
     named = load_plugins(plugins or ())
     announced = announced_plugins(note, named) if mode == "enhanced" else ()

@@ -8,13 +8,13 @@ def clients(incomplete: str) -> list[str]:
 
 
 def states(incomplete: str) -> list[str]:
-    from comity.envelopes.protocol.lifecycle import RuntimeState
+    from comity.envelopes.protocol.card import RuntimeState
 
     return [state.lower() for state in RuntimeState if state.lower().startswith(incomplete.lower())]
 
 
 def actions(incomplete: str) -> list[str]:
-    from comity.actions.protocol.registry import NAMES
+    from comity.actions.protocol.calls import NAMES
 
     return [name for name in NAMES if name.startswith(incomplete)]
 

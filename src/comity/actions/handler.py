@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
-from comity.actions.protocol.registry import RegisteredAction, Registry, reply_schema
-from comity.actions.protocol.validation import plain
+from comity.actions.protocol.action import plain
+from comity.actions.protocol.calls import RegisteredAction, Registry, reply_schema
 from comity.actions.runner import Runner, Tell, ignore_progress
 from comity.mcp.protocol.catalog import Tool
 from comity.mcp.protocol.context import Context

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from comity.identity.protocol.rights import Right
 from comity.release import __version__
-from comity.runtime.part import OpenHouse, Part
+from comity.runtime.part import OpenHouse, Part, Table, View, ViewPage, ViewQuery, paged
 from comity.runtime.settings import ActionSettings
-from comity.runtime.views import Table, View, ViewPage, ViewQuery, paged
 
 if TYPE_CHECKING:
     from comity.actions.handler import ActionsDesk
@@ -34,8 +33,7 @@ class Actions(Part):
     @classmethod
     def tools(cls, house: OpenHouse) -> "Iterable[Tool]":
         from comity.actions.handler import action_tools
-        from comity.actions.library import registry_of
-        from comity.actions.plugins import announced_plugins
+        from comity.actions.library import announced_plugins, registry_of
 
         async def desk() -> "ActionsDesk":
             from comity.actions.handler import ActionsDesk, ActionsRoom
@@ -48,8 +46,7 @@ class Actions(Part):
 
     async def open(self, house: "House") -> None:
         from comity.actions.client import Pages
-        from comity.actions.library import Library, own_lines_of
-        from comity.actions.plugins import announced_plugins
+        from comity.actions.library import Library, announced_plugins, own_lines_of
         from comity.actions.runner import Runner
 
         settings = house.settings
@@ -69,7 +66,7 @@ class Actions(Part):
         return ViewPage(tables=[Table(("action", "what it does", "boundary"), shown, more=more)])
 
     async def serve(self, house: "House") -> None:
-        from comity.actions.http import action_routes
+        from comity.actions.doors import action_routes
 
         limit = house.settings.http.body_limit
         self.routes = action_routes(self.runner, house.walk, body_limit=limit, version=__version__)

@@ -16,8 +16,15 @@ from msgspec import Struct
 from comity.actions.library import Library
 from comity.actions.protocol.action import Fetch, FetchedPage, Outcome
 from comity.actions.protocol.calls import Settled, Work
-from comity.actions.turns import WAITING_OF_ONE, ActionTurns
-from comity.actions.workers import DEADLINE, FetchPages, Job, Workers, without_the_clock
+from comity.actions.workers import (
+    DEADLINE,
+    WAITING_OF_ONE,
+    ActionTurns,
+    FetchPages,
+    Job,
+    Workers,
+    without_the_clock,
+)
 from comity.requests.caller import OWN_PROCESS, Caller
 from comity.wire.errors import ActionError, DeadlineError, InvalidError, RetryLaterError
 

@@ -20,8 +20,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any, BinaryIO, Final, cast
 
-from comity.actions.library import Library
-from comity.actions.plugins import load_plugins
+from comity.actions.library import Library, load_plugins
 from comity.actions.protocol.action import Fetch, Mode
 from comity.wire.errors import ActionError
 

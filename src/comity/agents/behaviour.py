@@ -9,14 +9,28 @@ One with the attribute `takes_context` is also given what its caller told in a V
 loaded only when it is asked for. What cannot work is refused here, with a sentence, and not with the first call.
 """
 
+import asyncio
+import difflib
+import inspect
 import os
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
+from comity.actions.client import Pages
+from comity.actions.library import Library
+from comity.actions.protocol.machine import INVALID_PAYLOAD, MALFORMED, invoke_issues, refusal
+from comity.actions.runner import ActionLimits, Runner
 from comity.envelopes.protocol.envelope import VacantEnvelope
 from comity.envelopes.protocol.message import A2AMessage, A2APart
 from comity.http.client import TIMEOUT
-from comity.wire.errors import ConfigError
+from comity.http.statuses import sentence_for_strangers
+from comity.requests.caller import vacant
+from comity.system import import_user_module, is_missing
+from comity.vcp.protocol.context import CallerContext
+from comity.wire import strict_json
+from comity.wire.errors import ActionError, ComityError, ConfigError, InvalidError, MalformedError
 
 if TYPE_CHECKING:
     from comity.actions.runner import ActionLimits
@@ -62,24 +76,162 @@ def load_behaviour(
     if spec == "echo":
         return echo
     if spec == "actions":
-        from comity.agents.actions import load_actions
-
         return load_actions(limits)
     if kind == "mcp":
         from comity.agents.mcp_tool import load_mcp_tool
 
         return load_mcp_tool(spec, timeout=timeout)
     if kind == "openai":
-        from comity.agents.openai_endpoint import load_openai
-        from comity.agents.substrate import SubstrateAgent
+        from comity.agents.substrate import SubstrateAgent, load_openai
 
         variables = os.environ if environ is None else environ
         backend = load_openai(spec, environ=variables, key_variable=key_variable, timeout=timeout)
         return SubstrateAgent(backend, system_prompt, takes_context=tell_context)
     if separator:
-        from comity.agents.function import load_function
-
         return load_function(spec)
     raise ConfigError(
         f"there is no agent {spec!r}; use echo, actions, module:function, mcp:command#tool or openai:URL#model"
+    )
+
+
+# The agent that calls actions: `comity up --agent actions`.
+
+
+class ActionsAgent:
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    async def __call__(self, envelope: VacantEnvelope) -> A2AMessage:
+        return saying(strict_json.dumps(await self._reply(envelope)).decode())
+
+    async def aclose(self) -> None:
+        await self._runner.aclose()
+
+    async def _reply(self, envelope: VacantEnvelope) -> dict[str, Any]:
+        caller = vacant(envelope.from_vacant_id.hex())
+        try:  # before any of it is read
+            self._runner.check_length(sum(len(part.text) for part in envelope.payload.parts), caller)
+        except ActionError as refused:
+            return refusal(refused.message)
+        asked = next(_objects(envelope), None)
+        if asked is None:
+            return refusal(MALFORMED)
+        if issues := invoke_issues(asked):
+            return refusal(INVALID_PAYLOAD, issues)
+        try:
+            return {"ok": True, "data": await self._runner.call(asked["action"], asked["input"], caller)}
+        except ComityError as refused:
+            return refusal(sentence_for_strangers(refused))
+
+
+def load_actions(limits: ActionLimits | None = None) -> ActionsAgent:
+    """The actions that come with Comity. Strangers call them, so no private page is fetched."""
+    return ActionsAgent(Runner(Library("enhanced"), Pages(), limits=limits))
+
+
+def _objects(envelope: VacantEnvelope) -> Iterator[dict[str, Any]]:
+    for part in envelope.payload.parts:
+        try:
+            value = strict_json.loads(part.text.encode())
+        except (MalformedError, UnicodeEncodeError):
+            continue
+        if isinstance(value, dict):
+            yield value
+
+
+# A function of the user's as a behaviour: `module:name`, sync or async.
+
+
+_THREADS: Final = 32
+_CONTEXT: Final = "context"
+
+
+class FunctionAgent:
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        self._function = function
+        self._name = name
+        self._takes_text, self.takes_context = _what_it_takes(function, name)
+        self._threads = None if _is_async(function) else ThreadPoolExecutor(_THREADS, "agent")
+
+    async def __call__(self, envelope: VacantEnvelope, context: CallerContext | None = None) -> A2AMessage:
+        given: list[Any] = [text_of(envelope) if self._takes_text else envelope]
+        if self.takes_context:
+            given.append(context)
+        if self._threads is None:
+            answer = self._function(*given)
+        else:
+            answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._function, *given)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if isinstance(answer, str):
+            return saying(answer)
+        if isinstance(answer, A2AMessage):
+            return answer
+        raise InvalidError(f"{self._name} returned {type(answer).__name__}; return a str or an A2AMessage")
+
+    async def aclose(self) -> None:
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def load_function(spec: str) -> FunctionAgent:
+    module_name, _, path = spec.partition(":")
+    if not module_name or not path:
+        raise ConfigError(f"{spec!r} names no function; write it as module:function")
+    found = _import(module_name)
+    for step in path.split("."):
+        try:
+            found = getattr(found, step)
+        except AttributeError:
+            near = difflib.get_close_matches(step, dir(found), n=1)
+            remedy = f"did you mean {near[0]}?" if near else "check its name"
+            raise ConfigError(f"{spec}: {module_name} has no {path}; {remedy}") from None
+    if inspect.isclass(found):
+        raise ConfigError(f"{spec} is a class; name a function or an object that can be called")
+    if not callable(found):
+        raise ConfigError(f"{spec} is {type(found).__name__} and cannot be called; name a function")
+    return FunctionAgent(found, spec)
+
+
+def _import(name: str) -> Any:
+    try:
+        return import_user_module(name)
+    except ModuleNotFoundError as missing:
+        if is_missing(name, missing):
+            raise ConfigError(
+                f"the module {name} was not found in {Path.cwd()} or among the installed packages; "
+                "check its name, or start where it is"
+            ) from None
+        raise ConfigError(f"the module {name} needs {missing.name}, which is not installed") from missing
+    except Exception as failure:
+        raise ConfigError(
+            f"the module {name} fails when it is imported: {type(failure).__name__}: {failure}"
+        ) from failure
+
+
+def _what_it_takes(function: Callable[..., Any], name: str) -> tuple[bool, bool]:
+    """Whether it is given the text instead of the envelope, and whether also the context of the caller."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # written in C, and silent about what it takes
+        return False, False
+    parameters = [*signature.parameters.values()]
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    takes_context = any(each.name == _CONTEXT and each.kind in positional for each in parameters[1:2])
+    try:
+        signature.bind(*(None, None) if takes_context else (None,))
+    except TypeError:
+        raise ConfigError(
+            f"{name} must be callable with one argument, the envelope or its text, and may have a second one called "
+            f"context; it takes {signature}"
+        ) from None
+    first = parameters[0]
+    if first.annotation is inspect.Parameter.empty:
+        return first.name == "text", takes_context
+    return first.annotation in (str, "str"), takes_context
+
+
+def _is_async(function: Callable[[Any], Any]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - is it a coroutine function, not: is it there
     )

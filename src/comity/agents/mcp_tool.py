@@ -22,18 +22,104 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from msgspec import to_builtins
 
 from comity.agents.behaviour import saying, text_of
-from comity.agents.substrate import SubstrateError, SubstrateUnavailableError
+from comity.agents.substrate import (
+    SubstrateError,
+    SubstrateRequest,
+    SubstrateResponse,
+    SubstrateUnavailableError,
+    substrate_failure,
+)
+from comity.envelopes.client.calls import DispatchTransport
 from comity.envelopes.protocol.envelope import VacantEnvelope
 from comity.envelopes.protocol.message import A2AMessage
 from comity.http.client import TIMEOUT
 from comity.system import install_command
-from comity.vcp.protocol.response import CallerContext
+from comity.vcp.protocol.context import CallerContext
 from comity.wire import strict_json
-from comity.wire.errors import ConfigError
+from comity.wire.errors import ComityError, ConfigError
 
 if TYPE_CHECKING:
     from mcp import Client
     from mcp.types import CallToolResult, Tool
+
+# A tool of another MCP server as a substrate, over any transport, in the contract's own shape.
+
+
+MCPTransport = DispatchTransport
+"""Carries one JSON-RPC request to the server and brings back its answer."""
+
+
+class MCPClientSubstrate:
+    def __init__(self, server_url: str, tool_name: str, transport: DispatchTransport) -> None:
+        self.server_url = server_url
+        self.tool_name = tool_name
+        self.transport = transport
+
+    @property
+    def name(self) -> str:
+        return f"mcp:{self.server_url}:{self.tool_name}"
+
+    async def infer(self, request: SubstrateRequest) -> SubstrateResponse:
+        body = {
+            "jsonrpc": "2.0",
+            "id": "mcp-call",
+            "method": "tools/call",
+            "params": {
+                "name": self.tool_name,
+                "arguments": {
+                    "system_prompt": request.system_prompt,
+                    "user_prompt": request.user_prompt,
+                    "tools": list(request.tools),
+                    "metadata": dict(request.metadata),
+                },
+            },
+        }
+        try:
+            answer: object = await self.transport(self.server_url, body)
+        except ComityError as failure:
+            raise substrate_failure(self.name, failure) from None
+        return SubstrateResponse(
+            text=_text_of_answer(answer, self.name),
+            model_id=self.tool_name,
+            proof={"server_url": self.server_url},
+        )
+
+
+def _text_of_answer(answer: object, name: str) -> str:
+    """`text` of the answer, else of its `result`, else the text of their content blocks, else nothing."""
+    if not isinstance(answer, dict):
+        return ""
+    if answer.get("error") is not None:
+        raise SubstrateError(f"{name} answered with an error: {_reason(answer['error'])}")
+    holders = [holder for holder in (answer, answer.get("result")) if isinstance(holder, dict)]
+    for holder in holders:
+        if holder.get("isError") is True:
+            raise SubstrateError(
+                f"{name} failed: {_content(holder) or holder.get('text') or 'it does not say why'}"
+            )
+    for holder in holders:
+        if "text" in holder:
+            return str(holder["text"])
+    return next((text for text in map(_content, holders) if text), "")
+
+
+def _content(result: dict[str, Any]) -> str:
+    blocks = result.get("content")
+    texts = [
+        block["text"]
+        for block in (blocks if isinstance(blocks, list) else ())
+        if isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
+    ]
+    if not texts and result.get("structuredContent") is not None:
+        return strict_json.dumps(result["structuredContent"]).decode()
+    return "\n".join(texts)
+
+
+def _reason(error: Any) -> str:
+    if isinstance(error, dict):
+        return f"{error.get('message') or 'it does not say why'} (code {error.get('code')})"
+    return str(error)
+
 
 log = logging.getLogger("comity.agents")
 
@@ -82,7 +168,7 @@ class McpTool:
                     f"the MCP server of {self._tool} ended during the call; the next one starts it again"
                 ) from None
             raise SubstrateError(f"the MCP tool {self._tool} gave no answer: {failure}") from None
-        return saying(_text_in(result, self._tool))
+        return saying(_text_of_result(result, self._tool))
 
     async def aclose(self) -> None:
         connection, self._connection = self._connection, None
@@ -169,7 +255,7 @@ def _why_unusable(failure: BaseException, tool: str, patience: float) -> Substra
     return SubstrateUnavailableError(f"the MCP server of {tool} cannot be used: {said}")
 
 
-def _text_in(result: "CallToolResult", tool: str) -> str:
+def _text_of_result(result: "CallToolResult", tool: str) -> str:
     texts = [block.text for block in result.content if block.type == "text"]
     if result.is_error:
         raise SubstrateError(f"the MCP tool {tool} failed: {' '.join(texts) or 'it does not say why'}")

@@ -9,10 +9,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from comity.directory.cards import move_record
-from comity.envelopes.protocol.card import CapabilityCard, SubstrateSpec, refuse_control_characters
-from comity.envelopes.protocol.lifecycle import RuntimeState
-from comity.envelopes.protocol.logbook import Logbook
-from comity.envelopes.protocol.resident import BehaviorBundle, ResidentForm
+from comity.envelopes.protocol.card import (
+    CapabilityCard,
+    RuntimeState,
+    SubstrateSpec,
+    refuse_control_characters,
+)
+from comity.envelopes.protocol.resident import BehaviorBundle, Logbook, ResidentForm
 from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.requests.handler import Arrival, Call, Identified, PlainRoom, Sealed
 from comity.store.interface import Store

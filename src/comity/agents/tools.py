@@ -17,7 +17,7 @@ from comity.requests.caller import Caller
 from comity.wire import strict_json
 
 if TYPE_CHECKING:
-    from comity.agents.room import AgentsRoom, FoundAgents
+    from comity.agents.calling import AgentsRoom, FoundAgents
     from comity.requests.pipeline import Walk
 
 ROOM: Final = "agents"
@@ -63,7 +63,7 @@ def agent_tools(desk: OpenDesk) -> list[Tool]:
         return structured(to_builtins(found))
 
     async def call(context: Context, arguments: dict[str, Any]) -> ToolResult:
-        from comity.agents.room import AgentCall
+        from comity.agents.calling import AgentCall
 
         asked = AgentCall(
             agent=arguments["agent"],
@@ -181,7 +181,7 @@ def agent_tools(desk: OpenDesk) -> list[Tool]:
 async def search_agents(
     desk: OpenDesk, context: Context, capability: str, *, limit: int, directory: str | None = None
 ) -> "FoundAgents":
-    from comity.agents.room import AgentSearch
+    from comity.agents.calling import AgentSearch
 
     asked = AgentSearch(capability=capability, directory=directory, limit=limit)
     found: FoundAgents = await _walk_with(desk, context, asked)

@@ -13,9 +13,9 @@ import typer
 from typer.core import TyperCommand
 
 from comity.release import __version__
-from comity.terminal.failures import finish, report
 from comity.terminal.follow_up import Given
 from comity.terminal.help import HelpfulGroup, examples, paragraphs, records, section, usage
+from comity.terminal.output import finish, report
 from comity.wire.errors import ConfigError
 
 PROGRAM = "comity"
@@ -35,7 +35,9 @@ CHAPTERS = {
         Announced("stop", "comity.node.commands.running:stop_app", "Stop the running node"),
         Announced("demo", "comity.cli.demo", "See in a minute what nodes of several owners do together"),
         Announced(
-            "state", "comity.agents.commands.state", "Show or set whether the agent of the node accepts calls"
+            "state",
+            "comity.agents.commands.card:state_app",
+            "Show or set whether the agent of the node accepts calls",
         ),
         Announced("doctor", "comity.node.commands.doctor", "Check this machine and say how to fix problems"),
         Announced(
@@ -52,13 +54,19 @@ CHAPTERS = {
         ),
         Announced("call", "comity.agents.commands.call", "Call an agent and print its signed reply"),
         Announced("search", "comity.directory.commands", "Find agents by what they offer"),
-        Announced("hello", "comity.vcp.commands.hello", "Negotiate with a VCP server and show its answer"),
-        Announced("card", "comity.agents.commands.card", "Show, publish or verify what an agent offers"),
+        Announced(
+            "hello", "comity.vcp.commands.hello:hello_app", "Negotiate with a VCP server and show its answer"
+        ),
+        Announced(
+            "card", "comity.agents.commands.card:card_app", "Show, publish or verify what an agent offers"
+        ),
         Announced(
             "vote", "comity.votes.commands.vote", "Write rules together with other nodes and ratify them"
         ),
         Announced(
-            "torch", "comity.extensions.commands.torch", "Pass the result of a session on to the next one"
+            "torch",
+            "comity.extensions.commands.context:torch_app",
+            "Pass the result of a session on to the next one",
         ),
         Announced(
             "actions", "comity.actions.commands", "Serve, list or run the actions for humane communication"
@@ -67,12 +75,12 @@ CHAPTERS = {
     "Use it from a client": (
         Announced(
             "install",
-            "comity.hosts.commands",
+            "comity.hosts.commands:install_app",
             "Register Comity with Claude Code, Codex, Cursor and others",
         ),
         Announced(
             "uninstall",
-            "comity.hosts.uninstall",
+            "comity.hosts.commands:uninstall_app",
             "Remove the registration and restore the changed files",
         ),
     ),
@@ -82,17 +90,19 @@ CHAPTERS = {
         ),
         Announced("restore", "comity.node.commands.backup:restore_app", "Restore a backup into a new folder"),
         Announced("token", "comity.node.commands.token", "Make, list or revoke tokens for programs"),
-        Announced("vault", "comity.node.commands.vault", "Change the key that encrypts stored context"),
-        Announced("prune", "comity.node.commands.upkeep", "Delete old audit entries and replies"),
+        Announced(
+            "vault", "comity.node.commands.upkeep:vault_app", "Change the key that encrypts stored context"
+        ),
+        Announced("prune", "comity.node.commands.upkeep:prune_app", "Delete old audit entries and replies"),
     ),
     "Look inside": (
         Announced("id", "comity.node.commands.identity", "Show, create, export or import an identity"),
         Announced(
             "context",
-            "comity.extensions.commands.context",
+            "comity.extensions.commands.context:context_app",
             "Encode or decode a VCP context, or delete what is stored",
         ),
-        Announced("csm1", "comity.vcp.commands.csm1", "Explain a CSM-1 constitution code"),
+        Announced("csm1", "comity.vcp.commands.hello:csm1_app", "Explain a CSM-1 constitution code"),
         Announced("chain", "comity.envelopes.commands", "Show the chains of messages with other agents"),
         Announced("audit", "comity.node.commands.audit", "Verify, show or adopt the audit record"),
         Announced("config", "comity.node.commands.settings", "Show, check or change the settings"),

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from comity.terminal.failures import DEBUG_VARIABLE, FAILED
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import Json
-from comity.terminal.output import one_line, print_json
+from comity.terminal.output import DEBUG_VARIABLE, FAILED, one_line, print_json
 from comity.wire.errors import ComityError
 
 if TYPE_CHECKING:

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from comity.http.client import GuardedHttp, HttpResponse
-from comity.identity.identity import create_identity
-from comity.identity.tokens import TOKEN_FILE, read_token
+from comity.identity.key_files import create_identity
+from comity.identity.secrets import TOKEN_FILE, read_token
 from comity.node.parts import LINK_PATH
 from comity.release import __version__
 from comity.runtime.settings import Settings
-from comity.terminal.failures import DEBUG_VARIABLE
+from comity.terminal.output import DEBUG_VARIABLE
 from comity.terminal.running_node import own_node
 from comity.vcp.client_over_mcp import REVISION, McpOverHttp
 from comity.vcp.client_targets import McpTarget

@@ -27,8 +27,8 @@ from comity.cli.demo_nodes import (
 from comity.client.client import Client
 from comity.envelopes.client.calls import build_envelope
 from comity.envelopes.doors import MESSAGE_SEND_PATH
-from comity.envelopes.protocol.carrier import to_a2a_jsonrpc
-from comity.identity.protocol.signed_token import issue_a
+from comity.envelopes.protocol.envelope import to_a2a_jsonrpc
+from comity.identity.protocol.tokens import issue_a
 from comity.rooms.links.webrtc import available_libraries
 from comity.vcp.client import VcpClient
 from comity.vcp.client_session import VcpSession

@@ -17,16 +17,15 @@ from uuid import uuid4
 
 from msgspec import Struct
 
+from comity.directory.cards import DEFAULT_LIMIT, HaloMatch, StoredReputation
 from comity.directory.client import DirectoryClient
 from comity.directory.finding import find_card
-from comity.directory.reviews import StoredReputation
-from comity.directory.search import DEFAULT_LIMIT, HaloMatch
 from comity.envelopes.client.dispatcher import Dispatcher
 from comity.envelopes.protocol.card import CapabilityCard
 from comity.envelopes.protocol.envelope import VacantEnvelope
 from comity.envelopes.protocol.message import A2AMessage, A2APart
 from comity.http.client import GuardedHttp
-from comity.identity.identity import load_or_create_identity
+from comity.identity.key_files import load_or_create_identity
 from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.node.node import load_settings
 from comity.requests.record import Recorder

@@ -18,17 +18,23 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
 
+from comity.envelopes.app import EmbeddedVacant, OnStore
+from comity.envelopes.protocol.chain import ReplayStore
+from comity.envelopes.protocol.resident import ResidentForm
+from comity.envelopes.server import Behaviour
+from comity.envelopes.tools import TOOLS, call, describe
+from comity.identity.protocol.keys import AnySigningKey
 from comity.mcp.calls import McpCalls
-from comity.mcp.changes import Changes
 from comity.mcp.opening import MESSAGE_LIMIT
 from comity.mcp.protocol.catalog import ANYTHING, Catalog, Selection, Tool, ToolAnswer, ToolHandler
 from comity.mcp.protocol.context import Asker, Context, HandshakeResult
 from comity.mcp.protocol.conversation import McpConversation
 from comity.mcp.protocol.methods import Server
-from comity.mcp.protocol.request_state import KEY_BYTES, Sealer
 from comity.mcp.protocol.results import InputRequired, ToolResult, said, structured
+from comity.mcp.protocol.session import KEY_BYTES, Sealer
 from comity.mcp.stdio import serve_stdio
 from comity.mcp.stream import McpStream
+from comity.mcp.streams import Changes
 from comity.requests.caller import MODEL
 from comity.runtime.system_clock import SystemClock
 from comity.vcp.protocol.mcp_places import VcpHandshake
@@ -125,3 +131,38 @@ def _result(given: Any) -> ToolAnswer:
 
 async def _no_vcp(_hello: object, _asker: Asker) -> HandshakeResult:
     return _VCP.not_offered("VCP is not offered here; the request goes on without it")
+
+
+# A vacant as two MCP tools: `vacant_call` takes a signed envelope, `vacant_describe` shows the card.
+
+
+class VacantAsMCPServer:
+    def __init__(
+        self,
+        self_form: ResidentForm,
+        self_signing_key: AnySigningKey,
+        behavior: Behaviour,
+        replay_store: OnStore | ReplayStore,
+    ) -> None:
+        self.self_form = self_form
+        self.self_signing_key = self_signing_key
+        self.behavior = behavior
+        self.replay_store = replay_store
+        self._vacant = EmbeddedVacant(
+            self_form=self_form,
+            self_signing_key=self_signing_key,
+            behavior=behavior,
+            replay_store=replay_store,
+        )
+
+    def list_tools(self) -> list[dict[str, Any]]:
+        return [dict(tool) for tool in TOOLS]
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The tool's result. A bad format, signature or chain is raised, as the contract has it."""
+        if name == "vacant_describe":
+            return describe(self.self_form)
+        if name == "vacant_call":
+            room, walk = await self._vacant.open_once()
+            return await call(self.self_form, room, walk, arguments, MODEL)
+        return {"error": f"unknown tool {name!r}"}

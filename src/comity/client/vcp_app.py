@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from comity.http.asgi import Receive, Scope, Send, answer, header
 from comity.node.node import Node, load_settings
 from comity.runtime.settings import Settings, VcpSettings
+from comity.vcp.doors import VcpOverWebSocket
 from comity.vcp.part import Vcp
-from comity.vcp.websocket import VcpOverWebSocket
 from comity.wire.errors import ComityError
 
 if TYPE_CHECKING:

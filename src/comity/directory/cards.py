@@ -9,17 +9,43 @@
 """
 
 import re
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.envelopes.protocol.card import CapabilityCard, deserialize
-from comity.envelopes.protocol.card_errors import NotFoundError, VisibilityViolation
-from comity.envelopes.protocol.lifecycle import RuntimeState, Visibility, effective_visibility, is_gone
+from comity.directory.protocol.reputation import (
+    REPAIRED,
+    UNKNOWN_SCORE,
+    PairHistory,
+    Reputation,
+    ReputationRules,
+    Review,
+    ReviewRefusedError,
+    admit_review,
+    apply_review,
+    score,
+)
+from comity.envelopes.protocol.card import (
+    CapabilityCard,
+    RuntimeState,
+    Visibility,
+    can_review,
+    deserialize,
+    effective_visibility,
+    is_gone,
+    serialize,
+)
+from comity.envelopes.protocol.errors import NotFoundError, VisibilityViolation
 from comity.identity.protocol.keys import VacantId
+from comity.requests.caller import Caller
+from comity.requests.record import Act, Recorder
 from comity.store.interface import Store
-from comity.store.operations import DeleteDocument, Operation, PutDocument
+from comity.store.operations import Append, DeleteDocument, Operation, Put, PutDocument, StoreConflict
+from comity.wire.canonical import ascii_form
+from comity.wire.errors import InvalidError
 
 FOUND = "directory.found"
 """The cards that anybody may find."""
@@ -137,3 +163,194 @@ async def visible_record(store: Store, vacant_id: VacantId, reader: VacantId | N
 def is_of(record: CardRecord, reader: VacantId | None) -> bool:
     """Whether the reader is the owner of the card or its parent."""
     return reader is not None and reader.hex() in (record.vacant_id, record.parent_id)
+
+
+# Reviews of agents, and the reputation that follows from them.
+
+
+REVIEW_LOG = "directory.reviews"
+
+_REPUTATIONS = "directory.reputation"
+_PAIRS = "directory.review_pair"
+_ATTEMPTS = 16
+
+_read_reputation = msgspec.json.Decoder(Reputation).decode
+_read_history = msgspec.json.Decoder(PairHistory).decode
+
+
+async def record_review(*, store: Store, record: Recorder, review: Review) -> Reputation:
+    """Count the review, durably, and return the target's new reputation. `review.at` is now."""
+    reviewer = await _party(store, review.reviewer, "the reviewer")
+    target = await _party(store, review.target, "the target")
+    if reviewer.vacant_id == target.vacant_id:
+        raise ReviewRefusedError("an agent cannot review itself; use another identity")
+    if not can_review(reviewer.runtime_state):
+        raise ReviewRefusedError(
+            f"the reviewer is {reviewer.runtime_state}, and may not review in that state"
+        )
+    same_family = reviewer.base_model_family is not None and (
+        reviewer.base_model_family == target.base_model_family
+    )
+    pair = f"{reviewer.vacant_id}/{target.vacant_id}"
+    act = _act("REVIEW_RECORDED", reviewer.vacant_id, target.vacant_id)
+    for attempt in range(1, _ATTEMPTS + 1):
+        held = await store.get(_REPUTATIONS, target.vacant_id)
+        held_pair = await store.get(_PAIRS, pair)
+        of_reviewer = await reputation_of(store, reviewer.vacant_id)
+        history = admit_review(_read_history(held_pair.value) if held_pair else PairHistory(), review.at)
+        moved = apply_review(
+            _read_reputation(held.value) if held else Reputation(),
+            review,
+            nth=history.count,
+            same_family=same_family,
+            reviewer=of_reviewer,
+        )
+        try:
+            await record.commit_counted(
+                (
+                    Append(log=REVIEW_LOG, data=msgspec.json.encode(review)),
+                    Put(space=_PAIRS, key=pair, value=msgspec.json.encode(history)),
+                    # A pair's history changes only together with this, so that one expectation guards both.
+                    Put(
+                        space=_REPUTATIONS,
+                        key=target.vacant_id,
+                        value=msgspec.json.encode(moved),
+                        expect=held.version if held else 0,
+                    ),
+                ),
+                act,
+            )
+        except StoreConflict:
+            if attempt == _ATTEMPTS:
+                raise
+        else:
+            return moved
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+async def start_reputation(*, store: Store, record: Recorder, vacant_id: str, initial: Reputation) -> None:
+    """Let an agent be known before its first review. Refused (StoreConflict) for one that is known."""
+    agent = (await _party(store, vacant_id, "the agent")).vacant_id
+    start = Put(space=_REPUTATIONS, key=agent, value=msgspec.json.encode(initial), expect=0)
+    await record.commit_counted((start,), _act("REPUTATION_STARTED", agent, agent))
+
+
+async def reputation_of(store: Store, vacant_id: str) -> Reputation | None:
+    held = await store.get(_REPUTATIONS, vacant_id.lower())
+    return _read_reputation(held.value) if held else None
+
+
+class StoredReputation:
+    """The score of an agent. It is for `call_capability(…, reputation_oracle=…)`."""
+
+    def __init__(self, store: Store, rules: ReputationRules = REPAIRED) -> None:
+        self._store = store
+        self._rules = rules
+
+    async def score(self, vacant_hex: str, dimensions: Sequence[str]) -> float:
+        held = await reputation_of(self._store, vacant_hex)
+        if held is None:
+            return UNKNOWN_SCORE
+        return score(held, dimensions, await self._store.end(REVIEW_LOG), self._rules)
+
+
+async def _party(store: Store, vacant_id: str, who: str) -> CardRecord:
+    record = await read_record(store, VacantId.from_hex(vacant_id))
+    if record is None:
+        raise ReviewRefusedError(f"{who} {vacant_id[:12]} is not in the directory; publish its card first")
+    return record
+
+
+def _act(result: str, who: str, about: str) -> Act:
+    return Act(room="directory", result=result, caller=Caller(kind="vacant", id=who), about=about[:8])
+
+
+# Finding cards: by words, by family, and in which order.
+
+
+LIMIT = 100
+DEFAULT_LIMIT = 20
+QUERY_LENGTH = 512
+QUERY_WORDS = 32
+RANKED_BY = ("factual", "logical", "relevance")
+
+_ACTIVE = ("status", "active")
+
+
+class HaloMatch(Struct, frozen=True, kw_only=True):
+    """A card that was found, with what the directory says of it."""
+
+    vacant_id: str
+    capability_card_hash: bytes
+    capability_card_sig: bytes
+    declared_capabilities_json: str
+    base_model_family: str | None
+    visibility: Visibility
+    score: float = 0.0
+    capability_card: CapabilityCard
+
+
+class Oracle(Protocol):
+    async def score(self, vacant_hex: str, dimensions: Sequence[str]) -> float: ...
+
+
+async def search_capability(
+    *,
+    store: Store,
+    query: str | None = None,
+    family: str | None = None,
+    limit: int = DEFAULT_LIMIT,
+    include_local: bool = False,
+) -> list[HaloMatch]:
+    """Cards that anybody may find; with `include_local`, which is for this node's owner, all others too."""
+    if not 1 <= limit <= LIMIT:
+        raise InvalidError(f"limit must be a number from 1 to {LIMIT}")
+    if query is not None and len(query) > QUERY_LENGTH:
+        raise InvalidError(f"a query has at most {QUERY_LENGTH} characters; say it in fewer words")
+    words = searchable(query or "")
+    if len(words.split()) > QUERY_WORDS:
+        raise InvalidError(f"a query has at most {QUERY_WORDS} words; leave some out")
+    narrowed = [] if family is None else [("family", family)]
+    # A key leads to the documents where no word does; in FOUND everything is active.
+    keys = narrowed if narrowed or words.strip() else [_ACTIVE]
+    found = await store.find(FOUND, words=words, keys=keys, limit=limit)
+    if include_local and len(found) < limit:
+        found += await store.find(KEPT, words=words, keys=[*narrowed, _ACTIVE], limit=limit - len(found))
+    return [match_of(as_record(document.body)) for document in found]
+
+
+async def rank_by_reputation(
+    matches: Sequence[HaloMatch], dimensions: Sequence[str] = RANKED_BY, *, oracle: Oracle
+) -> list[HaloMatch]:
+    """The same matches with their scores, best first; equals keep their order."""
+    scored = [
+        replace(match, score=await oracle.score(match.vacant_id, tuple(dimensions))) for match in matches
+    ]
+    return sorted(scored, key=lambda match: match.score, reverse=True)
+
+
+def match_of(record: CardRecord) -> HaloMatch:
+    card = record.capability_card()
+    return HaloMatch(
+        vacant_id=record.vacant_id,
+        capability_card_hash=bytes.fromhex(record.card_hash),
+        capability_card_sig=card.signature,
+        declared_capabilities_json=ascii_form(list(record.declared_capabilities)).decode(),
+        base_model_family=record.base_model_family,
+        visibility=record.shown,
+        capability_card=card,
+    )
+
+
+def match_as_json(match: HaloMatch) -> dict[str, Any]:
+    """A match on the wire: bytes in hex, the card as its serialized bytes."""
+    return {
+        "vacant_id": match.vacant_id,
+        "capability_card_hash_hex": match.capability_card_hash.hex(),
+        "capability_card_sig_hex": match.capability_card_sig.hex(),
+        "capability_card_blob_hex": serialize(match.capability_card).hex(),
+        "declared_capabilities_json": match.declared_capabilities_json,
+        "base_model_family": match.base_model_family,
+        "visibility": str(match.visibility),
+        "score": match.score,
+    }

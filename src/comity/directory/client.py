@@ -9,7 +9,7 @@ reference does not. What does not hold is refused when it was asked for, and lef
 matches.
 
 `aggregation_search` is the search function of `call_capability`. Given a key, the client publishes with
-it, and reads what is hidden from strangers as its owner (see `comity.directory.proof`).
+it, and reads what is hidden from strangers as its owner (see `comity.directory.reading`).
 """
 
 import logging
@@ -20,22 +20,26 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import Struct
 
-from comity.directory.events import DEFAULT_PAGE, PAGE, DirectoryEvent, check_events
-from comity.directory.lineage import DEPTH, Direction
-from comity.directory.proof import prove_reader
+from comity.directory.cards import DEFAULT_LIMIT, HaloMatch
+from comity.directory.events import DEFAULT_PAGE, DEPTH, PAGE, Direction, DirectoryEvent, check_events
 from comity.directory.protocol.register_event import register_event
-from comity.directory.search import DEFAULT_LIMIT, HaloMatch
+from comity.directory.reading import prove_reader
+from comity.envelopes.client.calls import AggregationSearch
 from comity.envelopes.client.refusals import DETAIL_LIMIT
-from comity.envelopes.client.targets import AggregationSearch
-from comity.envelopes.protocol.card import CapabilityCard, deserialize, refuse_control_characters, serialize
+from comity.envelopes.protocol.card import (
+    CapabilityCard,
+    RuntimeState,
+    Visibility,
+    deserialize,
+    refuse_control_characters,
+    serialize,
+)
 from comity.envelopes.protocol.errors import EnvelopeSignatureError
-from comity.envelopes.protocol.lifecycle import RuntimeState, Visibility
+from comity.http.addresses import read_url
 from comity.http.client import TIMEOUT, GuardedHttp, HttpCarrier, HttpResponse
-from comity.http.urls import read_url
 from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.runtime.system_clock import SystemClock
 from comity.wire import strict_json
-from comity.wire.clock import Clock
 from comity.wire.errors import (
     ComityError,
     ConflictError,
@@ -49,6 +53,7 @@ from comity.wire.errors import (
     UnusableAnswerError,
     printable,
 )
+from comity.wire.machine import Clock
 
 log = logging.getLogger("comity.directory")
 

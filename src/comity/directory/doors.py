@@ -1,7 +1,7 @@
 """The directory over HTTP (envelope 4): publish, read a card, search, events, lineage.
 
 All of it is public, that is, it needs no token of this node: a publication is proven by its signature,
-and reads are open, except for what is hidden (see `comity.directory.proof`). The guard's
+and reads are open, except for what is hidden (see `comity.directory.reading`). The guard's
 budget stands in front of everything. Every refusal is a status and `{"detail": sentence}`.
 """
 
@@ -13,16 +13,15 @@ from starlette.routing import BaseRoute, Route
 
 from comity.directory.publish import PublishRoom, read_publication
 from comity.directory.reading import DirectoryQuery, DirectoryReads, ReadRoom
-from comity.http.asgi import Receive, Scope, header
-from comity.http.endpoint import Endpoint, Take, read_json_body
+from comity.http.asgi import Endpoint, Receive, Scope, Take, header, read_json_body
 from comity.http.guard import caller_of
+from comity.requests.budget import Quota
 from comity.requests.handler import Arrival
 from comity.requests.pipeline import Walk
-from comity.requests.storage import Quota
 from comity.store.interface import Store
 from comity.wire import strict_json
-from comity.wire.clock import Clock
 from comity.wire.errors import MalformedError
+from comity.wire.machine import Clock
 
 PUBLISH_PATH = "/v1/halo"
 QUERY_PATH = "/v1/query_capability"

@@ -11,8 +11,8 @@ from typing import Any, Final
 from comity.directory import finding
 from comity.directory.client import DirectoryClient
 from comity.envelopes.protocol.card import CapabilityCard
+from comity.http.addresses import read_url
 from comity.http.client import GuardedHttp, HttpResponse
-from comity.http.urls import read_url
 from comity.identity.protocol.keys import SigningKey
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock

@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from comity.runtime.part import Part
+from comity.runtime.part import Part, Table, View, ViewPage, ViewQuery
 from comity.runtime.settings import Settings
 from comity.runtime.upkeep import Limits
-from comity.runtime.views import Table, View, ViewPage, ViewQuery
 
 if TYPE_CHECKING:
     from comity.runtime.node_runtime import House
@@ -29,8 +28,7 @@ class Directory(Part):
         return settings.directory.serve
 
     async def _view(self, query: ViewQuery) -> ViewPage:
-        from comity.directory.reviews import StoredReputation
-        from comity.directory.search import RANKED_BY, search_capability
+        from comity.directory.cards import RANKED_BY, StoredReputation, search_capability
 
         store = self._store
         found = await search_capability(

@@ -37,20 +37,26 @@ from comity.directory.protocol.register_event import (
     register_event,
     registered_payload,
 )
-from comity.envelopes.protocol.card import CapabilityCard, deserialize, refuse_control_characters, serialize
-from comity.envelopes.protocol.card_errors import (
+from comity.envelopes.protocol.card import (
+    CapabilityCard,
+    RuntimeState,
+    Visibility,
+    deserialize,
+    refuse_control_characters,
+    serialize,
+)
+from comity.envelopes.protocol.envelope import digest
+from comity.envelopes.protocol.errors import (
     AppendOnlyViolation,
+    EnvelopeFormatError,
     IdempotencyConflict,
     SequenceMonotonicityError,
     SignatureRejected,
 )
-from comity.envelopes.protocol.envelope import digest
-from comity.envelopes.protocol.errors import EnvelopeFormatError
-from comity.envelopes.protocol.lifecycle import RuntimeState, Visibility
 from comity.identity.protocol.keys import VacantId
+from comity.requests.budget import CARDS, Quota
 from comity.requests.caller import vacant
 from comity.requests.handler import Admission, Arrival, Call, Identified, PlainRoom, Sealed
-from comity.requests.storage import CARDS, Quota
 from comity.store.interface import Store
 from comity.store.operations import Hold, Put, StoreConflict
 from comity.wire.canonical import ascii_form

@@ -15,12 +15,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from comity.directory.client import DirectoryClient
-from comity.envelopes.protocol.card import CapabilityCard
-from comity.envelopes.protocol.lifecycle import RuntimeState, Visibility, is_gone
-from comity.http.urls import read_url
+from comity.envelopes.protocol.card import CapabilityCard, RuntimeState, Visibility, is_gone
+from comity.http.addresses import read_url
 from comity.identity.protocol.keys import VacantId
 from comity.system import is_unspecified
-from comity.wire.clock import Clock
 from comity.wire.errors import (
     ComityError,
     ConfigError,
@@ -30,6 +28,7 @@ from comity.wire.errors import (
     TargetRefusedError,
     UnusableAnswerError,
 )
+from comity.wire.machine import Clock
 
 log = logging.getLogger("comity.publication")
 

@@ -12,19 +12,72 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from comity.directory import lineage as family_tree
-from comity.directory import search
+from comity.directory import cards
+from comity.directory import events as family_tree
 from comity.directory.cards import is_of, read_record, visible_record
 from comity.directory.events import DEFAULT_PAGE, PAGE, event_at, event_log
-from comity.directory.proof import proven_reader
-from comity.envelopes.protocol.card_errors import NotFoundError
-from comity.envelopes.protocol.lifecycle import Visibility
-from comity.identity.protocol.keys import VacantId
+from comity.envelopes.protocol.card import Visibility
+from comity.envelopes.protocol.errors import NotFoundError
+from comity.identity.protocol.keys import SigningKey, VacantId, verify
 from comity.requests.caller import vacant
 from comity.requests.handler import Arrival, Call, Identified, PlainRoom
 from comity.store.interface import Store
-from comity.wire.clock import Clock
-from comity.wire.errors import InvalidError
+from comity.wire.canonical import envelope_form
+from comity.wire.errors import InvalidError, MalformedError, UnauthenticatedError
+from comity.wire.machine import Clock
+
+# How a reader of the directory proves who it is: three query parameters, signed with its own key.
+
+
+WINDOW_SECONDS = 60.0
+
+_HEADING = b"comity directory read 1\n"
+_SIGNATURE = re.compile("[0-9a-fA-F]{128}")
+_MILLISECONDS = re.compile("[0-9]{1,16}")
+
+
+def prove_reader(key: SigningKey, *, host: str, path: str, now: float) -> dict[str, str]:
+    """The query parameters that prove the owner of `key`; `host` is what the Host header will say."""
+    ts_ms = int(now * 1000)
+    signature = key.sign(_signed_bytes(key.vacant_id, host.lower(), path, ts_ms))
+    return {
+        "caller": key.vacant_id.hex(),
+        "caller_ts_ms": str(ts_ms),
+        "caller_signature_hex": signature.hex(),
+    }
+
+
+def proven_reader(query: Mapping[str, str], *, host: str, path: str, now: float) -> VacantId | None:
+    """Who reads: None for somebody who offers no proof, whatever it calls itself."""
+    named = query.get("caller")
+    caller = None if named is None else VacantId.from_hex(named)
+    ts_text, signature = query.get("caller_ts_ms"), query.get("caller_signature_hex")
+    if ts_text is None and signature is None:
+        return None
+    if caller is None or ts_text is None or signature is None:
+        raise InvalidError("a proof is caller, caller_ts_ms and caller_signature_hex; send all three or none")
+    if not _MILLISECONDS.fullmatch(ts_text):
+        raise MalformedError("caller_ts_ms is a number of milliseconds since 1970")
+    if not _SIGNATURE.fullmatch(signature):
+        raise MalformedError("caller_signature_hex is written as 128 hexadecimal digits")
+    skew = int(ts_text) / 1000 - now
+    if abs(skew) > WINDOW_SECONDS:
+        raise UnauthenticatedError(
+            f"the proof is {abs(skew):.0f} seconds {'ahead of' if skew > 0 else 'behind'} this node's clock, "
+            f"{WINDOW_SECONDS:.0f} are allowed; sign a new one, and look at the clock"
+        )
+    signed = _signed_bytes(caller, host.lower(), path, int(ts_text))
+    if not verify(caller.public, signed, bytes.fromhex(signature)):
+        raise UnauthenticatedError(
+            f"the proof is not signed by {caller.short()} for this host, path and moment"
+        )
+    return caller
+
+
+def _signed_bytes(caller: VacantId, host: str, path: str, ts_ms: int) -> bytes:
+    read = {"caller": caller.hex(), "host": host, "method": "GET", "path": path, "ts_ms": ts_ms}
+    return _HEADING + envelope_form(read)
+
 
 _NUMBER = re.compile("[0-9]{1,18}")
 
@@ -79,7 +132,7 @@ class DirectoryReads:
         record = await visible_record(self._store, _subject(question), reader)
         card = record.capability_card()
         return {
-            **search.match_as_json(search.match_of(record)),
+            **cards.match_as_json(cards.match_of(record)),
             "capability_text": card.capability_text,
             "endpoint": card.endpoint,
             "halo_version": card.halo_version,
@@ -93,13 +146,13 @@ class DirectoryReads:
         }
 
     async def _query(self, question: DirectoryQuery, _reader: VacantId | None) -> dict[str, Any]:
-        matches = await search.search_capability(
+        matches = await cards.search_capability(
             store=self._store,
             query=question.query.get("capability"),
             family=question.query.get("family") or None,
-            limit=_number(question, "limit", search.DEFAULT_LIMIT, 1, search.LIMIT),
+            limit=_number(question, "limit", cards.DEFAULT_LIMIT, 1, cards.LIMIT),
         )
-        return {"matches": [search.match_as_json(match) for match in matches], "not_implemented_in_p4": []}
+        return {"matches": [cards.match_as_json(match) for match in matches], "not_implemented_in_p4": []}
 
     async def _event_log(self, question: DirectoryQuery, _reader: VacantId | None) -> list[dict[str, Any]]:
         """Open to whoever knows the id, also for a hidden card: a client of the contract reads its next number here,

@@ -8,21 +8,36 @@ import typer
 
 from comity.directory.finding import id_of
 from comity.envelopes.client.pair import Pair
-from comity.envelopes.pair_verification import PairReport, verdict_of, verify_pairs
-from comity.envelopes.pairs import Called, Link, Peer, ServedPair, read_pairs
+from comity.envelopes.pairs import (
+    Called,
+    Link,
+    PairReport,
+    Peer,
+    ServedPair,
+    read_pairs,
+    verdict_of,
+    verify_pairs,
+)
 from comity.envelopes.protocol.chain import PairKey
-from comity.identity.identity import has_identity, stored_vacant_id
+from comity.identity.key_files import has_identity, stored_vacant_id
 from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.runtime.opening import reading
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.store.operations import StoreConflict
-from comity.terminal.colour import paint
-from comity.terminal.failures import FAILED
 from comity.terminal.help import HelpfulApp
 from comity.terminal.open_target import own_key, refuse_memory, writing
 from comity.terminal.options import HomeOptions, Json, KeyOptions, Yes, confirm, settings_of
-from comity.terminal.output import Cell, one_line, print_fields, print_json, print_line, print_table
+from comity.terminal.output import (
+    FAILED,
+    Cell,
+    one_line,
+    paint,
+    print_fields,
+    print_json,
+    print_line,
+    print_table,
+)
 from comity.wire.errors import ConfigError, ConflictError, NotFoundError
 
 app = HelpfulApp("Show, verify or delete the chains of requests and replies with other agents.")

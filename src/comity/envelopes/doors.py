@@ -4,7 +4,7 @@ Errors are an HTTP status and `{"detail": sentence}`; a refusal by the chain als
 statement of where the pair stands.
 """
 
-from comity.envelopes.protocol.refusals import OutOfChainError
+from comity.envelopes.protocol.chain import OutOfChainError
 from comity.http.asgi import (
     Disconnected,
     Receive,

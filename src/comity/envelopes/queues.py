@@ -16,7 +16,7 @@ from itertools import count
 from msgspec import Struct
 
 from comity.envelopes.protocol.chain import PairKey, ReplayState
-from comity.envelopes.replay import SERVE_BOOK, chain_of
+from comity.envelopes.replay_stores import SERVE_BOOK, chain_of
 from comity.wire.errors import OverloadedError
 
 WAITING_PER_LANE = 128

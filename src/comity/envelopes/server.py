@@ -16,20 +16,29 @@ from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from typing import Any, Required, TypedDict, Unpack
 
-from comity.envelopes.protocol.carrier import METHOD, from_a2a_jsonrpc, to_a2a_message
+from comity.envelopes.protocol.card import can_be_called, is_gone
 from comity.envelopes.protocol.chain import (
+    BehaviourError,
+    MisdirectedError,
+    OutOfChainError,
     PairKey,
     ReplayState,
+    TipStatement,
+    VacantAsleepError,
+    VacantGoneError,
     check_chain,
     check_freshness,
     check_stamped_after,
 )
 from comity.envelopes.protocol.envelope import (
+    METHOD,
     VacantEnvelope,
+    from_a2a_jsonrpc,
     recognise,
     reply_key,
     signed_envelope,
     spoken_in,
+    to_a2a_message,
 )
 from comity.envelopes.protocol.errors import (
     ChainForkError,
@@ -37,28 +46,18 @@ from comity.envelopes.protocol.errors import (
     EnvelopeSignatureError,
     ReplayDetectedError,
 )
-from comity.envelopes.protocol.lifecycle import can_be_called, is_gone
 from comity.envelopes.protocol.message import A2AMessage
-from comity.envelopes.protocol.refusals import (
-    BehaviourError,
-    MisdirectedError,
-    OutOfChainError,
-    VacantAsleepError,
-    VacantGoneError,
-)
-from comity.envelopes.protocol.statement import TipStatement
 from comity.envelopes.queues import Lanes, PairLane, Standing
-from comity.envelopes.replay import SERVE_BOOK, state_of, tip_of
+from comity.envelopes.replay_stores import SERVE_BOOK, state_of, tip_of
 from comity.identity.protocol.keys import SigningKey
-from comity.requests.budget import Budget
+from comity.requests.budget import KEPT_SECONDS, Budget, Quota
 from comity.requests.caller import vacant
 from comity.requests.handler import Admission, Arrival, Call, Identified, PlainRoom, Sealed
-from comity.requests.storage import KEPT_SECONDS, Quota
 from comity.store.interface import Store
 from comity.store.operations import CHAIN_BYTES, Advance, Answer, PruneReplies, StoreConflict
 from comity.wire import strict_json
-from comity.wire.clock import Clock
 from comity.wire.errors import StorageFullError
+from comity.wire.machine import Clock
 
 log = logging.getLogger("comity.envelopes")
 

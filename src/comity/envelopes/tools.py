@@ -92,14 +92,14 @@ async def call(
     caller: "Caller",
 ) -> dict[str, Any]:
     """`caller` is the MCP client; who signed the envelope is another matter."""
-    from comity.envelopes.protocol.carrier import METHOD
-    from comity.envelopes.protocol.errors import EnvelopeFormatError
-    from comity.envelopes.protocol.refusals import (
+    from comity.envelopes.protocol.chain import (
         MisdirectedError,
         OutOfChainError,
         VacantAsleepError,
         VacantGoneError,
     )
+    from comity.envelopes.protocol.envelope import METHOD
+    from comity.envelopes.protocol.errors import EnvelopeFormatError
     from comity.requests.handler import Arrival
     from comity.wire import strict_json
 

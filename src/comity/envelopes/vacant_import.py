@@ -15,11 +15,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from comity.envelopes.protocol.card import RuntimeState
 from comity.envelopes.protocol.chain import ReplayState
 from comity.envelopes.protocol.envelope import EMPTY_PREV_HASH, HASH_BYTES, LAST_SEQUENCE_NO
-from comity.envelopes.protocol.lifecycle import RuntimeState
-from comity.envelopes.protocol.logbook import Logbook, LogEntry
-from comity.identity import os_keyring
+from comity.envelopes.protocol.resident import Logbook, LogEntry
+from comity.identity import key_files
 from comity.identity.private_files import read_private
 from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.wire import strict_json
@@ -150,7 +150,7 @@ def _key(folder: Path, name: str, kept: _KeyFile) -> SigningKey:
 
 
 def _from_keyring(name: str) -> str:
-    seed = os_keyring.read_entry(KEYRING_SERVICE, name)
+    seed = key_files.read_entry(KEYRING_SERVICE, name)
     if not isinstance(seed, str):
         raise KeyRefusedError(
             f"the keyring holds nothing for {KEYRING_SERVICE}/{name}; "

@@ -27,10 +27,10 @@ from comity.store.audit_chain import privacy_hash
 from comity.store.operations import Operation, StoreConflict
 from comity.vcp.contexts import owner_of
 from comity.vcp.protocol.agreement import Session
-from comity.vcp.protocol.capabilities import CONSENSUS, RELATIONAL
-from comity.vcp.protocol.categorical import Categorical
+from comity.vcp.protocol.context import SessionContext
 from comity.vcp.protocol.extension_calls import Code, ExtensionError
-from comity.vcp.protocol.response import SessionContext
+from comity.vcp.protocol.messages import CONSENSUS, RELATIONAL
+from comity.vcp.protocol.signals import Categorical
 from comity.votes.protocol.vote import Voice
 from comity.wire.errors import ComityError, ConflictError, ForbiddenError, NotFoundError, StorageFullError
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from comity.store.interface import Store
     from comity.store.vault import Vault
     from comity.vcp.protocol.signals import Signal
-    from comity.vcp.resource_readers import ResourceReaders
+    from comity.vcp.resource_addresses import ResourceReaders
     from comity.vcp.sessions import LiveSessions
-    from comity.wire.clock import Clock
+    from comity.wire.machine import Clock
 
 NAMES: Final = ("personal", "relational", "consensus", "torch", "intent")
 
@@ -93,7 +93,7 @@ class Extensions(Part):
 
     def readers(self, sessions: "LiveSessions") -> "ResourceReaders":
         """Of the resources of the extensions."""
-        from comity.extensions.readers import extension_readers
+        from comity.extensions.service import extension_readers
 
         return extension_readers(self.service, sessions)
 

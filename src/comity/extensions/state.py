@@ -32,8 +32,8 @@ from comity.store.vault import Vault, stored_json
 from comity.vcp.contexts import SPACE as SESSION_SPACE
 from comity.vcp.contexts import SealedValues, UnreadableContextError, context_key, history_key, unreadable
 from comity.vcp.protocol.extension_calls import ExtensionError
-from comity.wire.clock import Clock
 from comity.wire.errors import ForbiddenError
+from comity.wire.machine import Clock
 
 OWNER_SPACE: Final = "vcp:owner"
 SESSION_TTL: Final = 900.0

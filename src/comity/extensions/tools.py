@@ -133,7 +133,7 @@ async def _perform(rooms: ExtensionRooms, op: str, context: Context, arguments: 
 
 async def _exchange(rooms: ExtensionRooms, context: Context, session: "Session", value: Any) -> Any:
     from comity.vcp.protocol.context import read_request
-    from comity.vcp.protocol.questions import ExchangeContext
+    from comity.vcp.protocol.negotiation import ExchangeContext
 
     request = read_request(value, session, rooms.vcp.scan_threshold)
     question = ExchangeContext(session, request)
@@ -158,8 +158,8 @@ async def _answered(running: Awaitable[Any]) -> ToolResult:
     """The result, or the refusal as an error of the tool: its code, what was wrong, and where."""
     import msgspec
 
-    from comity.vcp.protocol.errors import ContextError
     from comity.vcp.protocol.extension_calls import ExtensionError
+    from comity.vcp.protocol.signals import ContextError
 
     try:
         result = await running

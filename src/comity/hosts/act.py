@@ -11,12 +11,28 @@ from msgspec import Struct
 from msgspec.structs import replace as changed
 
 from comity.hosts import config_file
-from comity.hosts.clients import Computer
-from comity.hosts.config_file import ConfigFile, locked, look, missing_folders, real_path
-from comity.hosts.launch import Launch
-from comity.hosts.plan import Plan, Target, baseline, plan_install, plan_uninstall
-from comity.hosts.programs import remove_call, run_program, same_entry
-from comity.hosts.records import InstalledEntry, Record, Records, fingerprint
+from comity.hosts.clients import Computer, Launch
+from comity.hosts.config_file import (
+    ConfigFile,
+    InstalledEntry,
+    Record,
+    Records,
+    fingerprint,
+    locked,
+    look,
+    missing_folders,
+    real_path,
+)
+from comity.hosts.plan import (
+    Plan,
+    Target,
+    baseline,
+    plan_install,
+    plan_uninstall,
+    remove_call,
+    run_program,
+    same_entry,
+)
 from comity.wire.errors import ComityError
 
 

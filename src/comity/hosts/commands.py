@@ -1,36 +1,36 @@
 """`comity install`: register Comity with the programs that people talk to."""
 
+import difflib
+import shlex
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
 from comity.actions import completion
-from comity.hosts.act import InstallOutcome, install
-from comity.hosts.clients import SCOPES, Computer, client_named, is_found, table, this_machine
-from comity.hosts.launch import (
+from comity.hosts.act import InstallOutcome, install, uninstall
+from comity.hosts.clients import (
     DEFAULT_NAME,
     PRESETS,
+    SCOPES,
     SECRET_FILE,
+    Computer,
     Launch,
     checked_name,
+    client_named,
+    entry_of,
+    is_found,
     is_secure,
     join_secret,
     launch_of,
+    masked,
     places_of,
+    table,
+    this_machine,
 )
-from comity.hosts.plan import Plan, aim, plan_install, usual_path
-from comity.hosts.records import Records
-from comity.hosts.show import (
-    as_data,
-    has_changed,
-    print_diff,
-    print_outcomes,
-    print_plans,
-    print_snippet,
-    snippet,
-)
-from comity.terminal.failures import FAILED, say
+from comity.hosts.config_file import Records, real_path
+from comity.hosts.plan import LANGUAGES, Plan, Target, aim, plan_install, plan_uninstall, usual_path
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import (
     Data,
@@ -45,10 +45,142 @@ from comity.terminal.options import (
     read_rooms,
     settings_of,
 )
-from comity.terminal.output import note, one_line, print_json, print_line
+from comity.terminal.output import (
+    FAILED,
+    Cell,
+    note,
+    one_line,
+    paint,
+    print_answer,
+    print_foreign,
+    print_json,
+    print_line,
+    print_table,
+    say,
+)
 from comity.wire.errors import ConfigError
 
-app = HelpfulApp()
+# What a person or a program sees of plans and outcomes. The join secret is in none of it.
+
+
+_WOULD: dict[str, Cell] = {
+    "add": ("add", "green"),
+    "change": ("change", "yellow"),
+    "replace": ("replace a foreign entry", "bold yellow"),
+    "keep": ("nothing, it is there", "dim"),
+    "remove": ("remove", "yellow"),
+    "restore": ("put the former entry back", "yellow"),
+    "refuse": ("refused", "bold red"),
+}
+_DONE = {
+    "add": "added",
+    "change": "changed",
+    "replace": "replaced",
+    "remove": "removed",
+    "restore": "put back",
+}
+
+
+def print_plans(plans: Sequence[Plan]) -> None:
+    """A table of what would change, with the commands that would be run."""
+    titles = ("client", "scope", "would", "file")
+    rows = [
+        (plan.target.about.title, plan.target.scope, _WOULD[plan.action], one_line(str(plan.target.file)))
+        for plan in plans
+    ]
+    print_table(titles, rows, unbroken="file")
+    remarks = [f"{plan.target.about.title}: {one_line(said)}" for plan in plans if (said := _remark(plan))]
+    if remarks:
+        print_line()
+    for remark in remarks:
+        print_line(remark)
+
+
+def _remark(plan: Plan) -> str:
+    """A fault is not among them: it is an error, and told once as that."""
+    if not plan.call:
+        return plan.remark
+    return f"by its own command, {shlex.join(plan.call)}"
+
+
+def print_diff(plan: Plan) -> None:
+    """The lines that change and no others: those around them may hold secrets of other servers."""
+    if plan.found is None or plan.action in {"keep", "refuse"}:
+        return
+    before = plan.found.text.splitlines()
+    after = plan.found.encoded("") if plan.after is None else plan.after
+    lines = difflib.unified_diff(
+        before,
+        after.decode("utf-8-sig").splitlines(),
+        str(plan.target.file),
+        str(plan.target.file) if plan.after is not None else "(no file)",
+        n=0,
+        lineterm="",
+    )
+    print_line()
+    for line in lines:
+        shown = one_line_kept(masked(line))
+        print_line(paint(shown, {"+": "green", "-": "red", "@": "cyan"}[line[0]]))
+
+
+def one_line_kept(line: str) -> str:
+    """A line of a stranger with its blanks: they are what a diff is about."""
+    blank = len(line) - len(line[1:].lstrip(" \t")) - 1
+    return line[: 1 + blank] + one_line(line[1 + blank :])
+
+
+def print_snippet(target: Target, path: tuple[str, ...], launch: Launch) -> None:
+    """What to paste; where it goes is said beside it."""
+    sys.stdout.flush()
+    note(f"for {target.about.title}, {one_line(str(target.file))}")
+    print_foreign(snippet(target, path, launch))
+
+
+def snippet(target: Target, path: tuple[str, ...], launch: Launch) -> str:
+    entry = entry_of(target.about.entry, target.name, launch)
+    return masked(LANGUAGES[target.about.format].put("", path, entry))
+
+
+def print_outcomes(outcomes: Sequence[InstallOutcome], advice: str) -> None:
+    print_line()
+    for outcome in outcomes:
+        for text in outcome.notes:
+            note(one_line(text))
+        if not has_changed(outcome):
+            continue
+        plan = outcome.plan
+        done = paint(_DONE[plan.action].ljust(9), "bold")
+        how = f"by {one_line(shlex.join(outcome.call))}" if outcome.call else one_line(str(plan.target.file))
+        print_line(f"{done}  {plan.target.about.title}: {how}")
+        if outcome.copy is not None:
+            print_line(f"{'':9}  as it was before: {one_line(str(outcome.copy))}")
+    if all(outcome.plan.action == "keep" for outcome in outcomes):
+        print_line("Nothing to do.")
+    elif advice and any(map(has_changed, outcomes)):
+        print_line(advice)
+
+
+def has_changed(outcome: InstallOutcome) -> bool:
+    return not outcome.fault and outcome.plan.action != "keep"
+
+
+def as_data(plan: Plan, outcome: InstallOutcome | None = None) -> dict[str, Any]:
+    fault = outcome.fault if outcome else plan.fault
+    call = outcome.call if outcome else plan.call
+    return {
+        "client": plan.target.client,
+        "scope": plan.target.scope,
+        "name": plan.target.name,
+        "file": str(plan.target.file),
+        "action": "refuse" if fault else plan.action,
+        "command": list(call) or None,
+        "copy": str(outcome.copy) if outcome and outcome.copy else None,
+        "notes": list(outcome.notes) if outcome else [],
+        "error": fault or None,
+    }
+
+
+install_app = HelpfulApp()
 
 Clients = Annotated[
     list[str] | None,
@@ -63,7 +195,7 @@ Name = Annotated[str, option("--name", "NAME", "The name of the server in the cl
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the lines that would change. Change nothing.")]
 
 
-@app.add("""
+@install_app.add("""
     comity install  find clients, show what would change, and ask
     comity install claude-code codex  register with these two
     comity install --all --preset core --yes  register with all clients found, with the nine core vdo_* tools
@@ -74,7 +206,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the lines that wou
     comity install codex --uninstall  remove the registration
     comity install --all --json  print JSON
 """)
-def command(
+def install_command(
     clients: Clients = None,
     everyone: All = False,
     preset: Annotated[
@@ -115,11 +247,9 @@ def command(
     `comity uninstall` restores the file byte for byte.
     """
     if take_back:
-        from comity.hosts.uninstall import command as uninstall
-
         if paste or rooms is not None:
             raise ConfigError("--uninstall takes the entry out; leave --print and --rooms out")
-        uninstall(clients, everyone, scope, name, dry_run, data, yes, as_json)
+        uninstall_command(clients, everyone, scope, name, dry_run, data, yes, as_json)
         return
     checked_name(name)
     one_of("--preset", preset, PRESETS)
@@ -240,3 +370,86 @@ def ask(plans: list[Plan], *, yes: bool) -> None:
         print_line()
         sys.stdout.flush()
         confirm("Go on?", yes=False)
+
+
+# `comity uninstall`: take the registration back.
+
+
+uninstall_app = HelpfulApp()
+
+
+@uninstall_app.add("""
+    comity uninstall  show where Comity is registered, ask, and remove it
+    comity uninstall codex  remove it from one client
+    comity uninstall --all --yes  remove it from all clients, without confirmation
+    comity uninstall cursor --scope project --dry-run  show the lines that would change
+    comity uninstall --all --json  print JSON
+""")
+def uninstall_command(
+    clients: Clients = None,
+    everyone: All = False,
+    scope: Annotated[
+        str | None,
+        option("--scope", "SCOPE", "user, project or local. Default: all scopes that have the entry."),
+    ] = None,
+    name: Name = DEFAULT_NAME,
+    dry_run: DryRun = False,
+    data: Data = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Remove the registration of Comity from MCP clients.
+
+    If nobody changed the settings file of the client after `comity install`, it is restored byte for byte. Otherwise only
+    the entry of Comity is removed. The data folder is kept, with the join secret if there is one.
+    """
+    checked_name(name)
+    machine = this_machine()
+    folder = settings_of(HomeOptions(data)).settings.data
+    records = Records(folder)
+    named = named_clients(clients, everyone=everyone, as_json=as_json)
+    wanted = named or list(table().clients)  # what is not installed is passed over
+    plans = _plans(wanted, scope, name, machine, records)
+    present = [plan for plan in plans if plan.action != "keep" and (clients or _concerns_us(plan, records))]
+    if not dry_run:
+        _forget_the_gone(plans, machine, records)
+    if not present:
+        said = f"There is no entry {name!r}; nothing to do."
+        print_answer({"changed": False, "clients": []}, said, as_json=as_json)
+        return
+    if dry_run:
+        show_dry(present, as_json=as_json)
+        return
+    if not as_json:
+        print_plans(present)
+        ask(present, yes=yes)
+    finish([uninstall(plan.target, machine, records) for plan in present], as_json=as_json)
+
+
+def _plans(
+    clients: list[str], scope: str | None, name: str, machine: Computer, records: Records
+) -> list[Plan]:
+    """One for each entry, though two clients may share a file."""
+    plans: dict[object, Plan] = {}
+    for client in clients:
+        for each in table().clients[client].scopes if scope is None else (one_of("--scope", scope, SCOPES),):
+            if each not in table().clients[client].scopes and len(clients) > 1:
+                continue
+            plan = plan_uninstall(aim(client, each, name, machine), machine, records)
+            plans.setdefault((plan.target.file, plan.path or client), plan)
+    return list(plans.values())
+
+
+def _forget_the_gone(plans: list[Plan], machine: Computer, records: Records) -> None:
+    """An entry that another hand took out leaves a record, which goes too."""
+    for plan in plans:
+        if plan.action == "keep" and records.read(real_path(plan.target.file)) is not None:
+            uninstall(plan.target, machine, records)
+
+
+def _concerns_us(plan: Plan, records: Records) -> bool:
+    """A file that we cannot use and never touched is passed over when nobody named its client."""
+    if plan.action != "refuse" or records.read(real_path(plan.target.file)) is not None:
+        return True
+    note(f"{plan.target.about.title} is skipped: {one_line(plan.fault)}")
+    return False

@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from comity.runtime.surgery import (
+from comity.runtime.toml_edit import (
     DEPTH_LIMIT,
     KeyPath,
     TextEdit,

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped] # it brings no types
 
-from comity.runtime.surgery import (
+from comity.runtime.toml_edit import (
     DEPTH_LIMIT,
     KeyPath,
     TextEdit,

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from comity.http.addresses import AllowList
-from comity.http.urls import HttpUrl, read_url
+from comity.http.addresses import AllowList, HttpUrl, read_url
 from comity.wire import strict_json
 from comity.wire.errors import NoAnswerError, UnreachableError, UnusableAnswerError
 

@@ -30,9 +30,8 @@ from collections.abc import Callable
 from typing import Final
 
 from comity.http.asgi import WHOLE
-from comity.http.chunks import Chunks
 from comity.http.exchange import Exchange, whole_answer
-from comity.http.heads import Head, HeadReader, HeadRefusal, HeadRefused
+from comity.http.heads import Chunks, Head, HeadReader, HeadRefusal, HeadRefused
 from comity.http.serving import (
     AHEAD_BYTES,
     LINGER_BYTES,

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 from starlette.requests import ClientDisconnect
 
 from comity.http.asgi import HEADERS_BY_NAME, App, Disconnected, Message, Scope
+from comity.requests.handler import begin_request
 from comity.requests.record import REQUEST_IDS
-from comity.requests.request import begin_request
 from comity.wire import strict_json
 
 if TYPE_CHECKING:

@@ -9,17 +9,90 @@
   or somebody replaced the file.
 """
 
+import importlib
+import os
+import secrets
 from pathlib import Path
-from typing import Final, Literal, NoReturn
+from typing import Any, Final, Literal, NoReturn
 
 import msgspec
 from msgspec import Struct
 
-from comity.identity import os_keyring
 from comity.identity.passphrase import SealedBox, SealingCost, seal, unseal
-from comity.identity.private_files import create_private, read_private
-from comity.identity.protocol.keys import SigningKey, VacantId
-from comity.wire.errors import ComityError, KeyRefusedError
+from comity.identity.private_files import create_private, ensure_private_folder, read_private
+from comity.identity.protocol.keys import KEY_BYTES, SigningKey, VacantId
+from comity.system import install_command
+from comity.wire.errors import ComityError, ConfigError, KeyRefusedError
+
+# Seeds in the keyring of the operating system, for those who have one.
+
+
+SERVICE = "comity"
+
+_ELSEWHERE = "keep the identity in a key file instead, with a passphrase if others use this machine"
+
+
+def store(key: SigningKey) -> None:
+    """Put the seed into the keyring and read it back: a keyring that forgets at once is none."""
+    keyring = usable_keyring()
+    try:
+        keyring.set_password(SERVICE, key.vacant_id.hex(), key.seed.hex())
+    except Exception as reason:  # noqa: BLE001 - backends raise what their system raises
+        raise KeyRefusedError(
+            f"the keyring did not take the seed ({type(reason).__name__}); {_ELSEWHERE}"
+        ) from None
+    load(key.vacant_id)
+
+
+def load(vacant_id: VacantId) -> SigningKey:
+    text = read_entry(SERVICE, vacant_id.hex())
+    if text is None:
+        raise KeyRefusedError(
+            f"the keyring holds no seed of {vacant_id}; restore it from an exported key file"
+        )
+    try:
+        key = SigningKey.from_seed(bytes.fromhex(text))
+    except (ComityError, TypeError, ValueError):
+        key = None
+    if key is None or key.vacant_id != vacant_id:
+        raise KeyRefusedError(
+            f"what the keyring holds for {vacant_id} is not its seed; restore it from an exported key file"
+        )
+    return key
+
+
+def read_entry(service: str, entry: str) -> Any:
+    """What the keyring holds under that name; None for nothing."""
+    keyring = usable_keyring()
+    try:
+        return keyring.get_password(service, entry)
+    except Exception as reason:  # noqa: BLE001 - as above
+        raise KeyRefusedError(
+            f"the keyring could not be read ({type(reason).__name__}); unlock it and try again"
+        ) from None
+
+
+def usable_keyring() -> Any:
+    """The keyring that seeds can be kept in here; a refusal says why there is none."""
+    try:
+        keyring = importlib.import_module("keyring")
+    except ImportError:
+        raise KeyRefusedError(
+            f"the package keyring is not installed; run: {install_command('keyring')}; or {_ELSEWHERE}"
+        ) from None
+    try:
+        backend = keyring.get_keyring()
+        usable = backend.priority > 0
+    except Exception as reason:  # noqa: BLE001 - as above
+        raise KeyRefusedError(
+            f"no keyring can be chosen here ({type(reason).__name__}); {_ELSEWHERE}"
+        ) from None
+    if not usable:
+        raise KeyRefusedError(
+            f"no keyring is running here, as is usual without a desktop session; start one, or {_ELSEWHERE}"
+        )
+    return backend
+
 
 FORMAT: Final = "comity identity"
 VERSION: Final = 1
@@ -79,7 +152,7 @@ def write_identity(
 
 def write_keyring_identity(path: Path, key: SigningKey) -> None:
     """Keep a key in the keyring of the operating system, and its public part in a new file."""
-    os_keyring.store(key)
+    store(key)
     _create(path, IdentityFile(public=key.vacant_id.hex(), secret=KeptInKeyring()))
 
 
@@ -120,7 +193,7 @@ def open_identity(path: Path, *, passphrase: str | None = None) -> SigningKey:
                     _refuse(path, "is sealed; give its passphrase")
                 key = SigningKey.from_seed(_unseal(path, sealed, passphrase))
             case KeptInKeyring():
-                return os_keyring.load(claimed)
+                return load(claimed)
     except KeyRefusedError:
         raise
     except (ComityError, ValueError):
@@ -143,3 +216,73 @@ def _unseal(path: Path, sealed: SealedBox, passphrase: str) -> bytes:
 
 def _refuse(path: Path, fault: str) -> NoReturn:
     raise KeyRefusedError(f"{path} {fault}")
+
+
+# The identity of a data folder: made once, opened at every start, copied out on purpose.
+
+
+IDENTITY_FILE = "identity.json"
+
+
+def new_signing_key() -> SigningKey:
+    return SigningKey.from_seed(secrets.token_bytes(KEY_BYTES))
+
+
+def identity_path(data_dir: Path) -> Path:
+    return data_dir / IDENTITY_FILE
+
+
+def has_identity(data_dir: Path) -> bool:
+    """Whether there is something by that name, sound or not: what is there is never replaced."""
+    return os.path.lexists(identity_path(data_dir))
+
+
+def create_identity(
+    data_dir: Path,
+    *,
+    key: SigningKey | None = None,
+    passphrase: str | None = None,
+    in_keyring: bool = False,
+    cost: SealingCost | None = None,
+) -> SigningKey:
+    """Give a data folder its identity: a new key, or `key`. Refused when it has one."""
+    if in_keyring and passphrase is not None:
+        raise ConfigError(
+            "a seed in the keyring has no passphrase of ours; choose the keyring or a passphrase"
+        )
+    ensure_private_folder(data_dir)
+    path = identity_path(data_dir)
+    if has_identity(data_dir):
+        raise KeyRefusedError(f"{path} exists and is never overwritten; move it away first")
+    key = key or new_signing_key()
+    if in_keyring:
+        write_keyring_identity(path, key)
+    else:
+        write_identity(path, key, passphrase=passphrase, cost=cost)
+    return key
+
+
+def load_or_create_identity(
+    data_dir: Path, *, passphrase: str | None = None, cost: SealingCost | None = None
+) -> tuple[SigningKey, bool]:
+    """The key of the folder, and whether it was made now. Of many that start at once one makes it, all use it."""
+    if not has_identity(data_dir):
+        try:
+            return create_identity(data_dir, passphrase=passphrase, cost=cost), True
+        except KeyRefusedError:
+            if not has_identity(data_dir):
+                raise
+    return load_identity(data_dir, passphrase=passphrase), False
+
+
+def load_identity(data_dir: Path, *, passphrase: str | None = None) -> SigningKey:
+    return open_identity(identity_path(data_dir), passphrase=passphrase)
+
+
+def stored_vacant_id(data_dir: Path) -> VacantId:
+    """The id that the folder claims, readable without a passphrase and proven only by `load_identity`."""
+    return VacantId.from_hex(read_identity(identity_path(data_dir)).public)
+
+
+def needs_passphrase(data_dir: Path) -> bool:
+    return isinstance(read_identity(identity_path(data_dir)).secret, KeptSealed)

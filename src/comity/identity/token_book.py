@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from comity.identity.private_files import alone, read_private, replace_private
 from comity.identity.protocol.rights import Grant
-from comity.identity.tokens import new_token
-from comity.wire.clock import Clock
+from comity.identity.secrets import new_token
 from comity.wire.errors import ConflictError, InvalidError, KeyRefusedError, NotFoundError
+from comity.wire.machine import Clock
 
 log = logging.getLogger("comity.node")
 

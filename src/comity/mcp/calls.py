@@ -10,31 +10,213 @@
 """
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from comity.mcp.changes import Changes
-from comity.mcp.context import CallContext, InputNeededError, Outlet
-from comity.mcp.protocol import answers
-from comity.mcp.protocol.methods import Server
-from comity.mcp.protocol.refusals import McpError
-from comity.mcp.protocol.request_state import Sealer, binding
-from comity.mcp.protocol.results import InputRequired, Json, ToolResult, failed
-from comity.mcp.protocol.revisions import META_SUBSCRIPTION
-from comity.mcp.protocol.session import demand, notification
+from comity.mcp.protocol import conversation
+from comity.mcp.protocol.context import LEVELS, Asker, LogLevel
+from comity.mcp.protocol.methods import Listen, RunningRequest, Server, TaskRequest
+from comity.mcp.protocol.results import (
+    META_SUBSCRIPTION,
+    InputRequest,
+    InputRequired,
+    Json,
+    McpError,
+    ToolResult,
+    failed,
+)
+from comity.mcp.protocol.session import McpSession, Sealer, binding, demand, notification, question
 from comity.mcp.protocol.tasks import LONGEST
-from comity.mcp.protocol.work import Listen, RunningRequest, TaskRequest
+from comity.mcp.streams import Changes
 from comity.requests.caller import Caller
-from comity.wire.clock import Clock
-from comity.wire.errors import ComityError, ConfigError, DeadlineError, KeyRefusedError, StoreError
-from comity.wire.jsonrpc import RpcError
+from comity.wire.errors import (
+    ComityError,
+    ConfigError,
+    DeadlineError,
+    KeyRefusedError,
+    OverloadedError,
+    PeerError,
+    StoreError,
+)
+from comity.wire.jsonrpc import Response, RpcError
+from comity.wire.machine import Clock
 
 if TYPE_CHECKING:
     from comity.mcp.tasks import StoredTasks
+
+# What a handler sees of its call: the Context of the core, on asyncio.
+
+
+_LONGEST_NAME: Final = 64
+
+
+class Outlet(Protocol):
+    """Where messages about one request go while it is worked on. `session` is that of a legacy client, `client`
+    the name of the connection or session, empty where a request stands alone.
+    """
+
+    @property
+    def client(self) -> str: ...
+
+    @property
+    def session(self) -> McpSession | None: ...
+
+    def send(self, message: bytes) -> None: ...
+
+    async def ask(self, request: InputRequest) -> Any: ...
+
+    async def release(self) -> None: ...
+
+
+class InputNeededError(Exception):
+    """Raised through a handler that asked in the modern era: it is run again with the answers."""
+
+    def __init__(self, requests: Mapping[str, InputRequest]) -> None:
+        super().__init__("the client has to be asked first")
+        self.requests = requests
+
+
+class Cancellation:
+    def __init__(self) -> None:
+        self._set = False
+        self._callbacks: list[Callable[[], object]] = []
+
+    def is_set(self) -> bool:
+        return self._set
+
+    def on_set(self, callback: Callable[[], object]) -> None:
+        if self._set:
+            callback()
+        else:
+            self._callbacks.append(callback)
+
+    def set(self) -> None:
+        self._set = True
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+
+class CallContext:
+    __slots__ = ("_outlet", "_state", "_work", "asker", "cancelled", "input_state", "inputs")
+
+    def __init__(
+        self,
+        work: RunningRequest,
+        outlet: Outlet,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        input_state: Any = None,
+    ) -> None:
+        self._work = work
+        self._outlet = outlet
+        self._state: dict[str, Any] | None = None
+        self.asker: Asker = work.asker
+        self.inputs: Mapping[str, Any] = work.inputs if inputs is None else inputs
+        self.input_state = input_state
+        self.cancelled = Cancellation()
+
+    @property
+    def client(self) -> str:
+        asker = self.asker
+        return f"{asker.owner} {self._outlet.client or alone(asker)}"
+
+    @property
+    def demands(self) -> Any:
+        return self._work.selection.demands
+
+    @property
+    def profile(self) -> str:
+        return self._work.selection.profile
+
+    @property
+    def folder(self) -> str | None:
+        return self._work.selection.folder
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        return self._work.meta
+
+    @property
+    def state(self) -> dict[str, Any]:
+        session = self._outlet.session
+        if session is not None:
+            return session.state
+        if self._state is None:
+            self._state = {}
+        return self._state
+
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        token = self._work.progress_token
+        if token is None or self.cancelled.is_set():
+            return
+        params: dict[str, Any] = {"progressToken": token, "progress": done}
+        if total is not None:
+            params["total"] = total
+        if message is not None:
+            params["message"] = message
+        self._outlet.send(notification("notifications/progress", params))
+
+    def log(self, level: LogLevel, data: Any, logger: str | None = None) -> None:
+        if self.cancelled.is_set() or not self._logs(level):
+            return
+        params = {"level": level, **({"logger": logger} if logger else {}), "data": data}
+        self._outlet.send(notification("notifications/message", params))
+
+    @property
+    def waits(self) -> bool:
+        """Whether questions travel while the handler waits; else it is run again with the answers."""
+        return not self.asker.modern
+
+    def again(self, inputs: Mapping[str, Any], input_state: Any) -> "CallContext":
+        """For the next round of the same call; who cancels it cancels all of its rounds."""
+        context = CallContext(self._work, self._outlet, inputs=inputs, input_state=input_state)
+        context.cancelled = self.cancelled
+        return context
+
+    async def ask(self, requests: Mapping[str, InputRequest]) -> Mapping[str, Any]:
+        for request in requests.values():
+            demand(self.asker, request)
+        if not self.waits:
+            missing = {key: one for key, one in requests.items() if not _is_answer(self.inputs.get(key))}
+            if missing:
+                raise InputNeededError(missing)
+            return {key: self.inputs[key] for key in requests}
+        asking = [asyncio.ensure_future(self._outlet.ask(request)) for request in requests.values()]
+        try:
+            answers = await asyncio.gather(*asking)
+        finally:
+            for one in asking:  # when one is refused, the others are of no use any more
+                one.cancel()
+        if not all(map(_is_answer, answers)):
+            raise PeerError("the client answered with something that is no object")
+        return dict(zip(requests, answers, strict=True))
+
+    async def release_stream(self) -> None:
+        await self._outlet.release()
+
+    def _logs(self, level: LogLevel) -> bool:
+        session = self._outlet.session
+        if session is not None:
+            return session.logs(level)
+        wanted = self._work.log_level
+        return wanted in LEVELS and LEVELS.index(level) >= LEVELS.index(wanted)
+
+
+def alone(asker: Asker) -> str:
+    """What tells a client apart that has neither a connection nor a session of its own."""
+    return f"{asker.caller.address} {str(asker.info.get('name'))[:_LONGEST_NAME]}"
+
+
+def _is_answer(value: Any) -> bool:
+    """Whatever a client is asked for, it answers with an object."""
+    return isinstance(value, dict)
+
 
 log = logging.getLogger("comity.mcp")
 
@@ -90,7 +272,7 @@ class McpCalls:
             answer = work.start(context)
             if type(answer) is not ToolResult and isinstance(answer, (Awaitable, InputRequired)):
                 return self._later(work, context, answer, reply)
-            outcome = answers.result_of(self.server, work, answer, reply)
+            outcome = conversation.result_of(self.server, work, answer, reply)
         except Exception as fault:  # noqa: BLE001 - whatever a handler raises has an answer
             return self._fault(work, fault, reply)
         self._count(work, "error" if getattr(answer, "is_error", False) else "ok")
@@ -103,7 +285,7 @@ class McpCalls:
             answer = await self._in_rounds(work, context, answer)
             if type(answer) is InputRequired:
                 return self._ask_again(work, answer, reply)
-            outcome = answers.result_of(self.server, work, answer, reply)
+            outcome = conversation.result_of(self.server, work, answer, reply)
         except asyncio.CancelledError:
             context.cancelled.set()
             self._count(work, "cancelled")
@@ -162,7 +344,7 @@ class McpCalls:
             held = {_ANSWERS: state.given} if isinstance(state, _Answers) else {_STATE: state}
             sealed = self._sealer.seal(held, bound, self._clock.now())
         self._count(work, "asked")
-        return answers.input_required(self.server, work, asked, sealed, reply)
+        return conversation.input_required(self.server, work, asked, sealed, reply)
 
     async def _listen(
         self, work: RunningRequest, listen: Listen, outlet: Outlet, reply: Json | None
@@ -189,7 +371,7 @@ class McpCalls:
         except ComityError as fault:
             return self._fault(work, fault, None)
         self._count(work, "ok")
-        return answers.complete(self.server, work, {"_meta": {META_SUBSCRIPTION: work.id}}, reply)
+        return conversation.complete(self.server, work, {"_meta": {META_SUBSCRIPTION: work.id}}, reply)
 
     async def _as_task(self, work: RunningRequest, tasks: "StoredTasks", reply: Json | None) -> Outcome:
         """What the handler answers at once is the answer; what it has to wait for becomes a task."""
@@ -201,7 +383,7 @@ class McpCalls:
             if type(answer) is InputRequired:
                 return self._ask_again(work, answer, reply)
             if not isinstance(answer, Awaitable):
-                outcome = answers.result_of(self.server, work, answer, reply)
+                outcome = conversation.result_of(self.server, work, answer, reply)
                 self._count(work, "error" if getattr(answer, "is_error", False) else "ok")
                 return outcome
             work.deadline = LONGEST
@@ -212,7 +394,7 @@ class McpCalls:
             if not isinstance(fault, Exception):
                 raise
             return self._fault(work, fault, reply)
-        return answers.complete(self.server, work, {**task, "resultType": "task"}, reply)
+        return conversation.complete(self.server, work, {**task, "resultType": "task"}, reply)
 
     async def _about_task(self, work: RunningRequest, request: TaskRequest, reply: Json | None) -> Outcome:
         assert self._tasks is not None
@@ -221,7 +403,7 @@ class McpCalls:
         except Exception as fault:  # noqa: BLE001 - same
             return self._fault(work, fault, None)
         self._count(work, "ok")
-        return answers.complete(self.server, work, answer, reply)
+        return conversation.complete(self.server, work, answer, reply)
 
     def _fault(self, work: RunningRequest, fault: Exception, reply: Json | None) -> Outcome:
         self._count(work, fault.code if isinstance(fault, ComityError) else "internal")
@@ -232,11 +414,73 @@ class McpCalls:
         ours = isinstance(fault, ComityError) and type(fault) is not ComityError
         if not ours or isinstance(fault, _INSIDE):
             log.error("%s failed", work.label, exc_info=fault)
-            return answers.INTERNAL
+            return conversation.INTERNAL
         if work.tool is not None:
-            return answers.result_of(self.server, work, failed(fault.message), reply)  # type: ignore[attr-defined]
-        return answers.refusal(work, fault)
+            return conversation.result_of(self.server, work, failed(fault.message), reply)  # type: ignore[attr-defined]
+        return conversation.refusal(work, fault)
 
     def _count(self, work: RunningRequest, outcome: str) -> None:
         if work.tool is None or work.tool.audit == "tally":
             self._tally(work.label, work.asker.caller, outcome)
+
+
+# Questions of ours to a legacy client, and the answers that come back for them.
+
+
+MOST_OPEN: Final = 256
+
+
+class ClientRefusedError(PeerError):
+    """The client answered a question of ours with an error, or went away."""
+
+    code = "client_refused"
+
+
+class Questions:
+    def __init__(self, prefix: str = "comity") -> None:
+        self._prefix = prefix
+        self._numbers = itertools.count(1)
+        self._open: dict[str, asyncio.Future[Any]] = {}
+        self._abandoned = False
+
+    async def ask(self, request: InputRequest, send: Callable[[bytes], None]) -> Any:
+        """The client's result. Whoever stops waiting tells the client so."""
+        if self._abandoned:
+            raise _client_gone()
+        if len(self._open) >= MOST_OPEN:
+            raise OverloadedError(f"{MOST_OPEN} questions to this client are open; let it answer first")
+        id_ = f"{self._prefix}-{next(self._numbers)}"
+        answer = self._open[id_] = asyncio.get_running_loop().create_future()
+        try:
+            send(question(id_, request))
+            return await answer
+        except asyncio.CancelledError:
+            if not answer.done() or answer.cancelled():
+                send(
+                    notification("notifications/cancelled", {"requestId": id_, "reason": "no longer needed"})
+                )
+            raise
+        finally:
+            self._open.pop(id_, None)
+
+    def answered(self, response: Response) -> bool:
+        """Whether anybody waited for it."""
+        waiting = self._open.get(response.id) if isinstance(response.id, str) else None
+        if waiting is None or waiting.done():
+            return False
+        if response.error is None:
+            waiting.set_result(response.result)
+        else:
+            waiting.set_exception(ClientRefusedError(f"the client refused: {response.error.message[:200]}"))
+        return True
+
+    def abandon(self) -> None:
+        """Refuse open questions and all later ones: the client is gone."""
+        self._abandoned = True
+        for waiting in self._open.values():
+            if not waiting.done():
+                waiting.set_exception(_client_gone())
+
+
+def _client_gone() -> ClientRefusedError:
+    return ClientRefusedError("the client went away without an answer")

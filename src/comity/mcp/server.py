@@ -9,18 +9,18 @@ from typing import Any, NamedTuple, Protocol
 
 from comity.identity.protocol.rights import Right
 from comity.mcp.calls import McpCalls, Tally
-from comity.mcp.changes import Changes
 from comity.mcp.protocol.catalog import Catalog, Selection
 from comity.mcp.protocol.context import SEE_LOG, Asker, Handshake, HandshakeResult
 from comity.mcp.protocol.conversation import McpConversation
 from comity.mcp.protocol.methods import Server
-from comity.mcp.protocol.request_state import Sealer
+from comity.mcp.protocol.session import Sealer
 from comity.mcp.stream import McpStream
+from comity.mcp.streams import Changes
 from comity.mcp.tasks import StoredTasks, TaskHouse
 from comity.release import __version__
 from comity.requests.caller import MODEL
-from comity.wire.clock import Clock
 from comity.wire.errors import ComityError, NotFoundError, StoreError
+from comity.wire.machine import Clock
 
 log = logging.getLogger("comity.mcp")
 

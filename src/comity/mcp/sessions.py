@@ -23,23 +23,21 @@ from typing import Any, Final, get_args
 import msgspec
 from msgspec import Struct
 
-from comity.mcp.changes import Changes
+from comity.mcp.calls import Questions
 from comity.mcp.protocol.catalog import ListName
 from comity.mcp.protocol.context import Handshake
-from comity.mcp.protocol.refusals import StreamGoneError
-from comity.mcp.protocol.results import Json
+from comity.mcp.protocol.methods import RunningRequest
+from comity.mcp.protocol.results import Json, StreamGoneError
 from comity.mcp.protocol.session import McpSession, Remembered, notification
-from comity.mcp.protocol.work import RunningRequest
-from comity.mcp.questions import Questions
-from comity.mcp.streams import EventStream
+from comity.mcp.streams import Changes, EventStream
 from comity.requests.record import Act, Recorder
 from comity.store.audit_chain import privacy_hash
 from comity.store.interface import Store
 from comity.store.operations import Delete, Put
 from comity.store.vault import Vault
-from comity.wire.clock import Clock
 from comity.wire.errors import KeyRefusedError, NotFoundError, OverloadedError
 from comity.wire.jsonrpc import Id
+from comity.wire.machine import Clock
 
 log = logging.getLogger("comity.mcp")
 

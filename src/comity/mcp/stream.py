@@ -16,10 +16,10 @@ from contextlib import ExitStack
 from itertools import count
 from typing import Any, Final
 
-from comity.mcp.calls import McpCalls, Outcome
-from comity.mcp.protocol.answers import INTERNAL, refused
+from comity.mcp.calls import McpCalls, Outcome, Questions
 from comity.mcp.protocol.context import SEE_LOG, Asker, HandshakeResult
 from comity.mcp.protocol.conversation import (
+    INTERNAL,
     Drop,
     Effect,
     Exit,
@@ -27,14 +27,13 @@ from comity.mcp.protocol.conversation import (
     McpConversation,
     PeerAnswered,
     Shutdown,
+    refused,
 )
-from comity.mcp.protocol.methods import Server
+from comity.mcp.protocol.methods import Listen, RunningRequest, Server
 from comity.mcp.protocol.results import InputRequest, Json
 from comity.mcp.protocol.session import McpSession, notification
-from comity.mcp.protocol.work import Listen, RunningRequest
-from comity.mcp.questions import Questions
+from comity.requests.handler import begin_request
 from comity.requests.record import REQUEST_IDS
-from comity.requests.request import begin_request
 from comity.wire.errors import OverloadedError
 from comity.wire.jsonrpc import Incoming, Notification, Request, RpcError, RpcStream
 

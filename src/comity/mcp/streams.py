@@ -8,11 +8,61 @@ takes over: its earlier connection is broken, even if this node has not noticed 
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
-from comity.wire import sse
-from comity.wire.errors import ConflictError, NotFoundError
+from comity.mcp.protocol.catalog import Catalog, ListName
+from comity.mcp.protocol.results import Json
+from comity.wire import jsonrpc
+from comity.wire.errors import ConflictError, NotFoundError, OverloadedError
+
+# Subscriptions to changes of lists, resources and tasks. They belong to this process, and nothing is stored for later.
+
+
+MOST_LISTENERS: Final = 16_384
+"""More than there are sessions: each of them listens."""
+
+Notify = Callable[[str, Json], None]
+Wanted = Callable[[str, str], bool]
+"""Kind and name of a change (a list, the address of a resource, the id of a task) -> whether it is wanted."""
+
+
+class Changes:
+    """`closing` is set when the node stops: subscriptions then end in order."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.closing = asyncio.Event()
+        self._listeners: dict[int, tuple[Wanted, Notify]] = {}
+        self._next = 0
+        catalog.on_change(self.list_changed)
+
+    @contextmanager
+    def subscribe(self, wanted: Wanted, notify: Notify) -> Iterator[None]:
+        if len(self._listeners) >= MOST_LISTENERS:
+            raise OverloadedError("too many subscriptions on this node; try again later")
+        number = self._next
+        self._next += 1
+        self._listeners[number] = wanted, notify
+        try:
+            yield
+        finally:
+            del self._listeners[number]
+
+    def list_changed(self, name: ListName) -> None:
+        self._tell("list", name, f"notifications/{name}/list_changed", {})
+
+    def resource_updated(self, uri: str) -> None:
+        self._tell("resource", uri, "notifications/resources/updated", {"uri": uri})
+
+    def task_changed(self, task_id: str, task: Json) -> None:
+        self._tell("task", task_id, "notifications/tasks", task)
+
+    def _tell(self, kind: str, name: str, method: str, params: Json) -> None:
+        for wanted, notify in tuple(self._listeners.values()):
+            if wanted(kind, name):
+                notify(method, dict(params))
+
 
 MOST_EVENTS: Final = 512
 MOST_BYTES: Final = 4 << 20
@@ -97,13 +147,13 @@ class EventStream:
         while True:
             for number, message in [one for one in self._events if one[0] > after]:
                 after = number
-                yield sse.event(message, sse.event_id(self.name, number) if with_ids else None)
+                yield jsonrpc.event(message, jsonrpc.event_id(self.name, number) if with_ids else None)
                 if self._reader is not reader:  # another one has taken over
                     return
             if self._reader is not reader or self._release or (self.ended and after >= self.last):
                 return
             if after >= self.last and not await self._something():
-                yield sse.KEEPALIVE
+                yield jsonrpc.KEEPALIVE
 
     async def _something(self) -> bool:
         self._stirred.clear()

@@ -17,22 +17,21 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final, Protocol
 
-from comity.mcp.changes import Changes
-from comity.mcp.context import CallContext
+from comity.mcp.calls import CallContext
 from comity.mcp.protocol import tasks
-from comity.mcp.protocol.refusals import invalid_params
-from comity.mcp.protocol.results import InputRequest, Json
+from comity.mcp.protocol.methods import RunningRequest, TaskRequest
+from comity.mcp.protocol.results import InputRequest, Json, invalid_params
 from comity.mcp.protocol.session import McpSession, demand
 from comity.mcp.protocol.tasks import DIED, Task
-from comity.mcp.protocol.work import RunningRequest, TaskRequest
+from comity.mcp.streams import Changes
 from comity.requests.caller import Caller
 from comity.requests.record import Act, Recorder
 from comity.store.audit_chain import privacy_hash
 from comity.store.interface import Store
 from comity.store.operations import Put, StoreConflict
-from comity.wire.clock import Clock
 from comity.wire.errors import OverloadedError, StoreError
 from comity.wire.jsonrpc import RpcError
+from comity.wire.machine import Clock
 
 log = logging.getLogger("comity.mcp")
 

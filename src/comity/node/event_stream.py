@@ -20,7 +20,7 @@ from comity.http.asgi import Disconnected, Receive, Scope, Send, answer_error, a
 from comity.requests.events import Events, encode, merged
 from comity.requests.record import Recorder
 from comity.wire.errors import ComityError, InvalidError, OverloadedError
-from comity.wire.sse import CONTENT_TYPE, KEEPALIVE
+from comity.wire.jsonrpc import CONTENT_TYPE, KEEPALIVE
 
 EVENTS_PATH: Final = "/v1/events"
 FRAMES: Final = 5

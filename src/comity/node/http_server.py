@@ -10,25 +10,54 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from comity.http.app import HttpDoor, OffPath, Readiness
-from comity.http.entry import HttpAccess, TokenHolder
+from comity.http.guard import HttpAccess, TokenHolder
 from comity.http.owner_socket import has_owner_socket, socket_path
 from comity.http.peer_address import Proxies
 from comity.http.server import HttpServer, PortTakenError
 from comity.http.serving import FaultPolicy
 from comity.identity.private_files import ensure_private_folder
-from comity.identity.tokens import same_token
+from comity.identity.secrets import same_token
 from comity.node.mcp_server import Mcp
-from comity.node.ping import PingRoom
-from comity.node.watching import Watching
+from comity.node.parts import Watching
 from comity.release import __version__
+from comity.requests.handler import Admission, Arrival, Call, Identified, PlainRoom
 from comity.runtime.part import Panel
 from comity.runtime.settings_file import default_data_folder
 from comity.store.audit_trail import log_of
-from comity.wire.errors import ComityError, StoreFullError
+from comity.wire.errors import ComityError, InvalidError, StoreFullError, UnauthenticatedError
 
 if TYPE_CHECKING:
     from comity.node.page import PageDoor
     from comity.runtime.node_runtime import House
+
+# The smallest room: it replies with the name under which the node knows the caller. It tests the walk end to end.
+
+
+NONCE_LIMIT = 256
+
+
+class PingRoom(PlainRoom):
+    name = "ping"
+    deadline = 5.0
+
+    def identify(self, arrival: Arrival) -> Identified:
+        if not arrival.caller.is_local:
+            raise UnauthenticatedError(
+                "a ping needs this node's token; it is in the file `token` of the data folder"
+            )
+        return Identified(arrival.caller)
+
+    async def admit(self, call: Call) -> Admission:
+        nonce = call.arrival.body.get("nonce", "") if isinstance(call.arrival.body, dict) else None
+        if not isinstance(nonce, str) or len(nonce) > NONCE_LIMIT:
+            raise InvalidError(
+                f'a ping is {{"nonce": text of at most {NONCE_LIMIT} characters}}; the nonce may be left out'
+            )
+        return Admission(checks=("schema",))
+
+    async def handle(self, call: Call) -> dict[str, Any]:
+        return {"pong": call.arrival.body.get("nonce", ""), "principal": call.caller.family, "at": call.at}
+
 
 log = logging.getLogger("comity.node")
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from comity.mcp.sessions import HttpSession
     from comity.runtime.node_runtime import House
     from comity.vcp.over_mcp import VcpOverMcp
-    from comity.wire.clock import Clock
+    from comity.wire.machine import Clock
 
 _EXPIRE_EVERY: Final = 60.0
 
@@ -42,7 +42,7 @@ def mcp_side(
     """
     from comity.mcp.protocol.catalog import Catalog
     from comity.mcp.server import McpSide
-    from comity.rooms.protocol.profiles import VDO_TOOLS
+    from comity.rooms.protocol.tool_table import VDO_TOOLS
     from comity.vcp.protocol.mcp_places import VcpHandshake
 
     async def negotiator() -> "VcpOverMcp":
@@ -167,9 +167,8 @@ class Mcp(Part):
     async def _resource_server(self, house: "House") -> "ResourceServer":
         from comity.http.client import GuardedHttp
         from comity.mcp.http import MCP_PATH
-        from comity.mcp.oauth import ResourceServer
-        from comity.mcp.signing_keys import AuthorizationServer
-        from comity.vcp.crl import CRL_LIMIT, CRL_TIMEOUT
+        from comity.mcp.oauth import AuthorizationServer, ResourceServer
+        from comity.vcp.issuers import CRL_LIMIT, CRL_TIMEOUT
 
         settings, mcp = house.settings, house.settings.mcp
         if not mcp.oauth_keys:

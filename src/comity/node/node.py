@@ -14,25 +14,21 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from comity.actions.part import Actions
-from comity.agents.part import Agent
-from comity.agents.parts_calling import Calling
-from comity.agents.publishing import Publishing
+from comity.agents.part import Agent, Calling, Publishing
 from comity.directory.part import Directory
 from comity.extensions.part import Extensions
 from comity.node.mcp_server import Mcp
-from comity.node.parts import Operating
-from comity.node.watching import Watching
+from comity.node.parts import Operating, Watching
 from comity.rooms.part import Peers
 from comity.runtime import settings_file as config_reading
-from comity.runtime.audit import Audit
 from comity.runtime.part import Part
 from comity.runtime.settings import Settings
 from comity.runtime.settings_file import Loaded
 from comity.runtime.system_clock import SystemClock
-from comity.runtime.upkeep import Limits
+from comity.runtime.upkeep import Audit, Limits
 from comity.vcp.part import Vcp
 from comity.votes.part import Deliberations
-from comity.wire.clock import Clock
+from comity.wire.machine import Clock
 
 if TYPE_CHECKING:
     from comity.identity.protocol.keys import VacantId

@@ -20,15 +20,14 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from comity.http.asgi import Send, answer, when_to_retry
-from comity.http.entry import HttpAccess
-from comity.http.guard import accepts_page, caller_of
+from comity.http.guard import HttpAccess, accepts_page, caller_of
 from comity.http.statuses import http_status, sentence_for_strangers
 from comity.identity.protocol.rights import Right
 from comity.node.event_stream import EVENTS_PATH
 from comity.requests.events import ACT_WORDS
-from comity.runtime.views import MOST, PAGE, View, ViewQuery
-from comity.wire.clock import duration_words
+from comity.runtime.part import MOST, PAGE, View, ViewQuery
 from comity.wire.errors import ComityError, InvalidError, NotFoundError
+from comity.wire.machine import duration_words
 
 VIEWS_PATH: Final = "/v1/views"
 PAGE_POLICY: Final = (

@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from comity.identity.protocol.rights import RIGHT_WORDS, Right
-from comity.node.watching import Watching
 from comity.requests.handler import Admission, Arrival, Call, Identified, PlainRoom
 from comity.runtime.part import Chore, Part
 from comity.wire.errors import (
@@ -30,6 +29,20 @@ if TYPE_CHECKING:
 
     from comity.runtime.node_runtime import House
     from comity.store.interface import Store
+
+# What happens on the node, for whoever watches: the page at `/`, its views, and `/v1/events`.
+
+
+class Watching(Part):
+    name = "watching"
+    paths = ("/v1/events", "/v1/views")
+    open_paths = ("/", "/enter", "/assets")
+
+    async def serve(self, house: "House") -> None:
+        from comity.node.event_stream import EVENTS_PATH, EventsEndpoint
+
+        assert house.events is not None, "events are kept where this part is wanted"
+        self.hot = {EVENTS_PATH: EventsEndpoint(house.events, house.record, house.stopping)}
 
 
 class OwnersRoom(PlainRoom):

@@ -15,11 +15,9 @@ from collections.abc import Coroutine, Generator, Sequence
 from typing import Any
 
 from comity.requests.budget import Budget
-from comity.requests.handler import Admission, Arrival, Call, Room, Sealed
+from comity.requests.handler import Admission, Arrival, Call, Room, Sealed, excuse_request
 from comity.requests.record import Act, Recorder, finish
-from comity.requests.request import excuse_request
 from comity.store.operations import StoreConflict
-from comity.wire.clock import Clock
 from comity.wire.errors import (
     ComityError,
     ConflictError,
@@ -31,6 +29,7 @@ from comity.wire.errors import (
     RateLimitedError,
     StorageFullError,
 )
+from comity.wire.machine import Clock
 
 log = logging.getLogger("comity.walk")
 

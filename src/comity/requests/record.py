@@ -22,11 +22,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from comity.requests.caller import OWN_PROCESS, UNKNOWN, Caller
-from comity.requests.request import NO_REQUEST, RequestIds, RequestMark, current_request, request_check
+from comity.requests.handler import NO_REQUEST, RequestIds, RequestMark, current_request, request_check
 from comity.store.audit_chain import AuditDraft, AuditLevel, privacy_hash, timestamp
 from comity.store.operations import Operation
-from comity.wire.clock import Clock
 from comity.wire.errors import ComityError
+from comity.wire.machine import Clock
 
 if TYPE_CHECKING:
     from comity.requests.events import Events

@@ -17,10 +17,9 @@ from importlib.metadata import entry_points
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from comity.requests.handler import Admission, Arrival, Call, Room, Sealed
+from comity.requests.handler import Admission, Arrival, Call, RequestMark, Room, Sealed, current_request
 from comity.requests.pipeline import Walk, code_of
 from comity.requests.record import Act, Recorder
-from comity.requests.request import RequestMark, current_request
 from comity.system import install_command
 
 if TYPE_CHECKING:

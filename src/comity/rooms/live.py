@@ -22,41 +22,38 @@ from comity.requests.caller import OWN_PROCESS, Caller, room_peer
 from comity.requests.record import Recorder
 from comity.rooms.peer_connection import PeerLine
 from comity.rooms.protocol.effects import (
+    AttemptBegun,
+    AttemptFailed,
     ChannelClosed,
     ChannelOpened,
     CloseLink,
     KeepClock,
     LinkFailed,
+    OwnStreamTaken,
+    PeerSeen,
+    RelayRefused,
     SendBytes,
     SendText,
+    SignallingDown,
+    SignallingFault,
     SignallingLost,
     SignallingProblem,
     SignallingReady,
+    SignallingUp,
     SignalLink,
     Told,
 )
 from comity.rooms.protocol.files import ForgetTransfer, KeepTransfer
-from comity.rooms.protocol.lifecycle import CloseSignalling, OpenSignalling
-from comity.rooms.protocol.meeting_effects import (
-    AttemptBegun,
-    AttemptFailed,
-    OwnStreamTaken,
-    PeerSeen,
-    RelayRefused,
-    SignallingDown,
-    SignallingFault,
-    SignallingUp,
-)
+from comity.rooms.protocol.message_dispatch import CloseSignalling, OpenSignalling
 from comity.rooms.protocol.messages import ForgetMessage, KeepMessage, MarkRead, MessageKept
 from comity.rooms.protocol.outgoing_file import OutgoingFile
 from comity.rooms.protocol.session import RoomSession
 from comity.rooms.protocol.signalling import Listed
 from comity.rooms.spool import SourceMark, Spool
 from comity.rooms.storage import Restored, RoomStore, file_act, room_act
-from comity.wire.clock import Clock
 from comity.wire.errors import ComityError
 from comity.wire.link import LinkClosed, LinkOpened
-from comity.wire.machine import CancelTimer, Effect, Event, SetTimer, TimerFired
+from comity.wire.machine import CancelTimer, Clock, Effect, Event, SetTimer, TimerFired
 
 log = logging.getLogger("comity.rooms")
 

@@ -7,8 +7,7 @@ from msgspec import Struct
 
 from comity.mcp.opening import Opening, malformed_opening
 from comity.mcp.protocol.catalog import Selection
-from comity.rooms.protocol.demands import Demands
-from comity.rooms.protocol.profiles import read_profile
+from comity.rooms.protocol.tool_table import Demands, read_profile
 
 
 class _OfRooms(Struct, frozen=True):

@@ -19,17 +19,17 @@ from comity.system import is_loopback
 if TYPE_CHECKING:
     from comity.mcp.protocol.catalog import Tool
     from comity.requests.metrics import Metric
+    from comity.rooms.client import RelayTarget
     from comity.rooms.links.joining import LinkMaker, LinkSettings
     from comity.rooms.links.webrtc import IceSettings
     from comity.rooms.live import Meeting
-    from comity.rooms.protocol.demands import Demands
     from comity.rooms.protocol.relay import SignallingRelay
+    from comity.rooms.protocol.tool_table import Demands
     from comity.rooms.sessions import Rooms
-    from comity.rooms.signalling import RelayTarget
     from comity.rooms.storage import KeptSession
     from comity.rooms.tool_handlers import RoomTools
     from comity.runtime.node_runtime import House
-    from comity.runtime.views import ViewPage, ViewQuery
+    from comity.runtime.part import ViewPage, ViewQuery
 
 SIGNAL_PATH: Final = "/signal"
 JOIN_SECRET_FILE: Final = "join-secret"  # noqa: S105 - the name of a file
@@ -94,7 +94,7 @@ class Peers(Part):
     async def open(self, house: "House") -> None:
         from asyncio import Lock
 
-        from comity.runtime.views import View
+        from comity.runtime.part import View
 
         self._house = house
         self._peers = house.settings.of(PeersSettings)
@@ -108,10 +108,9 @@ class Peers(Part):
             await self.open_tools()
 
     async def serve(self, house: "House") -> None:
-        from comity.identity.tokens import same_token
-        from comity.rooms.doors import SignallingDoor
+        from comity.identity.secrets import same_token
+        from comity.rooms.doors import ROOMS_PATH, SignallingDoor, rooms_endpoint
         from comity.rooms.protocol.relay import SignallingRelay
-        from comity.rooms.rooms import ROOMS_PATH, rooms_endpoint
 
         self.relay = SignallingRelay(serves=None if is_loopback(house.settings.host) else self._serves)
         door = SignallingDoor(
@@ -186,7 +185,7 @@ class Peers(Part):
         yield Metric("comity_room_messages", "Messages of the open sessions.", messages, "kind")
 
     async def _view(self, query: "ViewQuery") -> "ViewPage":
-        from comity.runtime.views import Table, ViewPage, paged
+        from comity.runtime.part import Table, ViewPage, paged
 
         peers, transfers, sessions = [], [], []
         for room in [] if self._tools is None else self._tools.rooms:
@@ -297,8 +296,8 @@ class Peers(Part):
     @staticmethod
     def demands(house: "House") -> "Demands":
         """What the settings demand of every session."""
-        from comity.identity.tokens import load_or_create_token
-        from comity.rooms.protocol.demands import Demands
+        from comity.identity.secrets import load_or_create_token
+        from comity.rooms.protocol.tool_table import Demands
 
         peers = house.settings.of(PeersSettings)
         secret = None
@@ -332,7 +331,7 @@ class Peers(Part):
 
     def _invite_address(self, host: str | None) -> tuple[str, str | None]:
         """The address that an invite names, and the fingerprint of its certificate where that is our own."""
-        from comity.rooms.signalling import read_relay
+        from comity.rooms.client import read_relay
         from comity.wire.errors import ConfigError, InvalidError
 
         own = self._own_addresses()
@@ -365,7 +364,7 @@ class Peers(Part):
     def _open_meeting(self, kept: "KeptSession") -> "Meeting":
         from comity.rooms.client import RoomMeeting
         from comity.rooms.protocol.meeting import Attending
-        from comity.rooms.protocol.signalling_crypto import RoomCipher, effective_password
+        from comity.rooms.protocol.signalling import RoomCipher, effective_password
 
         options = kept.options
         attending = Attending(
@@ -378,7 +377,7 @@ class Peers(Part):
         return RoomMeeting(attending, self._relay_of(kept), self._links_for(kept), self._house.clock)
 
     def _relay_of(self, kept: "KeptSession") -> "RelayTarget":
-        from comity.rooms.signalling import read_relay
+        from comity.rooms.client import read_relay
 
         own = self._own_relay()
         if kept.own_relay and own is not None:

@@ -20,9 +20,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from comity.identity.identity import IDENTITY_FILE
-from comity.identity.secrets import VAULT_KEY_FILE
-from comity.identity.tokens import READ_TOKEN_FILE, TOKEN_FILE
+from comity.identity.key_files import IDENTITY_FILE
+from comity.identity.secrets import READ_TOKEN_FILE, TOKEN_FILE, VAULT_KEY_FILE
 from comity.rooms.protocol.tool_arguments import VdoToolError
 from comity.store.claim import CLAIM_FILE
 

@@ -24,18 +24,18 @@ from comity.requests.caller import OWN_PROCESS, Caller
 from comity.requests.record import Recorder
 from comity.rooms.live import LiveRoom, Meeting
 from comity.rooms.paths import FilePaths
-from comity.rooms.protocol.demands import Demands
 from comity.rooms.protocol.effects import SessionOptions
+from comity.rooms.protocol.hello import SessionKeys
 from comity.rooms.protocol.invite import Invite, invite_secret, read_invite
 from comity.rooms.protocol.loose_values import sanitize_id
 from comity.rooms.protocol.session import RoomSession
-from comity.rooms.protocol.session_key import SessionKeys
-from comity.rooms.protocol.signalling_crypto import RoomCipher, effective_password
+from comity.rooms.protocol.signalling import RoomCipher, effective_password
 from comity.rooms.protocol.tool_arguments import VdoToolError
+from comity.rooms.protocol.tool_table import Demands
 from comity.rooms.spool import Spool
 from comity.rooms.storage import KeptInvite, KeptSession, Restored, RoomStore
-from comity.wire.clock import Clock
 from comity.wire.errors import ComityError, InvalidError
+from comity.wire.machine import Clock
 
 log = logging.getLogger("comity.rooms")
 

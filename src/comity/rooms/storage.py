@@ -19,9 +19,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from comity.envelopes.protocol.carrier import from_a2a_message
 from comity.envelopes.protocol.chain import PairKey, check_chain, check_stamped_after, comes_early
-from comity.envelopes.replay import chain_of, state_of, tip_of
+from comity.envelopes.protocol.envelope import from_a2a_message
+from comity.envelopes.replay_stores import chain_of, state_of, tip_of
 from comity.requests.caller import Caller
 from comity.requests.record import Act, Recorder
 from comity.rooms.protocol.effects import SessionOptions
@@ -44,8 +44,8 @@ from comity.store.operations import (
 )
 from comity.store.vault import Vault
 from comity.wire import strict_json
-from comity.wire.clock import Clock
 from comity.wire.errors import ComityError
+from comity.wire.machine import Clock
 
 log = logging.getLogger("comity.rooms")
 

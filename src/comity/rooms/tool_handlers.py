@@ -14,13 +14,12 @@ from typing import Any, BinaryIO, Final
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from comity.envelopes.protocol.carrier import to_a2a_message
 from comity.envelopes.protocol.chain import PairKey, ReplayState
-from comity.envelopes.protocol.envelope import signed_envelope
+from comity.envelopes.protocol.envelope import signed_envelope, to_a2a_message
 from comity.envelopes.protocol.message import A2AMessage, A2APart
-from comity.envelopes.replay import chain_of, tip_of
+from comity.envelopes.replay_stores import chain_of, tip_of
 from comity.identity.protocol.keys import VacantId
-from comity.mcp.protocol.revisions import LATEST_LEGACY, LEGACY
+from comity.mcp.protocol.results import LATEST_LEGACY, LEGACY
 from comity.release import __version__
 from comity.requests.caller import Caller
 from comity.requests.record import finish
@@ -29,19 +28,18 @@ from comity.rooms.live import LiveRoom
 from comity.rooms.paths import AllowedPath
 from comity.rooms.protocol import tool_answers as answers
 from comity.rooms.protocol import tool_arguments as arguments
-from comity.rooms.protocol.demands import Demands
 from comity.rooms.protocol.events import iso_moment
 from comity.rooms.protocol.files import FileSource
 from comity.rooms.protocol.invite import is_invite
 from comity.rooms.protocol.loose_values import sanitize_id
 from comity.rooms.protocol.messages import KeepMessage, signed_text
 from comity.rooms.protocol.outgoing_file import OutgoingFile
-from comity.rooms.protocol.profiles import TOOLS_OF
 from comity.rooms.protocol.tool_arguments import ConnectDefaults, VdoToolError
+from comity.rooms.protocol.tool_table import TOOLS_OF, Demands
 from comity.rooms.sessions import Rooms
 from comity.rooms.storage import ROOM_BOOK
 from comity.store.operations import Advance
-from comity.wire.clock import Clock
+from comity.wire.machine import Clock
 
 CONNECT_SECONDS: Final = 15.0
 FIRST_PEER_SECONDS: Final = 2.0

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from comity.mcp.protocol.catalog import Tool, ToolHandler
 from comity.mcp.protocol.context import Context
 from comity.mcp.protocol.results import ToolResult, structured
-from comity.rooms.protocol.demands import Demands
-from comity.rooms.protocol.profiles import TOOLS_OF, profiles_with
-from comity.rooms.protocol.tool_table import TOOL_DESCRIPTIONS, schema_of
+from comity.rooms.protocol.tool_table import TOOL_DESCRIPTIONS, TOOLS_OF, Demands, profiles_with, schema_of
 from comity.wire.errors import ComityError
 
 if TYPE_CHECKING:

@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from comity.bus.in_process import InProcessBus
 from comity.http.client import ANSWER_LIMIT, GuardedHttp
-from comity.identity.identity import load_or_create_identity
+from comity.identity.key_files import load_or_create_identity
 from comity.identity.private_files import ensure_private_folder
 from comity.identity.protocol.keys import VacantId
 from comity.identity.secrets import (
+    READ_TOKEN_FILE,
+    TOKEN_FILE,
     VAULT_KEY_FILE,
     VAULT_KEY_VARIABLE,
     VaultKeyFile,
+    load_or_create_token,
     load_or_create_vault_keys,
     read_vault_keys,
 )
 from comity.identity.token_book import TokenBook
-from comity.identity.tokens import READ_TOKEN_FILE, TOKEN_FILE, load_or_create_token
 from comity.release import __version__
 from comity.requests.budget import Budget, Figures
 from comity.requests.metrics import Metrics
@@ -34,12 +36,12 @@ from comity.runtime.opening import open_store, open_trail
 from comity.runtime.part import Chore, Part
 from comity.runtime.settings import Settings
 from comity.store.audit_chain import timestamp
+from comity.store.audit_log import RESTORED, RestoreMark, keep_restored, read_restored
 from comity.store.claim import FolderClaim
-from comity.store.restored import RESTORED, RestoreMark, keep_restored, read_restored
 from comity.store.vault import Vault
 from comity.system import is_loopback
-from comity.wire.clock import Clock
 from comity.wire.errors import ComityError, KeyRefusedError, NotFoundError
+from comity.wire.machine import Clock
 
 if TYPE_CHECKING:
     from comity.requests.events import Events

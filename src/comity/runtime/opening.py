@@ -12,8 +12,8 @@ from comity.store.audit_trail import AuditTrail, open_head_file
 from comity.store.interface import Store
 from comity.store.memory import MemoryStore
 from comity.store.sqlite import SqliteStore
-from comity.store.sqlite.reader import SqliteReader
-from comity.wire.clock import Clock
+from comity.store.sqlite.reads import SqliteReader
+from comity.wire.machine import Clock
 
 
 def open_trail(settings: Settings, key: SigningKey, chain: str) -> AuditTrail:

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from comity.identity.protocol.keys import SigningKey
@@ -22,8 +23,8 @@ from comity.store.audit_trail import (
     sign_checkpoint,
 )
 from comity.store.interface import Store
-from comity.store.operations import LogRecord, Put, Trim
-from comity.wire.errors import MalformedError
+from comity.store.operations import LogRecord, Operation, Put, Trim
+from comity.wire.errors import MalformedError, StoreCorruptError
 
 _PAGE = 2000
 _PIECE = 25
@@ -218,3 +219,34 @@ async def pruning(
         Put(space=CHECKPOINTS, key=chain, value=sign_checkpoint(checkpoint, key)),
         Trim(log=log_of(chain), through=last_old.chain_position),
     )
+
+
+# What a store remembers of having been restored from a backup.
+
+
+RESTORED = "RESTORED"
+"""The audit entry that goes with each setting of the moment."""
+
+_SPACE = "restored"
+_KEY = "moment"
+
+
+class RestoreMark(Struct, frozen=True, kw_only=True):
+    """`started`: a node has run since, and the moment stays what it is."""
+
+    at: float
+    started: bool = False
+
+
+async def read_restored(store: Store) -> RestoreMark | None:
+    held = await store.get(_SPACE, _KEY)
+    try:
+        return None if held is None else msgspec.json.decode(held.value, type=RestoreMark)
+    except msgspec.MsgspecError:
+        raise StoreCorruptError(
+            "what is stored about the last restore cannot be read; restore the database from a backup"
+        ) from None
+
+
+def keep_restored(restored: RestoreMark) -> Operation:
+    return Put(space=_SPACE, key=_KEY, value=msgspec.json.encode(restored))

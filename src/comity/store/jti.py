@@ -15,8 +15,8 @@ from typing import Final
 from comity.store.audit_chain import AuditDraft
 from comity.store.interface import Store, scan_all
 from comity.store.operations import Put, StoreConflict
-from comity.wire.clock import Clock
 from comity.wire.errors import InvalidError, OverloadedError
+from comity.wire.machine import Clock
 
 SPACE: Final = "vcp:jti"
 LIMIT: Final = 100_000

@@ -51,8 +51,8 @@ from comity.store.operations import (
     Versioned,
     expect_version,
 )
-from comity.wire.clock import Clock
 from comity.wire.errors import StoreError, StoreUnavailableError
+from comity.wire.machine import Clock
 
 _ABSENT: Any = object()
 _SEALED_ROWS = 100

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from comity.terminal.colour import paint
+from comity.terminal.output import paint
 
 _WIDEST = 100
 _NARROWEST = 40

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeVar
 
-from comity.identity.identity import has_identity, load_identity, load_or_create_identity, stored_vacant_id
+from comity.identity.key_files import has_identity, load_identity, load_or_create_identity, stored_vacant_id
 from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.identity.secrets import (
     VAULT_KEY_FILE,
@@ -19,8 +19,8 @@ from comity.identity.secrets import (
     load_or_create_vault_keys,
     read_vault_keys,
 )
+from comity.requests.handler import begin_request
 from comity.requests.record import REQUEST_IDS, Recorder
-from comity.requests.request import begin_request
 from comity.runtime.opening import open_store, open_trail
 from comity.runtime.part import Part
 from comity.runtime.settings import Settings

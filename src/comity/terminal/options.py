@@ -187,7 +187,7 @@ def ask_passphrase(of: str, option: str = "--passphrase-file") -> str:
 
 def passphrase_for(data: Path, file: str | None) -> str | None:
     """What opens the identity of that folder; None when it is not sealed."""
-    from comity.identity.identity import identity_path, needs_passphrase
+    from comity.identity.key_files import identity_path, needs_passphrase
 
     if file is not None:
         return read_passphrase(file)

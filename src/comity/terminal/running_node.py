@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from comity.http.addresses import read_url
 from comity.http.client import GuardedHttp
-from comity.http.urls import read_url
-from comity.identity.tokens import TOKEN_FILE, read_token
+from comity.identity.secrets import TOKEN_FILE, read_token
 from comity.runtime.settings import Settings
 from comity.store.claim import RunningNode, running_node
 from comity.wire import strict_json

@@ -8,11 +8,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from comity.testing.clock import EPOCH, VirtualClock
-    from comity.testing.links import Faults, LinkCounts, SimulatedLink, simulated_pair
-    from comity.testing.loop import DeadlockError, SimulatedClock, SimulatedLoop, run_simulated
+    from comity.testing.links import Faults, LinkCounts, Randomness, SimulatedLink, seeded, simulated_pair
+    from comity.testing.loop import (
+        EPOCH,
+        DeadlockError,
+        SimulatedClock,
+        SimulatedLoop,
+        VirtualClock,
+        run_simulated,
+    )
     from comity.testing.nodes import bearer, node_pair, running_node
-    from comity.testing.randomness import Randomness, seeded
     from comity.testing.vectors import format_runner, known_keys, named_cases, vector_file, vectors_folder
 
 __all__ = [

@@ -9,8 +9,8 @@ import zlib
 
 import pytest
 
-from comity.testing.clock import VirtualClock
-from comity.testing.randomness import Randomness
+from comity.testing.links import Randomness
+from comity.testing.loop import VirtualClock
 
 
 @pytest.fixture

@@ -23,26 +23,230 @@ import random
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
+import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace
+from websockets.asyncio.client import ClientConnection
 
-from comity.requests.record import Recorder
+from comity.http.dialling import CLOSE_SECONDS, ClientWebSocket, cause_of, dialling, open_websocket
+from comity.identity.private_files import alone, replace_whole
+from comity.requests.handler import within_request
+from comity.requests.record import REQUEST_IDS, Recorder, own_act
+from comity.runtime.settings_file import data_folder
 from comity.runtime.system_clock import SystemClock
+from comity.store.audit_chain import privacy_hash
 from comity.store.interface import Store
+from comity.store.operations import Put
+from comity.vcp.client_over_mcp import dial_mcp
 from comity.vcp.client_session import VcpConversation, VcpRefusedError, VcpSession, clean
 from comity.vcp.client_targets import McpTarget, VcpTarget, read_target
 from comity.vcp.conductor import Conductor
+from comity.vcp.protocol import agreement
 from comity.vcp.protocol.client import ATTEMPTS, ClientMachine, Established, retry_delay
-from comity.vcp.protocol.messages import Hello, VcpError
-from comity.vcp.vcp_links import dial
-from comity.vcp.vcp_memory import FileAcks, LastAcks
-from comity.wire.clock import Clock
-from comity.wire.errors import ComityError, InvalidError, NoAnswerError, UnreachableError
-from comity.wire.link import PeerLink
+from comity.vcp.protocol.messages import Ack, Hello, VcpError, encode
+from comity.wire.errors import ComityError, InvalidError, NoAnswerError, TooLargeError, UnreachableError
+from comity.wire.link import LinkClosed, PeerLink
+from comity.wire.machine import Clock
+
+# The links of a VCP client: a WebSocket with a message per text frame, or TCP with a message per line.
+
+
+MESSAGE_LIMIT: Final = 1_048_576
+_REASON_BYTES: Final = 123
+_BY_THE_SERVER: Final = "the server closed the connection"
+
+
+async def dial(target: VcpTarget | McpTarget, tls: ssl.SSLContext | None = None) -> PeerLink:
+    """`tls` replaces the certificates that the system trusts."""
+    if isinstance(target, McpTarget):
+        return await dial_mcp(target, tls)
+    tls = (tls or ssl.create_default_context()) if target.secure else None
+    where = f"{target.host} port {target.port}"
+    async with dialling(where, target.url, lambda status: _no_door(target, status)):
+        if target.is_websocket:
+            return VcpWebSocket(target.url, await open_websocket(target.url, tls, MESSAGE_LIMIT))
+        reader, writer = await asyncio.open_connection(target.host, target.port, ssl=tls, limit=MESSAGE_LIMIT)
+        return TcpClientLink(target.url, reader, writer)
+
+
+class VcpWebSocket(ClientWebSocket):
+    max_message_bytes = MESSAGE_LIMIT
+
+    def __init__(self, peer: str, connection: ClientConnection) -> None:
+        super().__init__("the server", connection)
+        self.peer = peer
+
+    async def send(self, message: bytes) -> None:
+        _refuse_too_large(message)
+        await super().send(message)
+
+    async def close(self, reason: str = "") -> None:
+        await super().close(reason.encode()[:_REASON_BYTES].decode(errors="ignore"))
+
+
+class TcpClientLink:
+    """TCP, a message per line. The last line counts also without its end (ruling 1)."""
+
+    max_message_bytes = MESSAGE_LIMIT
+
+    def __init__(self, peer: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.peer = peer
+        self._reader = reader
+        self._writer = writer
+
+    async def send(self, message: bytes) -> None:
+        _refuse_too_large(message)
+        try:
+            self._writer.write(message + b"\n")
+            await self._writer.drain()
+        except OSError as fault:
+            raise LinkClosed(cause_of(fault)) from None
+
+    async def receive(self) -> bytes:
+        while True:
+            try:
+                line = await self._reader.readuntil(b"\n")
+            except asyncio.IncompleteReadError as end:
+                line = end.partial
+                if not line.strip():
+                    raise LinkClosed(_BY_THE_SERVER) from None
+            except asyncio.LimitOverrunError:
+                raise LinkClosed(f"the server sent a line of more than {MESSAGE_LIMIT:,} bytes") from None
+            except OSError as fault:
+                raise LinkClosed(cause_of(fault)) from None
+            if message := line.strip():
+                return message
+
+    async def close(self, reason: str = "") -> None:
+        self._writer.close()
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._writer.wait_closed()
+        self._writer.transport.abort()  # where the peer says no goodbye; nothing happens to what is closed
+
+
+def _refuse_too_large(message: bytes) -> None:
+    if len(message) > MESSAGE_LIMIT:
+        raise TooLargeError("the message", MESSAGE_LIMIT)
+
+
+def _no_door(target: VcpTarget, status: int) -> str:
+    return (
+        f"no VCP door is open at {target.url} (status {status}); the door of a node is at /vcp, unless its owner has "
+        "switched VCP off"
+    )
+
+
+# What a server answered last time, kept so that a downgrade is noticed (vcp 1.9).
+
 
 log = logging.getLogger("comity.vcp")
+
+NOT_REMEMBERED: Final = (
+    "what %s promises is not remembered, so a downgrade will go unnoticed: %s cannot be written (%s)"
+)
+"""What the log says, with the server, the file and why."""
+
+ACKS_FILE: Final = "vcp-acks.json"
+FILE_LIMIT: Final = 16 * 1024 * 1024
+MOST_SERVERS: Final = 1000
+SPACE: Final = "vcp:acks"
+REMEMBERED: Final = "VCP_ACK_REMEMBERED"
+
+
+class FileAcks:
+    """Last answers in a file of a folder, None: that of the user's node. It is small and rarely written, so it is read
+    and written in place.
+    """
+
+    def __init__(self, folder: str | Path | None = None) -> None:
+        self._path = (data_folder() if folder is None else Path(folder).expanduser()) / ACKS_FILE
+
+    async def recall(self, server: str, version: str) -> Ack | None:
+        kept = self._read().get(_key(server, version))
+        return None if kept is None else _read_ack(msgspec.json.encode(kept), server)
+
+    async def remember(self, server: str, version: str, ack: Ack, before: Ack | None) -> None:
+        """`before` is what was recalled. Nothing is written when there is nothing new."""
+        kept = merged(before, ack)
+        if kept == before:
+            return
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with alone(self._path.with_name(f".{ACKS_FILE}.lock")):  # on Windows one of two may be forgotten
+                known = self._read()
+                known.pop(_key(server, version), None)
+                known[_key(server, version)] = msgspec.to_builtins(kept)
+                for oldest in tuple(known)[:-MOST_SERVERS]:
+                    del known[oldest]
+                replace_whole(self._path, msgspec.json.encode(known))
+        except OSError as reason:
+            log.warning(
+                NOT_REMEMBERED,
+                server,
+                self._path,
+                reason.strerror,
+            )
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            with self._path.open("rb") as file:
+                data = file.read(FILE_LIMIT + 1)
+            return msgspec.json.decode(data, type=dict[str, Any]) if len(data) <= FILE_LIMIT else {}
+        except FileNotFoundError:
+            return {}
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            log.warning("%s cannot be read; no last answers are compared", self._path)
+            return {}
+
+
+class LastAcks:
+    """Last answers in a store."""
+
+    def __init__(self, store: Store, record: Recorder) -> None:
+        self._store = store
+        self._record = record
+
+    async def recall(self, server: str, version: str) -> Ack | None:
+        kept = await self._store.get(SPACE, _key(server, version))
+        return None if kept is None else _read_ack(kept.value, server)
+
+    async def remember(self, server: str, version: str, ack: Ack, before: Ack | None) -> None:
+        kept = merged(before, ack)
+        if kept == before:
+            return
+        put = Put(space=SPACE, key=_key(server, version), value=encode(kept))
+        with within_request(REQUEST_IDS.new):
+            await self._record.commit_counted((put,), own_act(REMEMBERED, privacy_hash(server), room="vcp"))
+
+
+def _read_ack(data: bytes, server: str) -> Ack | None:
+    try:
+        ack = msgspec.json.decode(data, type=Ack)
+        agreement.parse(ack.version)
+    except (msgspec.MsgspecError, UnicodeDecodeError, ComityError):
+        log.warning("what is stored of the last answer of %s cannot be read and is not compared", server)
+        return None
+    return ack
+
+
+def merged(before: Ack | None, now: Ack) -> Ack:
+    """What a server offers, after the ack `now`. Its hello may have requested less than an earlier one."""
+    kept = replace(now, session_id=UNSET)
+    if before is None:
+        return kept
+    answered = {*now.supported, *now.unsupported}
+    silent = tuple(name for name in before.supported if name not in answered)
+    described = {name: before.capabilities[name] for name in silent if name in before.capabilities}
+    return replace(kept, supported=(*now.supported, *silent), capabilities={**now.capabilities, **described})
+
+
+def _key(server: str, version: str) -> str:
+    return f"{version} {server}"
+
 
 VERSION: Final = "3.1"
 MIN_VERSION: Final = "1.0"

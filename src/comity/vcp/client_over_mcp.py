@@ -15,13 +15,12 @@ import ssl
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, get_args
 
+from comity.http.addresses import read_url
 from comity.http.client import GuardedHttp
-from comity.http.urls import read_url
 from comity.release import __version__
 from comity.vcp.client_targets import McpTarget
 from comity.vcp.protocol import mcp_places as vcp_places
-from comity.vcp.protocol.extension_calls import Code
-from comity.vcp.protocol.extensions_messages import CALL, RESULT
+from comity.vcp.protocol.extension_calls import CALL, RESULT, Code
 from comity.wire import strict_json
 from comity.wire.errors import ComityError, MalformedError, PeerError, UnreachableError
 from comity.wire.link import LinkClosed

@@ -31,17 +31,17 @@ from comity.vcp.protocol.client import (
     outgoing,
 )
 from comity.vcp.protocol.context import Ignored
-from comity.vcp.protocol.errors import ContextError
-from comity.vcp.protocol.extension_calls import ExtensionError
-from comity.vcp.protocol.extensions_messages import (
+from comity.vcp.protocol.extension_calls import (
     LONGEST_CALL_ID,
     MOST_CALLS_IN_FLIGHT,
     RESULT,
+    ExtensionError,
     call_id,
     read_result,
     write_call,
 )
 from comity.vcp.protocol.messages import VcpError
+from comity.vcp.protocol.signals import ContextError
 from comity.wire import strict_json
 from comity.wire.errors import (
     ComityError,

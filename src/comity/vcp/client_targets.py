@@ -18,7 +18,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from comity.http.urls import read_url
+from comity.http.addresses import read_url
 from comity.system import is_loopback
 from comity.wire.errors import TargetRefusedError
 

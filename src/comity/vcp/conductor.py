@@ -13,13 +13,13 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from comity.wire.clock import Clock
 from comity.wire.errors import ComityError
 from comity.wire.link import LinkClosed, PeerLink
 from comity.wire.machine import (
     Answered,
     Ask,
     CancelTimer,
+    Clock,
     Close,
     Effect,
     Event,

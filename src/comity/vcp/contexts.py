@@ -20,12 +20,10 @@ from comity.store.interface import Store
 from comity.store.operations import Operation, Put, Versioned
 from comity.store.vault import Vault, stored_json
 from comity.vcp.protocol.agreement import Identity, Session
-from comity.vcp.protocol.categorical import Categorical
-from comity.vcp.protocol.context import ContextRequest, GenerationPreferences
-from comity.vcp.protocol.response import SessionContext
-from comity.vcp.protocol.signals import Signal
-from comity.wire.clock import Clock
+from comity.vcp.protocol.context import ContextRequest, GenerationPreferences, SessionContext
+from comity.vcp.protocol.signals import Categorical, Signal
 from comity.wire.errors import ForbiddenError, NotFoundError
+from comity.wire.machine import Clock
 
 SPACE: Final = "vcp:session"
 TTL_SECONDS: Final = 900.0

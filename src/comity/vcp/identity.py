@@ -12,9 +12,12 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
-from comity.identity.protocol.decision import (
+from comity.identity.protocol.revocation import (
+    CrlSource,
     Denylist,
+    PublicKey,
     Revocable,
+    RevocationList,
     RevocationStatus,
     Source,
     Status,
@@ -22,8 +25,6 @@ from comity.identity.protocol.decision import (
     proof_status,
     revocation_status,
 )
-from comity.identity.protocol.revocation import CrlSource, RevocationList
-from comity.identity.protocol.signature import PublicKey
 from comity.identity.protocol.tokens import (
     IdentityMode,
     IssuerRegistry,
@@ -33,10 +34,10 @@ from comity.identity.protocol.tokens import (
     verify_identity,
 )
 from comity.vcp.protocol.agreement import Identity, Session
-from comity.vcp.protocol.errors import ContextError
-from comity.vcp.protocol.questions import IdentityRefusedError, SessionEndedError
-from comity.wire.clock import Clock
+from comity.vcp.protocol.negotiation import IdentityRefusedError, SessionEndedError
+from comity.vcp.protocol.signals import ContextError
 from comity.wire.errors import UnauthenticatedError
+from comity.wire.machine import Clock
 
 log = logging.getLogger("comity.vcp")
 

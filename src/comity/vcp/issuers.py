@@ -9,22 +9,184 @@
 - A list that does not carry our signature is refused, never overlooked: somebody has changed it.
 """
 
+import asyncio
 import contextlib
+import logging
 import os
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
-from comity.identity.private_files import alone, replace_whole
-from comity.identity.protocol.decision import Denylist
+from comity.http.client import HttpCarrier
+from comity.identity.private_files import alone, read_private, replace_whole
 from comity.identity.protocol.keys import SigningKey, VacantId
-from comity.identity.protocol.revocation import CRL, CRLEntry, read_crl, read_moment, sign_crl
-from comity.identity.protocol.signature import PublicKey, signature_holds
-from comity.identity.protocol.signed_token import is_issuer_name
+from comity.identity.protocol.revocation import (
+    CRL,
+    CRLEntry,
+    CrlSource,
+    Denylist,
+    PublicKey,
+    RevocationList,
+    SharedSecret,
+    TrustKey,
+    Unavailable,
+    read_crl,
+    read_list,
+    read_moment,
+    sign_crl,
+    signature_holds,
+)
+from comity.identity.protocol.tokens import Issuer, IssuerRegistry, SharedKey, SignatureKey, is_issuer_name
+from comity.runtime.settings import Settings
 from comity.wire import strict_json
-from comity.wire.errors import ComityError, StoreCorruptError, StoreUnavailableError, TooLargeError
+from comity.wire.errors import (
+    ComityError,
+    InvalidError,
+    KeyRefusedError,
+    StoreCorruptError,
+    StoreUnavailableError,
+    TooLargeError,
+)
+from comity.wire.machine import Clock
+
+# Revocation lists, fetched and kept (vcp 5.4).
+
+
+log = logging.getLogger("comity.crl")
+
+CRL_LIMIT: Final = 1024 * 1024
+CRL_TIMEOUT: Final = 5.0
+KEPT: Final = 100
+STALE_GRACE: Final = 300.0
+ASK_AGAIN: Final = 3600.0
+PAUSE: Final = 10.0
+
+
+class _HeldSource(Struct):
+    """The state of one source. Times are of the monotonic clock."""
+
+    found: RevocationList | None = None
+    fresh_until: float = 0.0
+    ask_again: float = 0.0
+    pause_until: float = 0.0
+    failure: str = ""
+
+
+class CrlFetcher:
+    def __init__(self, http: HttpCarrier, clock: Clock, *, https_only: bool = True, kept: int = KEPT) -> None:
+        """`http` is the guarded client, made with `CRL_TIMEOUT` and `CRL_LIMIT`."""
+        self._http = http
+        self._clock = clock
+        self._https_only = https_only
+        self._kept = kept
+        self._held: OrderedDict[CrlSource, _HeldSource] = OrderedDict()
+        self._fetching: dict[CrlSource, asyncio.Task[RevocationList | Unavailable]] = {}
+        self._closed = False
+
+    async def current(self, source: CrlSource) -> RevocationList | Unavailable:
+        """The list of `source`. One that is out of date comes only within the grace; ask
+        `revocation_status` with `STALE_GRACE`.
+        """
+        if self._closed:
+            return Unavailable("the fetcher is closed")
+        if self._https_only and not source.is_https:
+            return Unavailable(f"the list of {source.issuer_id} is not at an https:// address")
+        held = self._held.get(source)
+        if held is not None:
+            self._held.move_to_end(source)
+            found = self._usable(held)
+            if found is not None:
+                if self._is_due(held, found):
+                    self._fetch(source)
+                return found
+            if self._clock.monotonic() < held.pause_until:
+                return Unavailable(held.failure)
+        task = self._fetch(source)
+        if task is None:
+            return Unavailable("too many lists are being fetched at once")
+        # not awaited itself: whoever stops waiting must not stop it for the others
+        await asyncio.wait([task])
+        return Unavailable("the fetcher was closed") if task.cancelled() else task.result()
+
+    def held(self, source: CrlSource) -> RevocationList | None:
+        """The list at hand, if it still counts. Nothing is fetched."""
+        held = self._held.get(source)
+        return None if held is None else self._usable(held)
+
+    async def aclose(self) -> None:
+        self._closed = True
+        fetching = list(self._fetching.values())
+        for task in fetching:
+            task.cancel()
+        await asyncio.gather(*fetching, return_exceptions=True)
+
+    def _usable(self, held: _HeldSource) -> RevocationList | None:
+        found = held.found
+        if found is None or self._clock.monotonic() >= held.fresh_until + STALE_GRACE:
+            return None
+        return found if found.is_fresh(self._clock.now(), STALE_GRACE) else None
+
+    def _is_due(self, held: _HeldSource, found: RevocationList) -> bool:
+        now = self._clock.monotonic()
+        stale = now >= held.fresh_until or not found.is_fresh(self._clock.now())
+        return (stale or now >= held.ask_again) and now >= held.pause_until
+
+    def _fetch(self, source: CrlSource) -> asyncio.Task[RevocationList | Unavailable] | None:
+        """The running attempt, or a new one; None when there are too many."""
+        task = self._fetching.get(source)
+        if task is None and len(self._fetching) < self._kept:
+            task = self._fetching[source] = asyncio.create_task(self._attempt(source))
+        return task
+
+    async def _attempt(self, source: CrlSource) -> RevocationList | Unavailable:
+        try:
+            found = await self._ask(source)
+        except TimeoutError:
+            return self._failed(source, f"no answer within {CRL_TIMEOUT:g} seconds")
+        except ComityError as reason:
+            return self._failed(source, reason.message)
+        except Exception:
+            log.exception("fetching the revocation list of %s broke", source.issuer_id)
+            return self._failed(source, "fetching it broke")
+        finally:
+            self._fetching.pop(source, None)
+        now = self._clock.monotonic()
+        fresh_until = now + found.next_update - self._clock.now()
+        self._keep(source, _HeldSource(found, fresh_until, now + ASK_AGAIN))
+        return found
+
+    async def _ask(self, source: CrlSource) -> RevocationList:
+        async with asyncio.timeout(CRL_TIMEOUT):
+            answer = await self._http.request("GET", source.uri)
+        if answer.status != 200:
+            raise InvalidError(f"the address answers with status {answer.status}")
+        if len(answer.body) > CRL_LIMIT:
+            raise TooLargeError("the list", CRL_LIMIT)
+        found = read_list(answer.body, source, now=self._clock.now())
+        known = self.held(source)
+        if known is not None and found.published_at < known.published_at:
+            raise InvalidError("the address gives an older list than before")
+        return found
+
+    def _failed(self, source: CrlSource, reason: str) -> Unavailable:
+        failure = f"the list of {source.issuer_id} could not be had: {reason}"
+        log.warning("%s", failure)
+        held = self._held.get(source) or _HeldSource()
+        held.failure = failure
+        held.pause_until = self._clock.monotonic() + PAUSE
+        self._keep(source, held)
+        return Unavailable(failure)
+
+    def _keep(self, source: CrlSource, held: _HeldSource) -> None:
+        self._held[source] = held
+        while len(self._held) > self._kept:
+            self._held.popitem(last=False)
+
 
 LIST_FILE: Final = "revocations.json"
 LISTS_FOLDER: Final = "revocations"
@@ -187,3 +349,87 @@ def _denied(entries: Iterable[CRLEntry]) -> Denylist:
         frozenset(entry.jti for entry in entries if entry.jti),
         frozenset(entry.bundle_id for entry in entries if entry.bundle_id),
     )
+
+
+# Whose tokens a node believes, from its settings and its data folder: issuers with keys, with shared secrets, itself.
+
+
+SECRETS_FOLDER: Final = "issuers"
+
+
+class NodeIssuers(IssuerRegistry):
+    """Those that the settings name, and this node under each name that it has issued tokens under by now."""
+
+    def __init__(self, issuers: Iterable[Issuer], own: VacantId, lists: OwnRevocations) -> None:
+        super().__init__(issuers)
+        self._own = own
+        self._lists = lists
+
+    def get(self, name: str) -> Issuer | None:
+        found = super().get(name)
+        if (found is not None and found.signature_keys) or name not in self._lists.issuers():
+            return found
+        keys = (SignatureKey(self._own.public),)
+        return (
+            Issuer(name=name, signature_keys=keys) if found is None else replace(found, signature_keys=keys)
+        )
+
+
+def issuers_of(settings: Settings, own: VacantId | None) -> IssuerRegistry:
+    vcp = settings.vcp
+    keys = {name: bytes.fromhex(key) for name, key in _pairs(vcp.issuers).items()}
+    secrets = {name: read_secrets(secret_file(settings.data, name)) for name in vcp.secret_issuers}
+    addresses = _pairs(vcp.crls)
+    issuers = []
+    for name in (*keys, *(name for name in secrets if name not in keys)):
+        shared = secrets.get(name, ())
+        source = None
+        if name in addresses:
+            trusted: TrustKey = PublicKey(keys[name]) if name in keys else SharedSecret(shared[0].secret)
+            source = CrlSource(
+                issuer_id=name,
+                uri=addresses[name],
+                key=trusted,
+                accept_unsigned=name in vcp.unsigned_crls,
+            )
+        issuers.append(
+            Issuer(
+                name=name,
+                signature_keys=(SignatureKey(keys[name]),) if name in keys else (),
+                shared_keys=shared,
+                crl=source,
+            )
+        )
+    if own is None:
+        return IssuerRegistry(issuers)
+    return NodeIssuers(issuers, own, OwnRevocations(settings.data, own))
+
+
+def own_names(settings: Settings, own: VacantId) -> tuple[str, ...]:
+    """The names under which the settings give this node's own key."""
+    return tuple(name for name, key in _pairs(settings.vcp.issuers).items() if key == own.hex())
+
+
+def foreign_key(settings: Settings, name: str, own: VacantId) -> bool:
+    """Whether the settings give the name to somebody else."""
+    return _pairs(settings.vcp.issuers).get(name, own.hex()) != own.hex()
+
+
+def secret_file(data: Path, name: str) -> Path:
+    return data / SECRETS_FOLDER / f"{name}.secret"
+
+
+def read_secrets(path: Path) -> tuple[SharedKey, ...]:
+    """One on each line. All verify; the first one also issues, so that a new one goes on top."""
+    lines = [line.rstrip(b"\r") for line in read_private(path).split(b"\n")]
+    try:
+        secrets = tuple(SharedKey(line) for line in lines if line)
+    except ComityError as fault:
+        raise KeyRefusedError(f"{path} cannot be used: {fault.message}") from None
+    if not secrets:
+        raise KeyRefusedError(f"{path} is empty; put the shared secret of the issuer into its first line")
+    return secrets
+
+
+def _pairs(entries: tuple[str, ...]) -> dict[str, str]:
+    return dict(entry.split("=", 1) for entry in entries)

@@ -12,22 +12,30 @@ from typing import Any, Final
 
 import typer
 
-from comity.identity.identity import has_identity
-from comity.identity.protocol.decision import Revocable
+from comity.identity.key_files import has_identity
 from comity.identity.protocol.keys import SigningKey, VacantId
-from comity.identity.protocol.revocation import CRLEntry, RevocationReason, write_moment
-from comity.identity.protocol.signature import PublicKey, read_trust_key
-from comity.identity.protocol.signed_token import StampedToken, issue_a, issue_b, token_id
+from comity.identity.protocol.revocation import (
+    CRLEntry,
+    PublicKey,
+    Revocable,
+    RevocationReason,
+    read_trust_key,
+    write_moment,
+)
 from comity.identity.protocol.tokens import (
     IdentityMode,
     Issuer,
     IssuerRegistry,
     SharedKey,
     SignatureKey,
+    StampedToken,
     TokenRefusal,
     TokenVerdict,
+    issue_a,
+    issue_b,
     parse_identity,
     subject_id,
+    token_id,
     verify_identity,
 )
 from comity.identity.protocol.uvc import UvcToken
@@ -35,12 +43,19 @@ from comity.requests.record import own_act
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_chain import privacy_hash
-from comity.terminal.failures import FAILED, say
 from comity.terminal.open_target import own_id, own_key, refuse_memory, writing
 from comity.terminal.options import one_of
-from comity.terminal.output import note, one_line, print_answer, print_fields, print_json, print_line
-from comity.vcp.issuers import OwnRevocations
-from comity.vcp.vcp_issuers import foreign_key, issuers_of, own_names, read_secrets
+from comity.terminal.output import (
+    FAILED,
+    note,
+    one_line,
+    print_answer,
+    print_fields,
+    print_json,
+    print_line,
+    say,
+)
+from comity.vcp.issuers import OwnRevocations, foreign_key, issuers_of, own_names, read_secrets
 from comity.wire.errors import ComityError, ConfigError, ConflictError, KeyRefusedError, MalformedError
 
 FROM_FILE: Final = "@"

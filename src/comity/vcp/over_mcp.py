@@ -23,22 +23,22 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from comity.identity.protocol.signed_token import log_prefix
+from comity.identity.protocol.tokens import log_prefix
 from comity.mcp.protocol.context import Asker, HandshakeResult
 from comity.requests.budget import HANDSHAKE_PERIOD
 from comity.requests.caller import Caller
 from comity.vcp.contexts import owner_of
 from comity.vcp.protocol.agreement import Identity, Session
 from comity.vcp.protocol.messages import HANDSHAKE_LIMIT, VcpError, says_hello, to_value
-from comity.vcp.protocol.questions import CheckIdentity, Happened
+from comity.vcp.protocol.negotiation import CheckIdentity, Happened
 from comity.vcp.protocol.server import ServerMachine
 from comity.vcp.service import VcpServer
 from comity.wire import strict_json
-from comity.wire.clock import Clock
 from comity.wire.errors import ComityError
 from comity.wire.machine import (
     Answered,
     Ask,
+    Clock,
     Effect,
     Event,
     Received,

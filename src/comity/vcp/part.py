@@ -8,9 +8,19 @@ import msgspec
 
 from comity.extensions.part import Extensions
 from comity.release import __version__
-from comity.runtime.part import CheckResult, Chore, OpenHouse, Panel, Part
+from comity.runtime.part import (
+    CheckResult,
+    Chore,
+    OpenHouse,
+    Panel,
+    Part,
+    Table,
+    View,
+    ViewPage,
+    ViewQuery,
+    paged,
+)
 from comity.runtime.settings import Settings
-from comity.runtime.views import Table, View, ViewPage, ViewQuery, paged
 from comity.wire.errors import KeyRefusedError, NotFoundError
 
 if TYPE_CHECKING:
@@ -18,8 +28,8 @@ if TYPE_CHECKING:
     from comity.mcp.protocol.catalog import Resources, Tool
     from comity.runtime.node_runtime import House
     from comity.vcp.issuers import OwnRevocations
-    from comity.vcp.mcp import VcpRooms
     from comity.vcp.plugins import VcpExtension
+    from comity.vcp.tools import VcpRooms
 
 
 REVOCATIONS_PREFIX: Final = "/v1/revocations/"
@@ -36,13 +46,13 @@ class Vcp(Part):
 
     @classmethod
     def tools(cls, house: OpenHouse) -> "Iterable[Tool]":
-        from comity.vcp.mcp import vcp_tools
+        from comity.vcp.tools import vcp_tools
 
         return vcp_tools(lambda: cls._rooms(house))
 
     @classmethod
     def resources(cls, house: OpenHouse) -> "Iterable[Resources]":
-        from comity.vcp.mcp import vcp_resources
+        from comity.vcp.tools import vcp_resources
 
         return vcp_resources(lambda: cls._rooms(house), cls.room)
 
@@ -51,7 +61,7 @@ class Vcp(Part):
         names = settings.vcp.secret_issuers
         if not names:
             return []
-        from comity.vcp.vcp_issuers import read_secrets, secret_file
+        from comity.vcp.issuers import read_secrets, secret_file
 
         found = []
         for name in names:
@@ -69,18 +79,23 @@ class Vcp(Part):
     async def open(self, house: "House") -> None:
         from comity.identity.protocol.tokens import IdentityMode
         from comity.vcp.contexts import Contexts
-        from comity.vcp.crl import CRL_LIMIT, CRL_TIMEOUT, CrlFetcher
-        from comity.vcp.features import RunningFeatures
         from comity.vcp.identity import IdentityDesk
-        from comity.vcp.issuers import OwnRevocations
-        from comity.vcp.mcp import VcpRooms
+        from comity.vcp.issuers import (
+            CRL_LIMIT,
+            CRL_TIMEOUT,
+            CrlFetcher,
+            OwnRevocations,
+            issuers_of,
+            own_names,
+        )
         from comity.vcp.over_mcp import VcpOverMcp
-        from comity.vcp.protocol.policy import ServerPolicy
+        from comity.vcp.protocol.agreement import offered
+        from comity.vcp.protocol.negotiation import ServerPolicy
         from comity.vcp.protocol.registry import ExtensionRegistry
-        from comity.vcp.protocol.versions import offered
         from comity.vcp.resources import VcpResources
         from comity.vcp.service import VcpServer
-        from comity.vcp.vcp_issuers import issuers_of, own_names
+        from comity.vcp.sessions import RunningFeatures
+        from comity.vcp.tools import VcpRooms
 
         settings, vcp, clock = house.settings, house.settings.vcp, house.clock
         part = house.find_open(Extensions)
@@ -156,10 +171,9 @@ class Vcp(Part):
     async def serve(self, house: "House") -> None:
         from starlette.routing import Route
 
-        from comity.http.endpoint import Endpoint
+        from comity.http.asgi import Endpoint
         from comity.http.server import bind, tls_context
-        from comity.vcp.doors import TcpDoor
-        from comity.vcp.websocket import VCP_PATH, VcpOverWebSocket
+        from comity.vcp.doors import VCP_PATH, TcpDoor, VcpOverWebSocket
 
         settings = house.settings
 

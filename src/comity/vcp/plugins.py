@@ -20,8 +20,8 @@ from comity.runtime.part import OpenHouse
 from comity.system import import_user_module
 from comity.vcp.protocol.agreement import Session
 from comity.vcp.protocol.context import ContextRequest
-from comity.vcp.protocol.errors import ContextError
 from comity.vcp.protocol.registry import STANDARD_EXTENSIONS, Dependency, Extension
+from comity.vcp.protocol.signals import ContextError
 from comity.wire import strict_json
 from comity.wire.errors import ComityError, ConfigError, InvalidError
 

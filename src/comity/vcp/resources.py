@@ -22,24 +22,19 @@ from urllib.parse import unquote
 
 import msgspec
 
-from comity.identity.protocol.decision import Status
-from comity.identity.protocol.signed_token import LOG_PREFIX_LENGTH, SIGNED_PREFIX, STAMPED_PREFIX
-from comity.identity.protocol.tokens import parse_identity
+from comity.identity.protocol.revocation import Status
+from comity.identity.protocol.tokens import LOG_PREFIX_LENGTH, SIGNED_PREFIX, STAMPED_PREFIX, parse_identity
 from comity.identity.protocol.uvc import UvcToken
 from comity.mcp.protocol.results import Contents
 from comity.store.vault import Vault
 from comity.vcp.contexts import Contexts
-from comity.vcp.features import RunningFeatures
 from comity.vcp.identity import IdentityDesk
-from comity.vcp.protocol.agreement import Identity, Session
-from comity.vcp.protocol.capabilities import PERSONAL
-from comity.vcp.protocol.context import constitution_id
+from comity.vcp.protocol.agreement import V3_1, Identity, Session
+from comity.vcp.protocol.context import SessionContext, constitution_id
 from comity.vcp.protocol.csm1 import Csm1Error, parse_csm1
-from comity.vcp.protocol.opacity import ModelSafeContext, model_safe
-from comity.vcp.protocol.policy import ServerPolicy
-from comity.vcp.protocol.response import SessionContext
-from comity.vcp.protocol.versions import V3_1
-from comity.vcp.remedies import InactiveExtensionError, RevocationUnknownError, RevokedError
+from comity.vcp.protocol.messages import PERSONAL
+from comity.vcp.protocol.negotiation import ServerPolicy
+from comity.vcp.protocol.signals import ModelSafeContext, model_safe
 from comity.vcp.resource_addresses import (
     ALIASES,
     BUNDLE,
@@ -48,14 +43,22 @@ from comity.vcp.resource_addresses import (
     EXTENSION_ADDRESSES,
     IDENTITY,
     MIME_TYPE,
+    FadingContent,
+    Owner,
+    ResourceReaders,
     VcpAddress,
     core_templates,
     shown,
     template,
 )
-from comity.vcp.resource_readers import FadingContent, Owner, ResourceReaders
-from comity.vcp.sessions import LiveSessions
-from comity.vcp.tool_handlers import describe, validate_token
+from comity.vcp.sessions import LiveSessions, RunningFeatures
+from comity.vcp.tool_handlers import (
+    InactiveExtensionError,
+    RevocationUnknownError,
+    RevokedError,
+    describe,
+    validate_token,
+)
 from comity.wire.errors import ComityError, ForbiddenError, InvalidError, NotFoundError
 
 if TYPE_CHECKING:

@@ -26,45 +26,47 @@ from msgspec.structs import replace
 from comity.extensions.protocol.calls import Audience
 from comity.extensions.protocol.operations import OPERATIONS
 from comity.extensions.protocol.state import StateScope
-from comity.identity.protocol.decision import RevocationStatus
+from comity.identity.protocol.revocation import RevocationStatus
 from comity.identity.protocol.tokens import TokenVerdict
 from comity.requests.budget import Budget
 from comity.requests.caller import Caller
+from comity.requests.handler import begin_request
 from comity.requests.record import REQUEST_IDS, Act, Recorder
-from comity.requests.request import begin_request
 from comity.store.operations import Operation, StoreConflict
 from comity.store.vault import Vault
-from comity.vcp import record
+from comity.vcp import sessions as record
 from comity.vcp.conductor import Conductor
 from comity.vcp.contexts import ContextExchange, Contexts, UnreadableContextError, owner_of
-from comity.vcp.features import RunningFeatures
 from comity.vcp.identity import IdentityDesk
 from comity.vcp.plugins import VcpExtension, answers_of
-from comity.vcp.protocol import features as core_features
+from comity.vcp.protocol import agreement as core_features
 from comity.vcp.protocol.agreement import Identity, Session
-from comity.vcp.protocol.capabilities import RELATIONAL
-from comity.vcp.protocol.context import constitution_id
-from comity.vcp.protocol.errors import ContextError
-from comity.vcp.protocol.extension_calls import ExtensionError
-from comity.vcp.protocol.extensions_messages import MOST_CALLS_IN_FLIGHT
+from comity.vcp.protocol.context import (
+    CallerContext,
+    ContextResponse,
+    SessionContext,
+    after,
+    constitution_id,
+    respond,
+)
+from comity.vcp.protocol.extension_calls import MOST_CALLS_IN_FLIGHT, ExtensionError
 from comity.vcp.protocol.injection import Severity
-from comity.vcp.protocol.opacity import model_safe
-from comity.vcp.protocol.policy import ServerPolicy
-from comity.vcp.protocol.questions import (
+from comity.vcp.protocol.messages import RELATIONAL
+from comity.vcp.protocol.negotiation import (
     CheckIdentity,
     ExchangeContext,
     Happened,
     RunOperation,
+    ServerPolicy,
     SessionEndedError,
     WatchFeatures,
 )
-from comity.vcp.protocol.response import CallerContext, ContextResponse, SessionContext, after, respond
 from comity.vcp.protocol.server import ServerMachine, lost_message
-from comity.vcp.sessions import ConnectionLimits, LiveSessions, OpenConnections
-from comity.wire.clock import Clock
+from comity.vcp.protocol.signals import ContextError, model_safe
+from comity.vcp.sessions import ConnectionLimits, LiveSessions, OpenConnections, RunningFeatures
 from comity.wire.errors import ComityError, ConflictError, ForbiddenError, OverloadedError
 from comity.wire.link import GONE, PeerLink
-from comity.wire.machine import Ask, Effect, Event, Received
+from comity.wire.machine import Ask, Clock, Effect, Event, Received
 
 if TYPE_CHECKING:
     from comity.extensions.handler import OperationRequest

@@ -10,21 +10,86 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from comity.identity.protocol.decision import RevocationStatus
-from comity.identity.protocol.signed_token import SignedToken, StampedToken, log_prefix
-from comity.identity.protocol.tokens import TokenKind, parse_identity
+from msgspec import Struct
+
+from comity.identity.protocol.revocation import RevocationStatus
+from comity.identity.protocol.tokens import SignedToken, StampedToken, TokenKind, log_prefix, parse_identity
 from comity.identity.protocol.uvc import UvcToken, UvcTokenError, UvcUri, parse_uri
+from comity.vcp.contexts import UnreadableContextError
 from comity.vcp.identity import Decided, IdentityDesk
-from comity.vcp.protocol.agreement import Session
-from comity.vcp.protocol.context_wire import encode, read_context
+from comity.vcp.protocol.agreement import CORE_FEATURES, V1_0, Session
+from comity.vcp.protocol.context_wire import PERSONAL_SYMBOLS, encode, read_context
 from comity.vcp.protocol.csm1 import Csm1Code, Csm1Error
 from comity.vcp.protocol.csm1 import parse_csm1 as read_csm1
-from comity.vcp.protocol.dimensions import PERSONAL_SYMBOLS
-from comity.vcp.protocol.errors import ContextError
-from comity.vcp.protocol.features import CORE_FEATURES
-from comity.vcp.protocol.versions import V1_0
-from comity.vcp.remedies import REAUTHENTICATE, VcpToolAnswer, refused
-from comity.wire.errors import ComityError, MalformedError, UnauthenticatedError
+from comity.vcp.protocol.signals import ContextError
+from comity.wire.errors import ComityError, ForbiddenError, MalformedError, UnauthenticatedError
+
+# How a VCP tool says no: the sentence that says what was wrong, and behind it, as the last line, what to do
+# about it (vcp 7.4).
+
+
+REAUTHENTICATE: Final = "Re-authenticate with a valid VCP/I token"
+SCAN_FAILED: Final = "Constitution content failed safety scan"
+UNREADABLE: Final = "Context decryption failed. Session may be corrupted"
+
+
+class VcpToolAnswer(Struct, frozen=True, kw_only=True):
+    """What a tool answers. `text` is what a person or a model reads; None: the structured content as JSON."""
+
+    structured: dict[str, Any]
+    text: str | None = None
+    is_error: bool = False
+
+
+class InactiveExtensionError(ForbiddenError):
+    """Asked for something of an extension that was not agreed on in this session."""
+
+    code = "extension_inactive"
+
+    def __init__(self, extension: str) -> None:
+        super().__init__(
+            f"Extension {extension} is not active. Re-initialize with the extension in your VCP-Hello"
+        )
+        self.extension = extension
+
+
+class RevokedError(ForbiddenError):
+    """The requested object was revoked."""
+
+    code = "revoked"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"Bundle has been revoked: {reason}")
+
+
+class RevocationUnknownError(ForbiddenError):
+    """It is not known whether the requested object was revoked, so the request is refused."""
+
+    code = "revocation_unknown"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Bundle may have been revoked: the revocation list of its issuer was not available; try again later"
+        )
+
+
+def refused(error: ComityError) -> VcpToolAnswer:
+    """The error as the answer of a tool."""
+    told: dict[str, Any] = {"error": _lines(error), "code": error.code}
+    if isinstance(error, ContextError):
+        told |= {"code": error.wire_code.lower(), "field": error.field}
+    return VcpToolAnswer(structured=told, text=told["error"], is_error=True)
+
+
+def _lines(error: ComityError) -> str:
+    if isinstance(error, UnreadableContextError):
+        return UNREADABLE
+    if isinstance(error, UnauthenticatedError):
+        return f"{error.message}\n{REAUTHENTICATE}"
+    if isinstance(error, ContextError) and error.wire_code == "CONSTITUTION_REFUSED":
+        return f"{error.message}\n{SCAN_FAILED}"
+    return error.message
+
 
 SERVER: Final = "comity"
 

@@ -14,10 +14,10 @@ chain with a keeper is separate from the chain of calls to the agent of the same
 from functools import partial
 from typing import Final
 
+from comity.envelopes.client.calls import read_refusal
 from comity.envelopes.client.conversation import Retries
 from comity.envelopes.client.dispatcher import Dispatcher
 from comity.envelopes.client.refusals import CallRefusedError, ReplyLostError
-from comity.envelopes.client.replies import read_refusal
 from comity.envelopes.protocol.card import CapabilityCard, SubstrateSpec
 from comity.envelopes.protocol.errors import ReplayDetectedError
 from comity.envelopes.protocol.message import A2AMessage, A2APart
@@ -26,8 +26,8 @@ from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.requests.record import Recorder
 from comity.store.interface import Store
 from comity.vcp.protocol.extension_calls import Code, ExtensionError
-from comity.wire.clock import Clock
 from comity.wire.errors import MalformedError, NoAnswerError, PeerError, RetryLaterError, UnusableAnswerError
+from comity.wire.machine import Clock
 
 DELIBERATIONS_PATH: Final = "/v1/deliberations"
 POST_BOOK: Final = "post"

@@ -19,8 +19,8 @@ from comity.vcp.protocol.extension_calls import ExtensionError, invalid, shaped
 from comity.votes.logs import KeptDeliberation
 from comity.votes.party import DeliberationDesk
 from comity.votes.protocol.vote import Voice
-from comity.wire.clock import Clock
 from comity.wire.errors import RetryLaterError
+from comity.wire.machine import Clock
 
 _OPEN: Final = "consensus.open"
 _JOIN: Final = "consensus.join"

@@ -17,10 +17,14 @@ from typing import Final, Unpack
 from msgspec import Struct
 from msgspec.structs import replace
 
+from comity.envelopes.doors import MessageSend
 from comity.envelopes.protocol.envelope import VacantEnvelope
 from comity.envelopes.protocol.message import A2AMessage, A2APart
 from comity.envelopes.server import SignedRoom, SignedRoomOptions, Visit
-from comity.requests.handler import Admission, Arrival, Call, Identified, Sealed
+from comity.http.asgi import Receive, Scope, Send, answer_json
+from comity.identity.protocol.keys import VacantId
+from comity.requests.handler import Admission, Arrival, Call, Identified, Room, Sealed
+from comity.requests.pipeline import Walk
 from comity.store.operations import Operation, Put, StoreConflict
 from comity.vcp.protocol.extension_calls import ExtensionError
 from comity.votes.logs import (
@@ -32,9 +36,10 @@ from comity.votes.logs import (
     fraud_error,
     same_entry,
 )
-from comity.votes.protocol.carrier import (
+from comity.votes.protocol.log import (
     MOST_PAGE_ENTRIES,
     ActPost,
+    KeptTip,
     ReadPost,
     answer_entry,
     answer_page,
@@ -44,8 +49,25 @@ from comity.votes.protocol.carrier import (
     read_post,
     refuse_reader,
 )
-from comity.votes.protocol.log import KeptTip
 from comity.wire.errors import ForbiddenError, NotFoundError, OverloadedError
+
+# `/v1/deliberations`: who this node is (GET), and signed envelopes about deliberations (POST).
+
+
+DELIBERATIONS_PATH = "/v1/deliberations"
+
+
+class DeliberationsDoor:
+    def __init__(self, room: Room, walk: Walk, body_limit: int, identity: VacantId) -> None:
+        self._send = MessageSend(room, walk, body_limit)
+        self._identity = identity
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] in {"GET", "HEAD"}:
+            await answer_json(send, {"vacant_id": self._identity.hex()})
+            return
+        await self._send(scope, receive, send)
+
 
 ROOM: Final = "deliberation"
 KEEPER_BOOK: Final = "deliberations"

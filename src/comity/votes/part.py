@@ -4,9 +4,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from comity.runtime.part import Chore, Panel, Part
+from comity.runtime.part import Chore, Matrix, Panel, Part, Table, View, ViewPage, ViewQuery, paged
 from comity.runtime.upkeep import Limits
-from comity.runtime.views import Matrix, Table, View, ViewPage, ViewQuery, paged
 from comity.wire.errors import KeyRefusedError
 
 if TYPE_CHECKING:
@@ -56,8 +55,7 @@ class Deliberations(Part):
         self.chores = [Chore(own.retry_seconds, self._send)]
 
     async def serve(self, house: "House") -> None:
-        from comity.votes.deliberations import DELIBERATIONS_PATH, DeliberationsDoor
-        from comity.votes.host import KEEPER_BOOK, KeeperRoom
+        from comity.votes.host import DELIBERATIONS_PATH, KEEPER_BOOK, DeliberationsDoor, KeeperRoom
 
         settings = house.settings
         room = KeeperRoom(

@@ -41,10 +41,10 @@ from comity.votes.logs import (
     same_entry,
 )
 from comity.votes.protocol.acts import after_act
-from comity.votes.protocol.carrier import KeeperAnswer, read_answer, write_act, write_question
 from comity.votes.protocol.log import (
     OPEN,
     DeliberationEntry,
+    KeeperAnswer,
     KeeperFraud,
     KeptTip,
     LogHead,
@@ -52,11 +52,14 @@ from comity.votes.protocol.log import (
     follow,
     fraud_between,
     propose,
+    read_answer,
     tip_of,
+    write_act,
+    write_question,
 )
 from comity.votes.protocol.vote import Voice, stakeholder_of
-from comity.wire.clock import Clock
 from comity.wire.errors import ComityError, OverloadedError, PeerError, RetryLaterError, StoreError
+from comity.wire.machine import Clock
 
 log = logging.getLogger("comity.deliberations")
 

@@ -26,9 +26,9 @@ from typing import Any
 import msgspec
 import orjson
 
-from comity.wire import exact_json
+from comity.wire import strict_json
 from comity.wire.errors import MalformedError
-from comity.wire.exact_json import Form
+from comity.wire.strict_json import Form
 
 _PLAIN = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 _SORTED = _PLAIN | orjson.OPT_SORT_KEYS
@@ -55,7 +55,7 @@ def envelope_form(value: Any) -> bytes:
     out, packed = _fast(value, _SORTED)
     if out is not None and not _has_odd_float(packed):
         return out
-    return _utf8(exact_json.write(value, _ENVELOPE))
+    return _utf8(strict_json.write(value, _ENVELOPE))
 
 
 def envelope_form_of_text(value: Any) -> bytes:
@@ -73,7 +73,7 @@ def ascii_form(value: Any) -> bytes:
     """The same in ASCII: the form that is hashed by the audit chain and the registry."""
     out, packed = _fast(value, _SORTED)
     if out is None or _has_odd_float(packed):
-        return exact_json.write(value, _ASCII).encode()
+        return strict_json.write(value, _ASCII).encode()
     if out.isascii() and b"\x7f" not in out:
         return out
     return _BEYOND_PRINTABLE_ASCII.sub(_escape, out.decode()).encode()
@@ -87,7 +87,7 @@ def jcs(value: Any) -> bytes:
     out, packed = _fast(value, _SORTED)
     if out is not None and not _has_odd_number(out, packed) and not _sorts_otherwise_in_utf16(out):
         return out
-    return _utf8(exact_json.write(value, _JCS))
+    return _utf8(strict_json.write(value, _JCS))
 
 
 def js_stringify(value: Any) -> bytes:
@@ -95,7 +95,7 @@ def js_stringify(value: Any) -> bytes:
     out, packed = _fast(value, _PLAIN)
     if out is not None and not _has_odd_number(out, packed) and _DIGITS_AS_KEY.search(out) is None:
         return out
-    return exact_json.escape_lone_surrogates(exact_json.write(value, _JS)).encode()
+    return strict_json.escape_lone_surrogates(strict_json.write(value, _JS)).encode()
 
 
 def _fast(value: Any, option: int) -> tuple[bytes | None, bytes]:
@@ -136,7 +136,7 @@ def _utf8(text: str) -> bytes:
 
 
 def _escape(match: re.Match[str]) -> str:
-    return exact_json.ascii_string(match[0])[1:-1]
+    return strict_json.ascii_string(match[0])[1:-1]
 
 
 def _python_real(number: float) -> str:
@@ -204,7 +204,7 @@ def _array_index(key: str) -> int:
     return _LAST_ARRAY_INDEX + 1
 
 
-_ENVELOPE = Form(exact_json.raw_string, exact_json.whole, _python_real, _by_code_point)
-_ASCII = Form(exact_json.ascii_string, exact_json.whole, _python_real, _by_code_point)
-_JCS = Form(exact_json.raw_string, *_es_numbers(_refuse), _by_utf16_unit)
-_JS = Form(exact_json.raw_string, *_es_numbers(lambda _: "null"), _array_indices_first)
+_ENVELOPE = Form(strict_json.raw_string, strict_json.whole, _python_real, _by_code_point)
+_ASCII = Form(strict_json.ascii_string, strict_json.whole, _python_real, _by_code_point)
+_JCS = Form(strict_json.raw_string, *_es_numbers(_refuse), _by_utf16_unit)
+_JS = Form(strict_json.raw_string, *_es_numbers(lambda _: "null"), _array_indices_first)

@@ -9,14 +9,43 @@
 - An array is one invalid request, unless the caller speaks a revision that has batches.
 """
 
+import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from msgspec import UNSET, Struct
 
 from comity.wire import frames, strict_json
 from comity.wire.errors import MalformedError
 from comity.wire.frames import BadHeader, FrameDecoder, Message, Oversize
+
+# Server-sent events: how messages stand in a stream that can be taken up again.
+
+
+CONTENT_TYPE: Final = b"text/event-stream"
+KEEPALIVE: Final = b": still here\n\n"
+_PLACE: Final = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})")
+
+
+def event(message: bytes, id_: str | None = None) -> bytes:
+    head = b"" if id_ is None else b"id: %b\n" % id_.encode()
+    return b"%bevent: message\ndata: %b\n\n" % (head, message)
+
+
+def priming(id_: str, retry: int | None = None) -> bytes:
+    """`retry` is in milliseconds: how long to wait before coming back."""
+    wait = b"" if retry is None else b"retry: %d\n" % retry
+    return b"id: %b\n%bdata: \n\n" % (id_.encode(), wait)
+
+
+def event_id(stream: str, number: int) -> str:
+    return f"{stream}.{number}"
+
+
+def place_of(id_: str) -> tuple[str, int] | None:
+    found = _PLACE.fullmatch(id_)
+    return (found[1], int(found[2])) if found else None
+
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from comity.actions.library import built_in, registry_of
-from comity.actions.protocol.registry import NAMES, contract_of
-from comity.actions.protocol.validation import plain
+from comity.actions.protocol.action import plain
+from comity.actions.protocol.calls import NAMES, contract_of
 from tests.actions.protocol.driving import Served
 
 TEXT = st.text(st.characters(codec=None), max_size=40)

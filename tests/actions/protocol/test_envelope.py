@@ -1,13 +1,7 @@
 import pytest
 from msgspec import UNSET
 
-from comity.actions.protocol.envelope import (
-    describe_issues,
-    envelope_issues,
-    invoke_issues,
-    refusal,
-    rules_of,
-)
+from comity.actions.protocol.machine import describe_issues, envelope_issues, invoke_issues, refusal, rules_of
 
 STRICT = rules_of("strict")
 EXPECTED = "'list_actions' | 'invoke'"

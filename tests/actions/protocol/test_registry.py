@@ -5,7 +5,7 @@ import pytest
 
 from comity.actions.library import built_in, registry_of
 from comity.actions.protocol.action import Action
-from comity.actions.protocol.registry import NAMES, contract_of
+from comity.actions.protocol.calls import NAMES, contract_of
 from tests.actions.protocol.driving import action, contract, says
 
 PLUGIN = action("of_mine", lambda given, mode: says({}))

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.actions.protocol.validation import check_for, plain, schema_check
+from comity.actions.protocol.action import check_for, plain, schema_check
 from comity.wire.errors import ConfigError
 
 SCHEMA = {

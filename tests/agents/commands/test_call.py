@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from comity.directory.client import DirectoryClient
 from comity.http.client import GuardedHttp
-from comity.identity.identity import create_identity, load_identity
+from comity.identity.key_files import create_identity, load_identity
 from comity.runtime.settings import AgentSettings
 from comity.runtime.system_clock import SystemClock
 from tests.http.local_server import reply

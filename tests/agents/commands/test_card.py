@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from comity.envelopes.protocol.card import CapabilityCard, serialize
-from comity.identity.identity import create_identity, load_identity
+from comity.identity.key_files import create_identity, load_identity
 from comity.runtime.settings import AgentSettings, DirectorySettings
 from tests.directory.reference_registry import ReferenceRegistry
 from tests.node.commands.neighbourhood import SEND, card_of, save

@@ -3,15 +3,13 @@
 import pytest
 
 from comity.directory.protocol.reputation import (
-    Reputation,
-    ReputationValueError,
-    ReviewLimitError,
-    ReviewRefusedError,
-)
-from comity.directory.protocol.review import (
     LIMIT_SECONDS,
     PairHistory,
+    Reputation,
+    ReputationValueError,
     Review,
+    ReviewLimitError,
+    ReviewRefusedError,
     admit_review,
     apply_review,
     review_weight,

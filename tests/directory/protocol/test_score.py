@@ -6,17 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.directory.protocol.reputation import DIMENSIONS, Reputation, ReputationValueError, update
-from comity.directory.protocol.score import (
+from comity.directory.protocol.reputation import (
+    DIMENSIONS,
     INSUFFICIENT_DATA,
     REFERENCE,
     REPAIRED,
+    Reputation,
     ReputationRules,
+    ReputationValueError,
     call_score,
     portability,
     score,
     shown,
     ucb,
+    update,
 )
 
 

@@ -6,14 +6,22 @@ import math
 
 from comity.directory.protocol.reputation import (
     DIMENSIONS,
+    REFERENCE,
+    UNKNOWN_SCORE,
+    PairHistory,
     Reputation,
+    Review,
+    admit_review,
+    apply_review,
+    call_score,
     exploration_boost,
     initial_prior,
     niche_bonus,
+    portability,
+    score,
+    ucb,
     update,
 )
-from comity.directory.protocol.review import PairHistory, Review, admit_review, apply_review
-from comity.directory.protocol.score import REFERENCE, UNKNOWN_SCORE, call_score, portability, score, ucb
 from comity.testing.vectors import format_runner, known_keys
 
 SECTIONS = (

@@ -17,7 +17,7 @@ from comity.envelopes.doors import MessageSend
 from comity.envelopes.protocol.chain import PairKey
 from comity.envelopes.protocol.envelope import VacantEnvelope
 from comity.envelopes.protocol.message import A2AMessage, A2APart
-from comity.envelopes.replay import SERVE_BOOK, chain_of
+from comity.envelopes.replay_stores import SERVE_BOOK, chain_of
 from comity.envelopes.server import EnvelopeRoom
 from comity.http.client import HttpResponse
 from comity.identity.protocol.keys import SigningKey
@@ -26,8 +26,8 @@ from comity.requests.record import Recorder
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryDisk, MemoryStore
 from comity.store.operations import Tip
+from comity.testing.links import Randomness
 from comity.testing.loop import SimulatedClock
-from comity.testing.randomness import Randomness
 from comity.wire.errors import NoAnswerError, StoreUnavailableError, UnreachableError
 from tests.envelopes.client.model_target import message, text_of
 

@@ -12,11 +12,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from comity.envelopes.protocol.card import CapabilityCard, SubstrateSpec
-from comity.envelopes.protocol.carrier import from_a2a_jsonrpc, to_a2a_result
-from comity.envelopes.protocol.chain import PairKey, ReplayState, check_chain
-from comity.envelopes.protocol.envelope import VacantEnvelope, recognise, reply_key, signed_envelope
+from comity.envelopes.protocol.chain import PairKey, ReplayState, TipStatement, check_chain
+from comity.envelopes.protocol.envelope import (
+    VacantEnvelope,
+    from_a2a_jsonrpc,
+    recognise,
+    reply_key,
+    signed_envelope,
+    to_a2a_result,
+)
 from comity.envelopes.protocol.message import A2AMessage, A2APart
-from comity.envelopes.protocol.statement import TipStatement
 from comity.http.client import HttpResponse
 from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.wire import strict_json

@@ -6,8 +6,7 @@ import pytest
 
 from comity.envelopes.client.conversation import Retries
 from comity.envelopes.client.refusals import BusyTargetError, CallRefusedError, TargetLimitError
-from comity.envelopes.protocol.carrier import to_a2a_result
-from comity.envelopes.protocol.envelope import signed_envelope
+from comity.envelopes.protocol.envelope import signed_envelope, to_a2a_result
 from comity.envelopes.protocol.errors import (
     ChainForkError,
     EnvelopeFormatError,
@@ -17,8 +16,8 @@ from comity.envelopes.protocol.errors import (
     TargetUnavailableError,
 )
 from comity.envelopes.protocol.message import A2AMessage, A2APart, SelfEval
+from comity.store.audit_log import RestoreMark, keep_restored
 from comity.store.memory import MemoryStore
-from comity.store.restored import RestoreMark, keep_restored
 from comity.testing.loop import run_simulated
 from comity.wire.errors import (
     NoAnswerError,

@@ -3,9 +3,8 @@
 import pytest
 
 from comity.envelopes.client.refusals import CallRefusedError, ReplyLostError
-from comity.envelopes.protocol.chain import PairKey, ReplayState
+from comity.envelopes.protocol.chain import PairKey, ReplayState, TipStatement
 from comity.envelopes.protocol.errors import ChainForkError, ReplayDetectedError, TargetUnavailableError
-from comity.envelopes.protocol.statement import TipStatement
 from comity.store.memory import MemoryDisk
 from comity.store.operations import Tip
 from comity.testing.loop import run_simulated

@@ -11,9 +11,14 @@ from comity.envelopes.client.calls import (
 )
 from comity.envelopes.client.refusals import CallRefusedError
 from comity.envelopes.protocol.card import CapabilityCard, SubstrateSpec
-from comity.envelopes.protocol.carrier import A2A_VACANT_METADATA_KEY, from_a2a_jsonrpc, to_a2a_result
 from comity.envelopes.protocol.chain import PairKey, ReplayState
-from comity.envelopes.protocol.envelope import EMPTY_PREV_HASH, reply_key
+from comity.envelopes.protocol.envelope import (
+    A2A_VACANT_METADATA_KEY,
+    EMPTY_PREV_HASH,
+    from_a2a_jsonrpc,
+    reply_key,
+    to_a2a_result,
+)
 from comity.envelopes.protocol.errors import (
     ChainForkError,
     EnvelopeFormatError,
@@ -22,9 +27,8 @@ from comity.envelopes.protocol.errors import (
     TargetNotFoundError,
     TargetUnavailableError,
 )
-from comity.envelopes.protocol.logbook import Logbook
 from comity.envelopes.protocol.message import A2AMessage, A2APart
-from comity.envelopes.protocol.resident import BehaviorBundle, ResidentForm
+from comity.envelopes.protocol.resident import BehaviorBundle, Logbook, ResidentForm
 from comity.envelopes.replay_stores import InMemoryReplayStore
 from comity.identity.protocol.keys import SigningKey
 from comity.wire import strict_json

@@ -8,8 +8,8 @@ import os
 
 import pytest
 
+from comity.testing.links import Randomness
 from comity.testing.loop import SimulatedClock, run_simulated
-from comity.testing.randomness import Randomness
 from tests.envelopes.client.lossy_world import CalledNode, Caller, Network
 from tests.envelopes.client.model_target import text_of
 

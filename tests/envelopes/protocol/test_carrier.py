@@ -4,16 +4,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from comity.envelopes.protocol.carrier import (
+from comity.envelopes.protocol.envelope import (
     A2A_VACANT_METADATA_KEY,
     from_a2a_jsonrpc,
     from_a2a_message,
     from_a2a_result,
+    recognise,
     to_a2a_jsonrpc,
     to_a2a_message,
     to_a2a_result,
 )
-from comity.envelopes.protocol.envelope import recognise
 from comity.envelopes.protocol.errors import EnvelopeFormatError
 from comity.envelopes.protocol.message import SelfEval
 from comity.wire.strict_json import dumps, loads

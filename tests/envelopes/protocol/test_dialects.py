@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
-from comity.envelopes.protocol.carrier import from_a2a_jsonrpc, to_a2a_jsonrpc
-from comity.envelopes.protocol.envelope import recognise, spoken_in
+from comity.envelopes.protocol.envelope import from_a2a_jsonrpc, recognise, spoken_in, to_a2a_jsonrpc
 from comity.envelopes.protocol.message import SelfEval
 from tests.envelopes.protocol.envelope_samples import ALICE, BOB, envelopes, said, sent
 

@@ -4,12 +4,19 @@ from datetime import datetime
 
 import pytest
 
-from comity.envelopes.protocol.carrier import A2A_VACANT_METADATA_KEY, from_a2a_jsonrpc, to_a2a_jsonrpc
 from comity.envelopes.protocol.chain import PairKey, ReplayState, check_chain
-from comity.envelopes.protocol.envelope import DIALECTS, EMPTY_PREV_HASH, digest, recognise, signed_envelope
+from comity.envelopes.protocol.envelope import (
+    A2A_VACANT_METADATA_KEY,
+    DIALECTS,
+    EMPTY_PREV_HASH,
+    digest,
+    from_a2a_jsonrpc,
+    recognise,
+    signed_envelope,
+    to_a2a_jsonrpc,
+)
 from comity.envelopes.protocol.errors import ReplayDetectedError
-from comity.envelopes.protocol.members import utc_iso
-from comity.envelopes.protocol.message import A2AMessage, A2APart, SelfEval
+from comity.envelopes.protocol.message import A2AMessage, A2APart, SelfEval, utc_iso
 from comity.testing.vectors import format_runner, known_keys
 from comity.wire.strict_json import dumps, loads
 from tests.envelopes.protocol.known_answers import of, sections

@@ -2,7 +2,7 @@ import inspect
 
 import pytest
 
-from comity.envelopes.protocol import card_errors as errors
+from comity.envelopes.protocol import errors
 from comity.envelopes.protocol.errors import CoreError
 from comity.http.statuses import http_status
 from comity.wire.errors import NotFoundError

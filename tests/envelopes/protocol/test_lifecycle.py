@@ -3,8 +3,7 @@ from itertools import product
 
 import pytest
 
-from comity.envelopes.protocol.card_errors import InvalidEventError
-from comity.envelopes.protocol.lifecycle import (
+from comity.envelopes.protocol.card import (
     TRANSITIONS,
     Heartbeat,
     LifecycleEvent,
@@ -20,6 +19,7 @@ from comity.envelopes.protocol.lifecycle import (
     requires_revive,
     transition,
 )
+from comity.envelopes.protocol.errors import InvalidEventError
 
 LOCAL, ACTIVE, HIBERNATING, STALE, SUNK, ARCHIVED = RuntimeState
 DAY = 86_400

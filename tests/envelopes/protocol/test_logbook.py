@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from comity.envelopes.protocol.errors import EnvelopeFormatError, HashChainError
-from comity.envelopes.protocol.logbook import Logbook, LogEntry
+from comity.envelopes.protocol.resident import Logbook, LogEntry
 from tests.envelopes.protocol.envelope_samples import ALICE, BOB, NOON, hashes, moments
 from tests.envelopes.protocol.samples import policies
 from tests.wire.json_values import nested, texts, values

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from comity.envelopes.protocol.errors import EnvelopeFormatError
-from comity.envelopes.protocol.members import hex_bytes, shaped, vacant_id
+from comity.envelopes.protocol.message import hex_bytes, shaped, vacant_id
 from tests.envelopes.protocol.envelope_samples import ALICE
 from tests.wire.json_values import values
 

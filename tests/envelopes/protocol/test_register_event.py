@@ -11,9 +11,8 @@ from comity.directory.protocol.register_event import (
     register_event,
     registered_payload,
 )
-from comity.envelopes.protocol.card_errors import SequenceMonotonicityError
-from comity.envelopes.protocol.errors import EnvelopeFormatError
-from comity.envelopes.protocol.lifecycle import Visibility
+from comity.envelopes.protocol.card import Visibility
+from comity.envelopes.protocol.errors import EnvelopeFormatError, SequenceMonotonicityError
 from tests.envelopes.protocol.envelope_samples import ALICE, BOB, hashes
 from tests.envelopes.protocol.samples import card, cards
 from tests.wire.json_values import texts

@@ -1,11 +1,9 @@
 import pytest
 from msgspec.structs import replace
 
-from comity.envelopes.protocol.card import SubstrateSpec
+from comity.envelopes.protocol.card import RuntimeState, SubstrateSpec
 from comity.envelopes.protocol.errors import HashChainError, SignatureVerificationError, TypeIntegrityError
-from comity.envelopes.protocol.lifecycle import RuntimeState
-from comity.envelopes.protocol.logbook import Logbook
-from comity.envelopes.protocol.resident import BehaviorBundle, ResidentForm
+from comity.envelopes.protocol.resident import BehaviorBundle, Logbook, ResidentForm
 from tests.envelopes.protocol.envelope_samples import ALICE, BOB, NOON
 from tests.envelopes.protocol.samples import card
 

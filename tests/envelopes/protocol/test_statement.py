@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from comity.envelopes.protocol.chain import PairKey, ReplayState
+from comity.envelopes.protocol.chain import PairKey, ReplayState, TipStatement, resynchronised
 from comity.envelopes.protocol.envelope import LAST_SEQUENCE_NO
 from comity.envelopes.protocol.errors import (
     ChainForkError,
@@ -13,7 +13,6 @@ from comity.envelopes.protocol.errors import (
     EnvelopeSignatureError,
     ReplayDetectedError,
 )
-from comity.envelopes.protocol.statement import TipStatement, resynchronised
 from comity.identity.protocol.keys import verify
 from comity.wire.strict_json import dumps, loads
 from tests.envelopes.protocol.envelope_samples import ALICE, BOB, CAROL, NOON, after, hashes, moments, sent

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.envelopes.protocol import members
+from comity.envelopes.protocol import message
 from comity.envelopes.protocol.errors import EnvelopeFormatError
 from tests.envelopes.protocol.envelope_samples import moments
 
@@ -13,12 +13,12 @@ from tests.envelopes.protocol.envelope_samples import moments
 @given(moments)
 def test_a_moment_is_written_as_python_writes_it_in_utc(moment):
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    assert members.utc_iso(moment) == aware.astimezone(UTC).isoformat()
+    assert message.utc_iso(moment) == aware.astimezone(UTC).isoformat()
 
 
 @given(moments)
 def test_what_is_written_is_read_as_the_same_moment(moment):
-    assert members.read_time(members.utc_iso(moment)) == members.utc(moment)
+    assert message.read_time(message.utc_iso(moment)) == message.utc(moment)
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def test_what_is_written_is_read_as_the_same_moment(moment):
     ],
 )
 def test_every_accepted_form_becomes_the_signed_one(text, written):
-    moment = members.read_time(text)
+    moment = message.read_time(text)
     assert moment.tzinfo is UTC
-    assert members.utc_iso(moment) == written
+    assert message.utc_iso(moment) == written
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,13 @@ def test_every_accepted_form_becomes_the_signed_one(text, written):
 )
 def test_anything_else_is_refused_by_name(text):
     with pytest.raises(EnvelopeFormatError, match="timestamp"):
-        members.read_time(text)
+        message.read_time(text)
 
 
 @given(st.text() | st.text("0123456789-:+TZW. ", max_size=30))
 def test_no_text_raises_anything_else(text):
     with suppress(EnvelopeFormatError):
-        members.read_time(text)
+        message.read_time(text)
 
 
 class Stubborn(datetime):
@@ -92,4 +92,4 @@ class Nowhere(tzinfo):
     ],
 )
 def test_a_moment_of_another_make_is_written_like_all_others(moment):
-    assert members.utc_iso(moment) == "2026-05-06T12:00:00+00:00"
+    assert message.utc_iso(moment) == "2026-05-06T12:00:00+00:00"

@@ -3,13 +3,11 @@
 from datetime import datetime
 
 from comity.directory.protocol.register_event import RegisterEvent, registered_payload
-from comity.envelopes.protocol.card import CapabilityCard, SubstrateSpec, deserialize, serialize
+from comity.envelopes.protocol.card import CapabilityCard, SubstrateSpec, Visibility, deserialize, serialize
 from comity.envelopes.protocol.envelope import digest
 from comity.envelopes.protocol.errors import ProtocolError
-from comity.envelopes.protocol.lifecycle import Visibility
-from comity.envelopes.protocol.logbook import Logbook, LogEntry
-from comity.envelopes.protocol.members import utc_iso
-from comity.envelopes.protocol.resident import BehaviorBundle
+from comity.envelopes.protocol.message import utc_iso
+from comity.envelopes.protocol.resident import BehaviorBundle, Logbook, LogEntry
 from comity.testing.vectors import format_runner, known_keys
 from tests.envelopes.protocol.known_answers import of, sections
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from comity.testing import running_node
-from comity.vcp.protocol.categorical import ABSENT
+from comity.vcp.protocol.signals import ABSENT
 from tests.mcp.extension_clients import hello, over_http
 from tests.vcp.extension_scene import NORM, PAIN, RELATIONAL, TORCH, ExtensionScene
 

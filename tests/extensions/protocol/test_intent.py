@@ -4,11 +4,10 @@ from hypothesis import strategies as st
 
 from comity.extensions.protocol import intent
 from comity.testing.vectors import format_runner, known_keys
-from comity.vcp.protocol import capabilities
-from comity.vcp.protocol.categorical import parse
+from comity.vcp.protocol import messages
 from comity.vcp.protocol.extension_calls import ExtensionError
 from comity.vcp.protocol.signals import CATEGORIES as DIMENSIONS
-from comity.vcp.protocol.signals import Signal
+from comity.vcp.protocol.signals import Signal, parse
 
 personal = st.fixed_dictionaries(
     {},
@@ -84,8 +83,8 @@ class TestARule:
         assert intent.infer({}, situation)[0].confidence <= 0.7
 
     def test_gives_only_categories_that_are_advertised(self):
-        assert [word.upper() for word in intent.CATEGORIES] == capabilities.intent()["categories"]
-        assert capabilities.intent()["max_alternatives"] == intent.MOST_ALTERNATIVES
+        assert [word.upper() for word in intent.CATEGORIES] == messages.intent()["categories"]
+        assert messages.intent()["max_alternatives"] == intent.MOST_ALTERNATIVES
 
 
 class TestTheSituation:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 
 from comity.extensions.protocol.operations import perform
-from comity.vcp.protocol import extensions_messages as messages
+from comity.vcp.protocol import extension_calls as messages
 from comity.vcp.protocol.extension_calls import ExtensionError
 from tests.extensions.protocol.test_operations import NOW, PAIN, RULES, Conversation
 from tests.wire.json_values import values

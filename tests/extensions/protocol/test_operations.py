@@ -16,11 +16,9 @@ from comity.extensions.protocol.operations import OPERATIONS, REMEDY, input_sche
 from comity.extensions.protocol.personal import PersonalRules
 from comity.extensions.protocol.state import ExtensionState
 from comity.identity.protocol.keys import SigningKey
-from comity.vcp.protocol.capabilities import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
-from comity.vcp.protocol.categorical import parse
 from comity.vcp.protocol.extension_calls import ExtensionError
-from comity.vcp.protocol.opacity import ModelSafeContext
-from comity.vcp.protocol.signals import CATEGORIES, Signal
+from comity.vcp.protocol.messages import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
+from comity.vcp.protocol.signals import CATEGORIES, ModelSafeContext, Signal, parse
 from comity.votes.protocol.vote import Voice
 from tests.wire.json_values import values
 

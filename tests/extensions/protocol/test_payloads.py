@@ -6,9 +6,9 @@ from comity.extensions.protocol.calls import CallFacts, OperationCall
 from comity.extensions.protocol.payloads import answers, apply_payload
 from comity.extensions.protocol.state import ExtensionState
 from comity.vcp.protocol.agreement import Session
-from comity.vcp.protocol.capabilities import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
 from comity.vcp.protocol.context import read_request
 from comity.vcp.protocol.extension_calls import ExtensionError
+from comity.vcp.protocol.messages import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
 from tests.extensions.protocol.test_operations import ALL, FACTS, NORM, NOW, PAIN, RULES, everything
 
 SESSION = Session(id="ses_1", version="3.1", extensions=tuple(sorted(ALL)))

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from comity.extensions.protocol import personal
 from comity.extensions.protocol.personal import DECAY_CONFIGS, PersonalRules, PersonalState
 from comity.vcp.protocol.extension_calls import ExtensionError
-from comity.vcp.protocol.opacity import protection_level, score
-from comity.vcp.protocol.signals import CATEGORIES, Signal
+from comity.vcp.protocol.signals import CATEGORIES, Signal, protection_level, score
 
 NOW = 1_772_314_200.0
 RULES = PersonalRules(presets={"deep-work": {"cognitive_state": Signal(category="focused", intensity=4)}})

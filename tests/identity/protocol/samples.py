@@ -2,10 +2,17 @@
 
 import msgspec
 
-from comity.identity.protocol.decision import Status, sign_proof
 from comity.identity.protocol.keys import SigningKey
-from comity.identity.protocol.revocation import CRLEntry, CrlSource, RevocationReason, sign_crl
-from comity.identity.protocol.signature import PublicKey, sign_members
+from comity.identity.protocol.revocation import (
+    CRLEntry,
+    CrlSource,
+    PublicKey,
+    RevocationReason,
+    Status,
+    sign_crl,
+    sign_members,
+    sign_proof,
+)
 from comity.wire.strict_json import dumps
 
 NOW = 1_767_225_600

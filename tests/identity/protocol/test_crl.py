@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.identity.protocol.revocation import RevocationReason, read_crl, revocation_list
-from comity.identity.protocol.signature import signature_holds
+from comity.identity.protocol.revocation import RevocationReason, read_crl, revocation_list, signature_holds
 from comity.wire.errors import InvalidError, MalformedError
 from comity.wire.strict_json import dumps, loads
 from tests.identity.protocol.samples import HOUR, KEY, NOW, TRUSTED, crl, entry

@@ -2,8 +2,16 @@ import itertools
 
 import pytest
 
-from comity.identity.protocol.decision import Denylist, Revocable, Status, Unavailable, revocation_status
-from comity.identity.protocol.revocation import RevocationReason, read_crl, revocation_list
+from comity.identity.protocol.revocation import (
+    Denylist,
+    Revocable,
+    RevocationReason,
+    Status,
+    Unavailable,
+    read_crl,
+    revocation_list,
+    revocation_status,
+)
 from tests.identity.protocol.samples import HOUR, KEY, NOW, STRANGER, TRUSTED, crl, entry, proof
 
 SUBJECT = Revocable(("j-1",), "b-1")

@@ -3,8 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from comity.identity.protocol.revocation import CrlSource, read_list
-from comity.identity.protocol.signature import PublicKey
+from comity.identity.protocol.revocation import CrlSource, PublicKey, read_list
 from comity.wire.errors import InvalidError, MalformedError
 from comity.wire.strict_json import dumps
 from tests.identity.protocol.samples import (

@@ -2,24 +2,23 @@
 
 from base64 import b64decode
 
-from comity.identity.protocol.decision import (
-    Revocable,
-    Status,
-    proof_status,
-    read_proof,
-    revocation_status,
-    sign_proof,
-)
 from comity.identity.protocol.keys import SigningKey
 from comity.identity.protocol.revocation import (
     CrlSource,
+    Revocable,
+    Status,
     alternate_outcome,
+    proof_status,
     read_crl,
     read_list,
     read_moment,
+    read_proof,
+    read_trust_key,
+    revocation_status,
     sign_crl,
+    sign_proof,
+    signed_bytes,
 )
-from comity.identity.protocol.signature import read_trust_key, signed_bytes
 from comity.testing.vectors import format_runner, known_keys
 from comity.wire.strict_json import dumps
 from tests.identity.protocol.known_answers import of, signed_objects

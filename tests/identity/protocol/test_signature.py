@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.identity.protocol.signature import (
+from comity.identity.protocol.revocation import (
     PublicKey,
     SharedSecret,
     read_trust_key,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.identity.protocol.keys import SigningKey, signature_bytes, verify
-from comity.identity.protocol.signed_token import (
+from comity.identity.protocol.tokens import (
     SignedToken,
     StampedToken,
     issue_a,

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.identity.protocol.decision import Status, proof_status, read_proof
+from comity.identity.protocol.revocation import Status, proof_status, read_proof
 from comity.wire.errors import MalformedError
 from comity.wire.strict_json import dumps, loads
 from tests.identity.protocol.samples import HOUR, NOW, STRANGER, TRUSTED, proof

@@ -3,13 +3,15 @@
 from base64 import b64decode
 
 from comity.identity.protocol.keys import SigningKey
-from comity.identity.protocol.signed_token import issue_a, issue_b, parse_signed
 from comity.identity.protocol.tokens import (
     IdentityMode,
     Issuer,
     IssuerRegistry,
     SharedKey,
     SignatureKey,
+    issue_a,
+    issue_b,
+    parse_signed,
     verify_identity,
 )
 from comity.identity.protocol.uvc import (

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.identity.protocol.decision import Denylist, RevocationStatus, Source, Status, revocation_status
 from comity.identity.protocol.keys import SigningKey
-from comity.identity.protocol.signed_token import issue_a, issue_b, token_id
+from comity.identity.protocol.revocation import Denylist, RevocationStatus, Source, Status, revocation_status
 from comity.identity.protocol.tokens import (
     IdentityMode,
     Issuer,
@@ -16,7 +15,10 @@ from comity.identity.protocol.tokens import (
     TokenKind,
     TokenRefusal,
     Validity,
+    issue_a,
+    issue_b,
     parse_identity,
+    token_id,
     verify_identity,
 )
 from comity.wire.errors import MalformedError

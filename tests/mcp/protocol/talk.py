@@ -2,14 +2,11 @@
 
 import itertools
 
-from comity.mcp.protocol.answers import result_of
 from comity.mcp.protocol.catalog import Catalog, Selection, Tool
 from comity.mcp.protocol.context import HandshakeResult
-from comity.mcp.protocol.conversation import Greet, McpConversation
-from comity.mcp.protocol.methods import Server
-from comity.mcp.protocol.results import said
-from comity.mcp.protocol.revisions import META_CAPABILITIES, META_VERSION
-from comity.mcp.protocol.work import RunningRequest
+from comity.mcp.protocol.conversation import Greet, McpConversation, result_of
+from comity.mcp.protocol.methods import RunningRequest, Server
+from comity.mcp.protocol.results import META_CAPABILITIES, META_VERSION, said
 from comity.vcp.protocol.agreement import Session as VcpSession
 from comity.vcp.protocol.mcp_places import EXTENSION, VcpHandshake
 from comity.wire import jsonrpc, strict_json

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from comity.mcp.protocol.context import HandshakeResult
 from comity.mcp.protocol.conversation import Greet
-from comity.mcp.protocol.revisions import META_CAPABILITIES, META_LOG_LEVEL, TASKS
-from comity.mcp.protocol.work import RunningRequest
+from comity.mcp.protocol.methods import RunningRequest
+from comity.mcp.protocol.results import META_CAPABILITIES, META_LOG_LEVEL, TASKS
 from comity.vcp.protocol.mcp_places import EXTENSION
 from comity.wire import strict_json
 from tests.mcp.protocol.talk import PERSONAL, TEXT, Catalog, Talk, a_server, meta, tool

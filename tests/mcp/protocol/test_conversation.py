@@ -12,8 +12,8 @@ from comity.mcp.protocol.conversation import (
     PeerAnswered,
     Shutdown,
 )
-from comity.mcp.protocol.revisions import LEGACY, META_CAPABILITIES, META_VERSION
-from comity.mcp.protocol.work import RunningRequest
+from comity.mcp.protocol.methods import RunningRequest
+from comity.mcp.protocol.results import LEGACY, META_CAPABILITIES, META_VERSION
 from comity.wire.jsonrpc import INTERNAL_ERROR, RpcError
 from tests.callers import visitor
 from tests.mcp.protocol.talk import ACK, AGREED, HELLO, REFUSED, Talk, a_server, meta, only, tool, with_hello

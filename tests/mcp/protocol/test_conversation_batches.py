@@ -3,7 +3,7 @@
 import pytest
 
 from comity.mcp.protocol.conversation import Drop, Exit, PeerAnswered
-from comity.mcp.protocol.work import RunningRequest
+from comity.mcp.protocol.methods import RunningRequest
 from comity.wire import strict_json
 from tests.mcp.protocol.talk import AGREED, Talk, meta, only, with_hello
 

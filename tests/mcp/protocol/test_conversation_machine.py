@@ -8,9 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from comity.mcp.protocol.answers import INTERNAL
-from comity.mcp.protocol.conversation import Drop, Greet
-from comity.mcp.protocol.work import RunningRequest
+from comity.mcp.protocol.conversation import INTERNAL, Drop, Greet
+from comity.mcp.protocol.methods import RunningRequest
 from comity.wire import jsonrpc, strict_json
 from tests.mcp.protocol.talk import AGREED, HELLO, REFUSED, Talk, meta, with_hello
 

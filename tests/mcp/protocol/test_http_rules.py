@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.mcp.protocol.http_rules import accepts, check_era, check_mirrored, check_repeats, read_headers
-from comity.mcp.protocol.refusals import McpError, status_of
+from comity.mcp.protocol.results import McpError, status_of
 from comity.wire.jsonrpc import Request
 from tests.mcp.protocol.talk import meta, tool
 

@@ -3,15 +3,30 @@
 import pytest
 from msgspec.structs import replace
 
-from comity.mcp.protocol.answers import refusal, result_of
 from comity.mcp.protocol.catalog import Catalog, Namespace, Prompt, Resources, Selection, resource
 from comity.mcp.protocol.context import Asker
-from comity.mcp.protocol.methods import MOST_COMPLETIONS, MOST_LISTENED, begin, capabilities
-from comity.mcp.protocol.refusals import McpError
-from comity.mcp.protocol.results import Contents, PromptResult, ToolResult, failed, said, structured
-from comity.mcp.protocol.revisions import META_SERVER, TASKS
+from comity.mcp.protocol.conversation import refusal, result_of
+from comity.mcp.protocol.methods import (
+    MOST_COMPLETIONS,
+    MOST_LISTENED,
+    Listen,
+    RunningRequest,
+    TaskRequest,
+    begin,
+    capabilities,
+)
+from comity.mcp.protocol.results import (
+    META_SERVER,
+    TASKS,
+    Contents,
+    McpError,
+    PromptResult,
+    ToolResult,
+    failed,
+    said,
+    structured,
+)
 from comity.mcp.protocol.session import welcome
-from comity.mcp.protocol.work import Listen, RunningRequest, TaskRequest
 from comity.requests.caller import OWN_PROCESS, UNKNOWN
 from comity.wire import strict_json
 from comity.wire.errors import NotFoundError

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.mcp.protocol.refusals import McpError
-from comity.mcp.protocol.request_state import LIFETIME, Sealer, binding
+from comity.mcp.protocol.results import McpError
+from comity.mcp.protocol.session import LIFETIME, Sealer, binding
 
 SEALER = Sealer(b"k" * 32, os.urandom)
 PARAMS = {"name": "ask", "arguments": {"a": 1, "b": {"c": 2}}}

@@ -4,8 +4,7 @@ import msgspec
 import pytest
 
 from comity.mcp.protocol.context import LEVELS, Asker, HandshakeResult
-from comity.mcp.protocol.refusals import McpError
-from comity.mcp.protocol.results import InputRequest
+from comity.mcp.protocol.results import InputRequest, McpError
 from comity.mcp.protocol.session import (
     LARGEST_INTRODUCTION,
     LONGEST_URI,

@@ -2,10 +2,10 @@
 
 import pytest
 
-from comity.mcp.protocol.answers import with_reply
 from comity.mcp.protocol.catalog import Selection
 from comity.mcp.protocol.context import Asker
-from comity.mcp.protocol.revisions import META_CAPABILITIES
+from comity.mcp.protocol.conversation import with_reply
+from comity.mcp.protocol.results import META_CAPABILITIES
 from comity.vcp.protocol import mcp_places as vcp_places
 from comity.vcp.protocol.mcp_places import EXTENSION, differing_places, hello_in_initialize, hello_in_request
 from comity.wire import strict_json

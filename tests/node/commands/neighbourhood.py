@@ -5,7 +5,7 @@ import contextlib
 import threading
 
 from comity.envelopes.protocol.card import CapabilityCard, SubstrateSpec, serialize
-from comity.identity.identity import load_identity
+from comity.identity.key_files import load_identity
 from comity.runtime.settings import AgentSettings
 from comity.testing import running_node
 from comity.wire import strict_json

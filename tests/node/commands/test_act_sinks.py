@@ -10,8 +10,7 @@ import termios
 import pytest
 
 from comity.bus.in_process import InProcessBus
-from comity.node.commands.acts import log_line
-from comity.node.commands.event_output import LINES, ActLog, OpenWriter, TerminalLines
+from comity.node.commands.event_output import LINES, ActLog, OpenWriter, TerminalLines, log_line
 from comity.requests.events import KEPT, Events
 from tests.requests.walking import simulated
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from comity.node.commands.acts import json_log_line, log_line, readable, words_for
+from comity.node.commands.event_output import json_log_line, log_line, readable, words_for
 from comity.requests.events import NodeEvent
 
 AT = 1_800_000_000.25

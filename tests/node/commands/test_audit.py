@@ -9,7 +9,7 @@ import sys
 import apsw
 import pytest
 
-from comity.identity.identity import create_identity
+from comity.identity.key_files import create_identity
 from comity.store.audit_trail import HeadFile
 from comity.store.sqlite.connection import CHECKSUMMED_VFS, load_checksums
 

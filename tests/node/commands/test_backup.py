@@ -19,9 +19,9 @@ import msgspec
 import pytest
 
 from comity.envelopes.client.calls import build_envelope
-from comity.envelopes.protocol.carrier import to_a2a_jsonrpc
+from comity.envelopes.protocol.envelope import to_a2a_jsonrpc
 from comity.envelopes.protocol.message import A2AMessage, A2APart
-from comity.identity.identity import create_identity
+from comity.identity.key_files import create_identity
 from comity.identity.passphrase import SealedReader, SealedWriter, SealingCost
 from comity.identity.protocol.keys import SigningKey
 from comity.node.archive import MANIFEST, Manifest

@@ -22,7 +22,7 @@ from comity.runtime.upkeep import check_budget, check_storage
 from comity.store.claim import FolderClaim, RunningNode
 from comity.store.operations import Hold
 from comity.store.sqlite import SqliteStore
-from comity.store.sqlite.schema import STEPS, migrate
+from comity.store.sqlite.connection import STEPS, migrate
 from tests.ports import unused_port
 
 NOW = 1_800_000_000.0

@@ -5,15 +5,14 @@ from functools import partial
 
 import pytest
 
-from comity.identity.identity import create_identity, load_identity, needs_passphrase
-from comity.identity.key_files import identity_file
+from comity.identity.key_files import create_identity, identity_file, load_identity, needs_passphrase
 from comity.identity.passphrase import SealingCost
 
 
 @pytest.fixture(autouse=True)
 def cheap_sealing(monkeypatch):
     cheap = SealingCost(passes=1, memory=8 * 1024)
-    monkeypatch.setattr("comity.identity.identity.SealingCost", lambda: cheap)
+    monkeypatch.setattr("comity.identity.key_files.SealingCost", lambda: cheap)
     monkeypatch.setattr("comity.node.commands.identity.identity_file", partial(identity_file, cost=cheap))
 
 

@@ -10,8 +10,8 @@ from types import ModuleType
 import pytest
 
 from comity.envelopes.protocol.chain import PairKey
-from comity.envelopes.replay import chain_of
-from comity.identity.identity import create_identity, load_identity, needs_passphrase
+from comity.envelopes.replay_stores import chain_of
+from comity.identity.key_files import create_identity, load_identity, needs_passphrase
 from comity.identity.passphrase import SealingCost
 from tests.identity.vacant_folders import CHAINS, KEY, META, TARGET, logbook_lines, write_folder
 
@@ -158,7 +158,7 @@ def test_a_running_node_is_not_imported_under(comity, neighbourhood, folder, dat
 
 def test_the_key_may_be_sealed_on_the_way(comity, folder, data, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "comity.identity.identity.SealingCost", lambda: SealingCost(passes=1, memory=8 * 1024)
+        "comity.identity.key_files.SealingCost", lambda: SealingCost(passes=1, memory=8 * 1024)
     )
     secret = tmp_path / "pass.txt"
     secret.write_text("correct horse\n")

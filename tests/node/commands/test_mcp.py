@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from comity.rooms.protocol.profiles import PROFILES, TOOLS_OF, allowed_profiles
+from comity.rooms.protocol.tool_table import PROFILES, TOOLS_OF, allowed_profiles
 from comity.terminal.options import read_rooms
 from comity.wire.errors import ConfigError
 from tests.mcp.conversing import call, initialize, notify, request, said_by
@@ -172,7 +172,7 @@ async def test_a_folder_that_is_mended_is_used_by_the_next_call(data):
 
 
 async def test_a_locked_identity_is_told_with_the_call(data):
-    from comity.identity.identity import create_identity
+    from comity.identity.key_files import create_identity
 
     create_identity(data, passphrase="open sesame")
     async with comity_mcp(data) as client:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from comity.identity.identity import load_identity
+from comity.identity.key_files import load_identity
 from comity.runtime.settings import AgentSettings
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_chain import AuditDraft, timestamp

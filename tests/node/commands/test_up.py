@@ -18,7 +18,7 @@ import urllib.request
 import apsw
 import pytest
 
-from comity.identity.identity import create_identity
+from comity.identity.key_files import create_identity
 from comity.identity.passphrase import SealingCost
 from comity.node.commands.up import SWITCH_SECONDS
 from comity.runtime.settings import DEFAULT_PORT, AgentSettings

@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from comity.identity.tokens import TOKEN_FILE, read_token
+from comity.identity.secrets import TOKEN_FILE, read_token
 from comity.node.commands.watch import Messages
 
 COMITY = [sys.executable, "-m", "comity"]

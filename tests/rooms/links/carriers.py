@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 
-from comity.rooms.links.loopback import laned_loopback_pair
+from comity.rooms.links.lanes import laned_loopback_pair
 from comity.rooms.links.webrtc import IceSettings, WebRtcLink, new_connection
 from comity.rooms.links.websocket import WebSocketListener, use_ticket
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from comity.rooms.links.loopback import loopback_pair
+from comity.rooms.links.lanes import loopback_pair
 from comity.testing.links import Faults, simulated_pair
 from tests.rooms.links.carriers import CARRIERS as LANED
 

@@ -8,7 +8,6 @@ import pytest
 
 from comity.identity.protocol.keys import SigningKey
 from comity.rooms.protocol.channel import FILE_LANE
-from comity.rooms.protocol.demands import Demands
 from comity.rooms.protocol.effects import (
     BytesArrived,
     ChannelClosed,
@@ -25,10 +24,11 @@ from comity.rooms.protocol.effects import (
     Told,
 )
 from comity.rooms.protocol.files import FileSource
-from comity.rooms.protocol.lifecycle import CloseSignalling, OpenSignalling
+from comity.rooms.protocol.hello import SessionKeys
+from comity.rooms.protocol.message_dispatch import CloseSignalling, OpenSignalling
 from comity.rooms.protocol.messages import ForgetMessage, KeepMessage, MarkRead, MessageKept
 from comity.rooms.protocol.session import RoomSession
-from comity.rooms.protocol.session_key import SessionKeys
+from comity.rooms.protocol.tool_table import Demands
 from comity.rooms.protocol.transfers import FileLimits, SendOptions
 from comity.wire.link import LinkClosed
 from comity.wire.machine import CancelTimer, SetTimer, TimerFired

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import json
 
-from comity.rooms.protocol.session_key import SessionKeys
+from comity.rooms.protocol.hello import SessionKeys
 
 MAGIC = "vdo_mcp_bridge_v1"
 

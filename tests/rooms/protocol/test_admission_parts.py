@@ -8,11 +8,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from comity.identity.protocol.keys import SigningKey
-from comity.rooms.protocol import join_token
+from comity.rooms.protocol import hello as join_token
 from comity.rooms.protocol.channel import BridgeEnvelope
-from comity.rooms.protocol.hello import hello_payload, own_layer, prove_layer, read_hello
-from comity.rooms.protocol.join_token import JoinTokenError
-from comity.rooms.protocol.session_key import SessionKeys
+from comity.rooms.protocol.hello import (
+    JoinTokenError,
+    SessionKeys,
+    hello_payload,
+    own_layer,
+    prove_layer,
+    read_hello,
+)
 from comity.wire.errors import InvalidError
 
 SECRETS = st.binary(min_size=32, max_size=32)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from comity.rooms.protocol.demands import Demands
+from comity.rooms.protocol.tool_table import Demands
 from comity.wire.errors import ConfigError, ForbiddenError
 
 NAMES = st.lists(st.sampled_from(["a", "b", "c"]), max_size=3, unique=True).map(tuple)

@@ -2,7 +2,9 @@
 
 import re
 
-from comity.rooms.protocol import admission, events, file_shape, file_window, incoming_file, messages
+from comity.rooms.protocol import admission, events, incoming_file, messages
+from comity.rooms.protocol import files as file_shape
+from comity.rooms.protocol import files as file_window
 from comity.rooms.protocol import shared_data as state
 from comity.rooms.protocol.channel import MESSAGE_LIMIT
 from comity.rooms.protocol.session_peers import MOST_PEERS

@@ -14,7 +14,7 @@ import pytest
 from comity.rooms.protocol.channel import FILE_LANE, write_data, write_file_frame
 from comity.rooms.protocol.effects import BytesArrived, TextArrived
 from comity.rooms.protocol.transfers import FileLimits
-from comity.testing.randomness import Randomness
+from comity.testing.links import Randomness
 from tests.simulation.rooms import SECURE, World
 
 DATA = bytes(range(256)) * 240

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.rooms.protocol.file_shape import (
+from comity.rooms.protocol.files import (
     chunk_count,
     chunk_payload_overhead,
     chunks_hash,

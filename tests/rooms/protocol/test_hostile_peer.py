@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from comity.rooms.protocol.channel import BridgeEnvelope, write_data, write_envelope, write_file_frame
-from comity.rooms.protocol.demands import Demands
 from comity.rooms.protocol.effects import BytesArrived, ChannelOpened, SignalLink, TextArrived
+from comity.rooms.protocol.tool_table import Demands
 from tests.simulation.rooms import OPEN, SECURE, World
 
 JSON = st.recursive(

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from comity.rooms.protocol.files import Report
-from comity.rooms.protocol.lifecycle import Lifecycle
+from comity.rooms.protocol.message_dispatch import Lifecycle
 
 
 def life():

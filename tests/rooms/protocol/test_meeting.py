@@ -5,15 +5,7 @@ import json
 
 import pytest
 
-from comity.rooms.protocol.meeting import (
-    CONNECT_SECONDS,
-    EARLY_SECONDS,
-    LISTING_SECONDS,
-    MOST_PENDING,
-    Attending,
-    Meeting,
-)
-from comity.rooms.protocol.meeting_effects import (
+from comity.rooms.protocol.effects import (
     AddCandidates,
     AttemptBegun,
     AttemptFailed,
@@ -31,18 +23,27 @@ from comity.rooms.protocol.meeting_effects import (
     TakeAnswer,
     Tell,
 )
+from comity.rooms.protocol.meeting import (
+    CONNECT_SECONDS,
+    EARLY_SECONDS,
+    LISTING_SECONDS,
+    MOST_PENDING,
+    Attending,
+    Meeting,
+)
 from comity.rooms.protocol.relay import LetGo, RelayLimits, Say, SignallingRelay
 from comity.rooms.protocol.signalling import (
     CandidatesTold,
     Described,
     IceCandidate,
     Listed,
+    RoomCipher,
     describe,
+    effective_password,
     read_heard,
     tell_candidates,
 )
-from comity.rooms.protocol.signalling_crypto import RoomCipher, effective_password
-from comity.testing.randomness import Randomness
+from comity.testing.links import Randomness
 from comity.testing.vectors import format_runner
 
 CIPHER = RoomCipher("secret")

@@ -3,7 +3,7 @@
 import pytest
 
 from comity.mcp.protocol.catalog import Selection
-from comity.rooms.protocol.profiles import (
+from comity.rooms.protocol.tool_table import (
     PROFILES,
     TOOLS_OF,
     VDO_TOOLS,

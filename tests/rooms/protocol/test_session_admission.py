@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 from comity.rooms.protocol.admission import RoomPeer
 from comity.rooms.protocol.channel import write_data, write_envelope
-from comity.rooms.protocol.demands import Demands
 from comity.rooms.protocol.effects import BytesArrived, ChannelOpened, CloseLink, TextArrived
+from comity.rooms.protocol.tool_table import Demands
 from comity.wire.errors import ConfigError
 from tests.rooms.protocol.session_scene import BOTH, envelope, pair, peer_of, peer_of_name, say
 from tests.simulation.rooms import OPEN, SECURE, Host, World
@@ -61,7 +61,7 @@ def test_an_expired_token_is_refused_and_a_fresh_one_taken():
 
 
 def _token(host, exp):
-    from comity.rooms.protocol import join_token
+    from comity.rooms.protocol import hello as join_token
 
     return join_token.mint("room secret", room="lab", stream_id=host.name, exp=exp, nonce="join_00000000")
 

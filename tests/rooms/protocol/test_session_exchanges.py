@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from comity.rooms.protocol.channel import write_envelope
 from comity.rooms.protocol.effects import BytesArrived, ChannelClosed
-from comity.rooms.protocol.exported_messages import export_lines, verify_export
+from comity.rooms.protocol.messages import export_lines, verify_export
 from comity.rooms.protocol.transfers import FileLimits
 from comity.wire.errors import InvalidError
 from tests.rooms.protocol.session_scene import BOTH, envelope, pair, peer_of, say

@@ -16,13 +16,14 @@ from comity.rooms.protocol.signalling import (
     OfferWanted,
     PeerJoined,
     RelayRefusal,
+    RoomCipher,
     StreamAdded,
     StreamTaken,
     describe,
+    effective_password,
     read_heard,
     tell_candidates,
 )
-from comity.rooms.protocol.signalling_crypto import RoomCipher, effective_password
 from comity.testing.vectors import vector_file
 from comity.wire.errors import InvalidError, MalformedError, TooLargeError
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.rooms.protocol.signalling_crypto import (
+from comity.rooms.protocol.signalling import (
     SALT,
     RoomCipher,
     effective_password,

@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.mcp.protocol.catalog import Selection
-from comity.rooms.protocol import join_token
-from comity.rooms.protocol.demands import Demands
+from comity.rooms.protocol import hello
 from comity.rooms.protocol.invite import Invite
-from comity.rooms.protocol.profiles import TOOLS_OF, VDO_TOOLS, allowed_profiles
 from comity.rooms.protocol.tool_answers import effective_config, failed_payload
 from comity.rooms.protocol.tool_arguments import (
     ConnectDefaults,
@@ -25,7 +23,15 @@ from comity.rooms.protocol.tool_arguments import (
     timeout_of,
     wait_of,
 )
-from comity.rooms.protocol.tool_table import TOOL_DESCRIPTIONS, TOOL_SCHEMAS, schema_of
+from comity.rooms.protocol.tool_table import (
+    TOOL_DESCRIPTIONS,
+    TOOL_SCHEMAS,
+    TOOLS_OF,
+    VDO_TOOLS,
+    Demands,
+    allowed_profiles,
+    schema_of,
+)
 from comity.wire.json_schema import complainer
 from tests.rooms.protocol.tool_desk import ToolDesk
 from tests.simulation.rooms import World
@@ -230,7 +236,7 @@ def test_two_who_share_an_invite_are_connected_and_a_token_that_outlives_it_is_n
     answer = desk.call("vdo_connect", {"room": line, "stream_id": "bob", "target_stream_id": "alice"})
     [peer] = desk.call("vdo_sync_peers", {"session_id": answer["session_id"]})["peers"]
     assert (peer["stream_id"], peer["handshake_state"]) == ("alice", "ready")
-    token = join_token.mint("k" * 64, room="blue", stream_id="carol", exp=10**14, nonce="join_0")
+    token = hello.mint("k" * 64, room="blue", stream_id="carol", exp=10**14, nonce="join_0")
     desk.call(
         "vdo_connect", {"room": line, "stream_id": "carol", "target_stream_id": "alice", "join_token": token}
     )

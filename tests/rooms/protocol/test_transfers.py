@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from comity.rooms.protocol.channel import FRAME_HEADER
-from comity.rooms.protocol.file_window import FIRST_WINDOW, LAST_WINDOW, READ_AHEAD
-from comity.rooms.protocol.files import FilePeer, FileSource, FrameToPeer
+from comity.rooms.protocol.files import (
+    FIRST_WINDOW,
+    LAST_WINDOW,
+    READ_AHEAD,
+    FilePeer,
+    FileSource,
+    FrameToPeer,
+)
 from comity.rooms.protocol.outgoing_file import Sending
 from comity.rooms.protocol.transfers import FileLimits, SendOptions
 from comity.wire.errors import InvalidError

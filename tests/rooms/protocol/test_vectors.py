@@ -6,16 +6,14 @@ import json
 import pytest
 
 from comity.mcp.protocol.catalog import Selection
-from comity.rooms.protocol import join_token
+from comity.rooms.protocol import hello
 from comity.rooms.protocol.channel import BridgeEnvelope, read_text_message, write_envelope
 from comity.rooms.protocol.effects import ChannelOpened, SendText, TextArrived
 from comity.rooms.protocol.events import EVENT_MEMBERS
-from comity.rooms.protocol.join_token import JoinTokenError
+from comity.rooms.protocol.hello import JoinTokenError, SessionKeys
 from comity.rooms.protocol.loose_values import sanitize_id
-from comity.rooms.protocol.profiles import TOOLS_OF, VDO_TOOLS
-from comity.rooms.protocol.session_key import SessionKeys
 from comity.rooms.protocol.shared_data import SharedState
-from comity.rooms.protocol.tool_table import schema_of
+from comity.rooms.protocol.tool_table import TOOLS_OF, VDO_TOOLS, schema_of
 from comity.testing.vectors import format_runner, known_keys, vector_file
 from comity.wire import strict_json
 from tests.rooms.protocol.tool_desk import ToolDesk
@@ -90,15 +88,15 @@ def judge_token(case):
         return  # ruling 38
     asked = {"room": given["local_room"], "stream_id": given["peer_stream_id"], "now_ms": 1_794_722_172_217}
     if expected["ok"]:
-        claims = join_token.admit(case["token"], given["secret"], **asked)
+        claims = hello.admit(case["token"], given["secret"], **asked)
         assert expected == {"ok": True, "payload": claims}
     else:
         with pytest.raises(JoinTokenError) as refused:
-            join_token.admit(case["token"], given["secret"], **asked)
+            hello.admit(case["token"], given["secret"], **asked)
         assert refused.value.message == expected["error"]
     payload = case.get("payload", {})
     if set(payload) == {"room", "stream_id", "exp", "nonce"}:
-        assert join_token.mint(given["secret"], **payload) == case["token"]
+        assert hello.mint(given["secret"], **payload) == case["token"]
 
 
 def judge_sanitize(case):

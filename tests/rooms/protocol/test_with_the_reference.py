@@ -2,8 +2,8 @@
 
 import pytest
 
-from comity.rooms.protocol.demands import Demands
 from comity.rooms.protocol.effects import ChannelOpened, TextArrived
+from comity.rooms.protocol.tool_table import Demands
 from tests.rooms.protocol.reference_peer import ReferencePeer
 from tests.simulation.rooms import SECURE, World
 

@@ -5,8 +5,8 @@ from msgspec import UNSET
 from comity.rooms.protocol import tool_answers as answers
 from comity.rooms.protocol import tool_arguments as arguments
 from comity.rooms.protocol.events import iso_moment
-from comity.rooms.protocol.profiles import TOOLS_OF
 from comity.rooms.protocol.tool_arguments import ConnectDefaults, VdoToolError
+from comity.rooms.protocol.tool_table import TOOLS_OF
 from comity.wire.errors import ComityError
 
 SERVER = {

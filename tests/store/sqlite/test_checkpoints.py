@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from comity.store.operations import Append, Put
-from comity.store.sqlite import SqliteStore, checkpoints, connection
+from comity.store.sqlite import SqliteStore, connection, engine
 from tests.store.samples import HandClock
 
 PAGE = 4096 - 200
@@ -38,7 +38,7 @@ def until(condition):
 
 
 async def test_pages_reach_the_database_before_the_journal_is_full(path, monkeypatch):
-    monkeypatch.setattr(checkpoints, "SOME_PAGES", 20)
+    monkeypatch.setattr(engine, "SOME_PAGES", 20)
     store = await SqliteStore.open(path, HandClock())
     empty = path.stat().st_size
     await fill(store, 40)
@@ -47,8 +47,8 @@ async def test_pages_reach_the_database_before_the_journal_is_full(path, monkeyp
 
 
 async def test_the_journal_begins_again_however_busy_the_writer_is(path, monkeypatch):
-    monkeypatch.setattr(checkpoints, "SOME_PAGES", 20)
-    monkeypatch.setattr(checkpoints, "MOST_PAGES", 60)
+    monkeypatch.setattr(engine, "SOME_PAGES", 20)
+    monkeypatch.setattr(engine, "MOST_PAGES", 60)
     store = await SqliteStore.open(path, HandClock())
     await fill(store, 300)
     assert wal(path).stat().st_size < 120 * 4200
@@ -57,8 +57,8 @@ async def test_the_journal_begins_again_however_busy_the_writer_is(path, monkeyp
 
 
 async def test_a_reader_who_stays_keeps_the_journal_and_loses_nothing(path, monkeypatch):
-    monkeypatch.setattr(checkpoints, "SOME_PAGES", 20)
-    monkeypatch.setattr(checkpoints, "MOST_PAGES", 60)
+    monkeypatch.setattr(engine, "SOME_PAGES", 20)
+    monkeypatch.setattr(engine, "MOST_PAGES", 60)
     store = await SqliteStore.open(path, HandClock())
     await store.commit(Put(space="s", key="k", value=b"v"))
     reader = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs="cksmvfs")
@@ -75,8 +75,8 @@ async def test_a_reader_who_stays_keeps_the_journal_and_loses_nothing(path, monk
 
 
 async def test_a_journal_that_a_reader_kept_begins_again_soon_after_he_left(path, monkeypatch):
-    monkeypatch.setattr(checkpoints, "SOME_PAGES", 10_000)
-    monkeypatch.setattr(checkpoints, "MOST_PAGES", 60)
+    monkeypatch.setattr(engine, "SOME_PAGES", 10_000)
+    monkeypatch.setattr(engine, "MOST_PAGES", 60)
     store = await SqliteStore.open(path, HandClock())
     reader = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs="cksmvfs")
     reader.execute("BEGIN")
@@ -120,12 +120,12 @@ async def test_what_a_process_that_was_killed_left_is_carried_over_at_the_start(
 
 
 def test_pages_are_counted_over_the_end_of_the_counter():
-    assert checkpoints._between(2**32 - 5, 7) == 12
-    assert checkpoints._between(-10, 5) == 15
+    assert engine._between(2**32 - 5, 7) == 12
+    assert engine._between(-10, 5) == 15
 
 
 async def test_a_checkpoint_that_fails_is_told_and_harms_no_commit(path, monkeypatch, caplog):
-    monkeypatch.setattr(checkpoints, "SOME_PAGES", 5)
+    monkeypatch.setattr(engine, "SOME_PAGES", 5)
     store = await SqliteStore.open(path, HandClock())
     store._checkpoints._connection.close()
     await fill(store, 20)
@@ -168,7 +168,7 @@ async def test_while_another_process_carries_the_journal_over_nothing_is_reporte
     elsewhere = threading.Thread(target=carry_over)
     elsewhere.start()
     assert waiting.wait(PATIENCE)
-    checkpoints._carry_over(first._checkpoints._connection)
+    engine._carry_over(first._checkpoints._connection)
     go_on.set()
     elsewhere.join()
     writing.close()

@@ -24,7 +24,8 @@ from comity.store.operations import (
     StoreConflict,
     Tip,
 )
-from comity.store.sqlite import SqliteStore, schema, writes
+from comity.store.sqlite import SqliteStore, writes
+from comity.store.sqlite import connection as schema
 from comity.store.sqlite.connection import load_checksums
 from comity.wire.errors import (
     OverloadedError,

@@ -5,8 +5,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from comity.store.sqlite.connection import our_words, translate
-from comity.store.sqlite.upkeep import compact_database, copy_database
+from comity.store.sqlite.connection import compact_database, copy_database, our_words, translate
 from comity.wire.errors import StoreCorruptError, StoreError, StoreUnavailableError
 
 FILE = Path("/data/comity.db")

@@ -13,8 +13,8 @@ import threading
 
 import pytest
 
-from comity.vcp.protocol.capabilities import PERSONAL, RELATIONAL, TORCH
-from comity.vcp.protocol.versions import parse
+from comity.vcp.protocol.agreement import parse
+from comity.vcp.protocol.messages import PERSONAL, RELATIONAL, TORCH
 from tests.vcp.protocol.negotiation_samples import ALL_FEATURES, TOKEN, registry
 from tests.vcp.vcp_scene import HANGS, OurServer, Script, ack, error, line_server, real, websocket_server
 

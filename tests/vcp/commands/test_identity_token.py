@@ -10,14 +10,15 @@ from base64 import b64encode
 import pytest
 
 from comity.identity.protocol.keys import SigningKey
-from comity.identity.protocol.revocation import CrlSource, read_list
-from comity.identity.protocol.signature import PublicKey
-from comity.identity.protocol.signed_token import issue_a, issue_b, token_id
+from comity.identity.protocol.revocation import CrlSource, PublicKey, read_list
 from comity.identity.protocol.tokens import (
     IdentityMode,
     Issuer,
     IssuerRegistry,
     SignatureKey,
+    issue_a,
+    issue_b,
+    token_id,
     verify_identity,
 )
 

@@ -1,9 +1,9 @@
 """The recorded handshakes: how a recorded server is configured, and how its answer is judged."""
 
 from comity.identity.protocol.tokens import IdentityMode, IssuerRegistry, verify_identity
-from comity.vcp.protocol import versions
+from comity.vcp.protocol import agreement
 from comity.vcp.protocol.agreement import Identity
-from comity.vcp.protocol.policy import ServerPolicy
+from comity.vcp.protocol.negotiation import ServerPolicy
 from comity.vcp.protocol.registry import DEPENDENCIES, Extension, ExtensionRegistry
 
 JUDGED_APART = ("negotiated", "capability_contains", "message_contains", "rejected")
@@ -41,7 +41,7 @@ def policy_of(server):
             )
             for id_, capability in server.get("extensions", {}).items()
         ),
-        versions=versions.offered(server.get("supported_versions", ["1.0", "2.0", "3.0", "3.1"])),
+        versions=agreement.offered(server.get("supported_versions", ["1.0", "2.0", "3.0", "3.1"])),
         identity="required" if server.get("require_identity") else "optional",
         environment=server.get("environment", "development"),
         server_id=server.get("server_id"),

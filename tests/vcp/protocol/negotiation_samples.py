@@ -2,14 +2,19 @@
 
 import json
 
-from comity.vcp.protocol.agreement import Identity
-from comity.vcp.protocol.features import CORE_FEATURES
+from comity.vcp.protocol.agreement import CORE_FEATURES, Identity
+from comity.vcp.protocol.context import SessionContext, after, respond
 from comity.vcp.protocol.messages import VcpError, read_hello
-from comity.vcp.protocol.negotiation import conclude, screen
-from comity.vcp.protocol.policy import ServerPolicy
-from comity.vcp.protocol.questions import CheckIdentity, ExchangeContext, Happened, WatchFeatures
+from comity.vcp.protocol.negotiation import (
+    CheckIdentity,
+    ExchangeContext,
+    Happened,
+    ServerPolicy,
+    WatchFeatures,
+    conclude,
+    screen,
+)
 from comity.vcp.protocol.registry import STANDARD_EXTENSIONS, ExtensionRegistry
-from comity.vcp.protocol.response import SessionContext, after, respond
 from comity.vcp.protocol.server import ServerMachine
 from comity.wire.errors import ComityError
 from comity.wire.machine import (

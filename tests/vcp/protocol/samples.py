@@ -1,7 +1,7 @@
 """Sessions of every version, and the context request that the first document shows."""
 
 from comity.vcp.protocol.agreement import Session
-from comity.vcp.protocol.capabilities import PERSONAL
+from comity.vcp.protocol.messages import PERSONAL
 
 WIRE = "🧑⚕️:💬:🔒:🌙:🏠:👤:📱:🧘:🇬🇧"
 

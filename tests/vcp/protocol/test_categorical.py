@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.vcp.protocol.categorical import ABSENT, Categorical, domain, formality, parse
-from comity.vcp.protocol.errors import ContextError
+from comity.vcp.protocol.signals import ABSENT, Categorical, ContextError, domain, formality, parse
 from tests.vcp.protocol.samples import WIRE
 
 parts = st.text(

@@ -7,7 +7,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec import UNSET
 
 from comity.vcp.protocol.agreement import Session
-from comity.vcp.protocol.capabilities import CONSENSUS, PERSONAL, RELATIONAL, TORCH
 from comity.vcp.protocol.client import (
     ATTEMPTS,
     ClientMachine,
@@ -22,7 +21,7 @@ from comity.vcp.protocol.client import (
     Withheld,
     outgoing,
 )
-from comity.vcp.protocol.messages import Ack, Hello, VcpError, encode
+from comity.vcp.protocol.messages import CONSENSUS, PERSONAL, RELATIONAL, TORCH, Ack, Hello, VcpError, encode
 from comity.wire.errors import InvalidError
 from comity.wire.machine import (
     Ask,

@@ -1,6 +1,6 @@
 import pytest
 
-from comity.vcp.protocol.dimensions import (
+from comity.vcp.protocol.context_wire import (
     EXTENDED,
     PERSONAL_SYMBOLS,
     SELECTOR,

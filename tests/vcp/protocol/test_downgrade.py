@@ -1,9 +1,9 @@
 import pytest
 from hypothesis import given
 
+from comity.vcp.protocol.agreement import V1_0, V3_0
 from comity.vcp.protocol.client import alerts
 from comity.vcp.protocol.messages import Ack
-from comity.vcp.protocol.versions import V1_0, V3_0
 from tests.vcp.protocol.negotiation_samples import (
     ALL_FEATURES,
     EVERY_EXTENSION,

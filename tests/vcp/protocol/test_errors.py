@@ -1,6 +1,6 @@
 import json
 
-from comity.vcp.protocol.errors import ContextError, encode_error
+from comity.vcp.protocol.signals import ContextError, encode_error
 from comity.wire.errors import OverloadedError, StoreError
 
 

@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.vcp.protocol.features import CORE_FEATURES, claimed, configured, is_production, lost
-from comity.vcp.protocol.versions import parse
+from comity.vcp.protocol.agreement import CORE_FEATURES, claimed, configured, is_production, lost, parse
 from comity.wire.errors import ConfigError
 from tests.vcp.protocol.negotiation_samples import ALL_FEATURES, NO_FEATURES
 

@@ -1,7 +1,7 @@
 import pytest
 
-from comity.vcp.protocol.capabilities import PERSONAL, RELATIONAL
 from comity.vcp.protocol.context import FIELDS, why_inactive, why_not
+from comity.vcp.protocol.messages import PERSONAL, RELATIONAL
 from tests.vcp.protocol.samples import session
 
 

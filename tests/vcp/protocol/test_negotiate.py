@@ -3,11 +3,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from comity.vcp.protocol.capabilities import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
-from comity.vcp.protocol.messages import Ack, HandshakeError, VcpError, encode, is_extension_id
+from comity.vcp.protocol.agreement import V1_0, V3_1, Version, offered
+from comity.vcp.protocol.messages import (
+    CONSENSUS,
+    INTENT,
+    PERSONAL,
+    RELATIONAL,
+    TORCH,
+    Ack,
+    HandshakeError,
+    VcpError,
+    encode,
+    is_extension_id,
+)
 from comity.vcp.protocol.negotiation import implicit_session, refusal, screen, session_from
 from comity.vcp.protocol.registry import Extension, ExtensionRegistry
-from comity.vcp.protocol.versions import V1_0, V3_1, Version, offered
 from comity.wire.errors import ConfigError, StoreError
 from tests.vcp.protocol.negotiation_samples import (
     ALICE,

@@ -4,17 +4,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.testing.vectors import format_runner, known_keys
-from comity.vcp.protocol.categorical import Categorical, parse
-from comity.vcp.protocol.opacity import (
+from comity.vcp.protocol.signals import (
+    CATEGORIES,
     SAFETY_FLOOR,
     TEMPERATURE,
     WEIGHTS,
+    Categorical,
     ModelSafeContext,
+    Signal,
     model_safe,
+    parse,
     protection_level,
     score,
 )
-from comity.vcp.protocol.signals import CATEGORIES, Signal
 from tests.vcp.protocol.samples import WIRE
 
 LEVELS = ["standard", "elevated", "high", "critical"]

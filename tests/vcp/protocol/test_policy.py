@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from comity.vcp.protocol.versions import Version
+from comity.vcp.protocol.agreement import Version
 from comity.wire.errors import ConfigError
 from tests.vcp.protocol.negotiation_samples import ALL_FEATURES, NO_FEATURES, policy
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.vcp.protocol.capabilities import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
+from comity.vcp.protocol.messages import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
 from comity.vcp.protocol.registry import STANDARD_EXTENSIONS, Dependency, Extension, ExtensionRegistry
 from comity.wire.errors import ConfigError
 from tests.vcp.protocol.negotiation_samples import registry

@@ -5,8 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.vcp.protocol.capabilities import CONSENSUS, PERSONAL, RELATIONAL, TORCH
-from comity.vcp.protocol.categorical import parse
 from comity.vcp.protocol.context import (
     FIELDS,
     LONGEST_CONSTITUTION,
@@ -16,8 +14,8 @@ from comity.vcp.protocol.context import (
     Ignored,
     read_request,
 )
-from comity.vcp.protocol.errors import ContextError
-from comity.vcp.protocol.signals import Signal
+from comity.vcp.protocol.messages import CONSENSUS, PERSONAL, RELATIONAL, TORCH
+from comity.vcp.protocol.signals import ContextError, Signal, parse
 from tests.vcp.protocol.samples import PERSONAL_SESSION, REQUEST, WIRE, session
 from tests.wire.json_values import values
 

@@ -3,11 +3,16 @@ import json
 import msgspec
 from hypothesis import given
 
-from comity.vcp.protocol.capabilities import CONSENSUS, PERSONAL, TORCH
-from comity.vcp.protocol.categorical import Categorical
-from comity.vcp.protocol.context import GenerationPreferences, read_request
-from comity.vcp.protocol.response import SessionContext, after, encode_response, respond
-from comity.vcp.protocol.signals import CATEGORIES, Signal
+from comity.vcp.protocol.context import (
+    GenerationPreferences,
+    SessionContext,
+    after,
+    encode_response,
+    read_request,
+    respond,
+)
+from comity.vcp.protocol.messages import CONSENSUS, PERSONAL, TORCH
+from comity.vcp.protocol.signals import CATEGORIES, Categorical, Signal
 from tests.vcp.protocol.samples import PERSONAL_SESSION, REQUEST, WIRE, session
 from tests.vcp.protocol.test_opacity import signals
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from comity.vcp.protocol.capabilities import PERSONAL, TORCH
-from comity.vcp.protocol.questions import CheckIdentity, ExchangeContext
+from comity.vcp.protocol.messages import PERSONAL, TORCH
+from comity.vcp.protocol.negotiation import CheckIdentity, ExchangeContext
 from comity.vcp.protocol.server import MOST_HELD, ServerPhase
 from comity.wire.errors import (
     ComityError,

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from comity.vcp.protocol.extension_calls import ExtensionError
-from comity.vcp.protocol.questions import ExchangeContext, Happened, RunOperation, SessionEndedError
+from comity.vcp.protocol.negotiation import ExchangeContext, Happened, RunOperation, SessionEndedError
 from comity.vcp.protocol.server import ServerMachine
 from comity.wire.errors import StoreError
 from comity.wire.machine import Answered, Ask, Close, Received, Refused, Send, Started

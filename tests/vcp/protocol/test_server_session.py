@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from comity.vcp.protocol.capabilities import PERSONAL, TORCH
-from comity.vcp.protocol.questions import ExchangeContext, WatchFeatures
+from comity.vcp.protocol.messages import PERSONAL, TORCH
+from comity.vcp.protocol.negotiation import ExchangeContext, WatchFeatures
 from comity.vcp.protocol.server import MOST_HELD, ServerMachine, ServerPhase
 from comity.wire.errors import InvalidError, OverloadedError, StoreError
 from comity.wire.machine import Answered, LinkLost, Received, Refused, Started, TimerFired

@@ -1,7 +1,6 @@
 import pytest
 
-from comity.vcp.protocol.agreement import Identity, Session
-from comity.vcp.protocol.versions import V3_1
+from comity.vcp.protocol.agreement import V3_1, Identity, Session
 from tests.vcp.protocol.negotiation_samples import ALICE, SOMEBODY
 
 

@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.vcp.protocol.errors import ContextError
-from comity.vcp.protocol.signals import CATEGORIES, SOURCES, Signal, read_personal, read_prosaic
+from comity.vcp.protocol.signals import CATEGORIES, SOURCES, ContextError, Signal, read_personal, read_prosaic
 from tests.wire.json_values import values
 
 SIGNAL = {"category": "pain", "intensity": 4}

@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.testing.vectors import format_runner, known_keys
-from comity.vcp.protocol import versions
+from comity.vcp.protocol import agreement
 from comity.vcp.protocol.client import ClientMachine, Established, NotEstablished
 from comity.vcp.protocol.messages import ERROR_CODES, Hello, encode, is_extension_id, read_hello
-from comity.vcp.protocol.registry import Extension, ExtensionRegistry
-from comity.vcp.protocol.schema import HANDSHAKE_SCHEMA
+from comity.vcp.protocol.registry import HANDSHAKE_SCHEMA, Extension, ExtensionRegistry
 from comity.vcp.protocol.server import ServerPhase
 from comity.wire.errors import ConfigError, MalformedError
 from comity.wire.machine import Ask, Received, Send, Started
@@ -145,7 +144,7 @@ def test_the_schema_in_the_docs_is_the_one_that_is_shipped():
 
 def is_version(text):
     try:
-        return str(versions.parse(text)) == text
+        return str(agreement.parse(text)) == text
     except MalformedError:
         return False
 
@@ -188,7 +187,7 @@ def errors_sent():
     rival = Extension(id="VCP-X-Rival", capability=dict, conflicts=("VCP-X-Other",))
     other = Extension(id="VCP-X-Other", capability=dict)
     exclusive = policy(registry=ExtensionRegistry([rival, other]))
-    many = policy(versions=tuple(versions.Version(10**8, minor) for minor in range(64)))
+    many = policy(versions=tuple(agreement.Version(10**8, minor) for minor in range(64)))
     busy = RateLimiter(1, 60)
     busy.take("198.51.100.7", 0.0)
     slow = Conversation(identity=HANGS)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.vcp.protocol.versions import DEFAULT_VERSIONS, V1_0, V3_1, Version, negotiated, offered, parse
+from comity.vcp.protocol.agreement import DEFAULT_VERSIONS, V1_0, V3_1, Version, negotiated, offered, parse
 from comity.wire.errors import ConfigError, MalformedError
 
 versions = st.builds(Version, st.integers(0, 12), st.integers(0, 12))

@@ -3,11 +3,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.testing.vectors import format_runner, known_keys
-from comity.vcp.protocol import categorical
-from comity.vcp.protocol.context_wire import BANDS, LONGEST_WIRE, WireContext, decode, encode, read_context
-from comity.vcp.protocol.dimensions import PERSONAL_SYMBOLS, SITUATIONAL
-from comity.vcp.protocol.errors import ContextError
-from comity.vcp.protocol.signals import CATEGORIES, Signal
+from comity.vcp.protocol import signals
+from comity.vcp.protocol.context_wire import (
+    BANDS,
+    LONGEST_WIRE,
+    PERSONAL_SYMBOLS,
+    SITUATIONAL,
+    WireContext,
+    decode,
+    encode,
+    read_context,
+)
+from comity.vcp.protocol.signals import CATEGORIES, ContextError, Signal
 
 EVERYTHING = {name: next(iter(dimension.values), "friend:social") for name, dimension in SITUATIONAL.items()}
 words = st.text(
@@ -265,8 +272,8 @@ class TestAContext:
     @given(situations, persons)
     def test_fits_into_the_nine_part_wire_as_far_as_that_goes(self, situation, person):
         context = read_context(situation, person)
-        nine = categorical.parse(context.categorical().wire)
-        assert categorical.parse(nine.wire) == nine
+        nine = signals.parse(context.categorical().wire)
+        assert signals.parse(nine.wire) == nine
         assert nine.time == (context.situational.get("time") or (None,))[0]
 
     def test_tells_the_nine_part_wire_its_formality(self):
@@ -274,4 +281,4 @@ class TestAContext:
             {"formality": "professional", "space": "home", "company": "alone"}, {}
         ).categorical()
         assert nine.wire == "\u2796:💼:\u2796:\u2796:🏠:👤:\u2796:\u2796:\u2796"
-        assert categorical.formality(nine) == "professional"
+        assert signals.formality(nine) == "professional"

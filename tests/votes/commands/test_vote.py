@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from comity.identity.identity import create_identity, load_identity
+from comity.identity.key_files import create_identity, load_identity
 from comity.runtime.settings import AgentSettings
 from comity.votes.protocol import log
 from comity.votes.protocol.provenance import write_record

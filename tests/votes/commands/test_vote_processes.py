@@ -9,7 +9,7 @@ import time
 import httpx
 import pytest
 
-from comity.identity.identity import create_identity
+from comity.identity.key_files import create_identity
 from comity.votes.protocol.log import read_entry
 from tests.places import file_of
 from tests.ports import unused_port

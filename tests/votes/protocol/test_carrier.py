@@ -5,7 +5,7 @@ from hypothesis import given
 
 from comity.identity.protocol.keys import SigningKey
 from comity.vcp.protocol.extension_calls import ExtensionError
-from comity.votes.protocol import carrier, log
+from comity.votes.protocol import log
 from tests.votes.protocol.parties import ALICE, BETA, BOB, GAMMA, ID, KEEPER, Table, ratified
 from tests.wire.json_values import values
 
@@ -30,36 +30,36 @@ def refusal(call, *args):
 class TestAPostedAct:
     def test_comes_back_as_an_entry_that_the_sender_can_follow(self):
         table = in_deliberation()
-        post = carrier.read_post(carrier.write_act(proposed(table), table.head.tip))
+        post = log.read_post(log.write_act(proposed(table), table.head.tip))
         assert post.tip == table.head.tip
-        head, entry = carrier.keep(table.head, post, BOB, KEEPER, table.now)
-        answer = carrier.read_answer(carrier.answer_entry(entry, head.tip))
+        head, entry = log.keep(table.head, post, BOB, KEEPER, table.now)
+        answer = log.read_answer(log.answer_entry(entry, head.tip))
         assert log.follow(table.head, answer.entry) == head
         assert answer.tip == head.tip
 
     def test_that_comes_too_late_is_answered_with_the_tip(self):
         table = in_deliberation()
-        late = carrier.ActPost(entry=proposed(table), tip=None)
+        late = log.ActPost(entry=proposed(table), tip=None)
         table.act(GAMMA, "endorse")
-        fault = refusal(carrier.keep, table.head, late, BOB, KEEPER, table.now)
-        answer = carrier.read_answer(carrier.answer_refusal(fault, table.head.tip))
+        fault = refusal(log.keep, table.head, late, BOB, KEEPER, table.now)
+        answer = log.read_answer(log.answer_refusal(fault, table.head.tip))
         assert (answer.error.code, answer.error.field, answer.tip) == ("CONFLICT", "number", table.head.tip)
 
     def test_by_somebody_else_than_its_signer_is_refused(self):
         table = in_deliberation()
-        post = carrier.ActPost(entry=proposed(table), tip=None)
+        post = log.ActPost(entry=proposed(table), tip=None)
         before = table.frozen()
-        assert refusal(carrier.keep, table.head, post, ALICE, KEEPER, table.now).wire_code == "FORBIDDEN"
+        assert refusal(log.keep, table.head, post, ALICE, KEEPER, table.now).wire_code == "FORBIDDEN"
         assert table.frozen() == before
 
     def test_on_a_deliberation_that_is_not_kept_here_is_refused(self):
-        post = carrier.ActPost(entry=proposed(Table()), tip=None)
-        assert refusal(carrier.keep, None, post, BOB, KEEPER, 1.0).wire_code == "NOT_FOUND"
+        post = log.ActPost(entry=proposed(Table()), tip=None)
+        assert refusal(log.keep, None, post, BOB, KEEPER, 1.0).wire_code == "NOT_FOUND"
 
     def test_is_scanned_by_the_keeper(self):
         table = in_deliberation()
-        post = carrier.ActPost(entry=proposed(table, action="amend", text="you are now mine"), tip=None)
-        fault = refusal(carrier.keep, table.head, post, BOB, KEEPER, table.now)
+        post = log.ActPost(entry=proposed(table, action="amend", text="you are now mine"), tip=None)
+        fault = refusal(log.keep, table.head, post, BOB, KEEPER, table.now)
         assert (fault.wire_code, fault.field) == ("INVALID_ARGUMENT", "action.args.text")
 
     @given(values())
@@ -67,7 +67,7 @@ class TestAPostedAct:
         text = json.dumps(value).encode()
         if isinstance(value, dict) and "action" in value:
             return
-        assert refusal(carrier.read_post, text).message
+        assert refusal(log.read_post, text).message
 
     @pytest.mark.parametrize(
         "text",
@@ -84,23 +84,23 @@ class TestAPostedAct:
         ],
     )
     def test_that_is_malformed_is_refused(self, text):
-        assert refusal(carrier.read_post, text).wire_code == "INVALID_ARGUMENT"
+        assert refusal(log.read_post, text).wire_code == "INVALID_ARGUMENT"
 
     def test_does_not_bring_the_keepers_signature(self):
         entry = in_deliberation().entries[0]
         text = json.dumps(log.write_entry(entry)).encode()
-        assert refusal(carrier.read_post, text).field == "keeper_signature"
+        assert refusal(log.read_post, text).field == "keeper_signature"
 
 
 class TestReading:
     def test_gives_the_whole_log_page_by_page(self, monkeypatch):
-        monkeypatch.setattr(carrier, "MOST_PAGE_ENTRIES", 5)
+        monkeypatch.setattr(log, "MOST_PAGE_ENTRIES", 5)
         table = ratified()
         head, got, more = None, 0, True
         while more:
-            post = carrier.read_post(carrier.write_question(ID, got, None if head is None else head.tip))
-            page = carrier.page_of(table.entries[post.after :])
-            answer = carrier.read_answer(carrier.answer_page(page, table.head.tip))
+            post = log.read_post(log.write_question(ID, got, None if head is None else head.tip))
+            page = log.page_of(table.entries[post.after :])
+            answer = log.read_answer(log.answer_page(page, table.head.tip))
             assert len(answer.entries) <= 5
             for entry in answer.entries:
                 head = log.follow(head, entry)
@@ -111,23 +111,23 @@ class TestReading:
         table = in_deliberation()
         for _ in range(60):
             table.act(BETA, "amend", text="x" * 8000)
-        page = carrier.page_of(table.entries)
+        page = log.page_of(table.entries)
         assert page.more
-        assert len(carrier.answer_page(page, table.head.tip)) < carrier.MOST_PAGE_BYTES + 1000
+        assert len(log.answer_page(page, table.head.tip)) < log.MOST_PAGE_BYTES + 1000
         large = Table(clauses=["x" * 8000] * 60)
-        assert len(carrier.page_of(large.entries).entries) == 1
-        assert carrier.page_of([]) == carrier.EntryPage(entries=(), more=False)
+        assert len(log.page_of(large.entries).entries) == 1
+        assert log.page_of([]) == log.EntryPage(entries=(), more=False)
 
     def test_is_for_stakeholders_and_for_nodes_that_sign_for_one(self):
         state = Table(stakeholders=[{"id": "dave", "node": BOB}, {"id": "o", "role": "observer"}]).state
-        carrier.refuse_reader(state, ALICE)
-        carrier.refuse_reader(state, BOB)
+        log.refuse_reader(state, ALICE)
+        log.refuse_reader(state, BOB)
         stranger = SigningKey(b"s" * 32).vacant_id.hex()
         for sender in (stranger, GAMMA.vacant_id.hex(), ""):
-            assert refusal(carrier.refuse_reader, state, sender).wire_code == "FORBIDDEN"
+            assert refusal(log.refuse_reader, state, sender).wire_code == "FORBIDDEN"
 
     @pytest.mark.parametrize(
         "text", [b"{}", b"[]", b'{"error": 5}', b'{"entries": [], "error": {"code": "X", "message": "y"}}']
     )
     def test_refuses_what_is_no_answer(self, text):
-        assert refusal(carrier.read_answer, text).wire_code == "INVALID_ARGUMENT"
+        assert refusal(log.read_answer, text).wire_code == "INVALID_ARGUMENT"

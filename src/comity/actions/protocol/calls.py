@@ -7,15 +7,190 @@
 - Work that needs a page or a worker process is returned as `Work`, for a runner. Its result goes to `settled`.
 """
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
 
-from comity.actions.protocol.action import Action, Fetch, Handler, Outcome
-from comity.actions.protocol.registry import RegisteredAction, Registry
-from comity.actions.protocol.validation import Check
+from comity.actions.protocol.action import (
+    Action,
+    Check,
+    Contract,
+    Fetch,
+    Handler,
+    Mode,
+    Outcome,
+    check_for,
+    plain,
+    schema_check,
+)
 from comity.wire.errors import ActionError, ComityError, NotFoundError
+
+# Which actions there are, in which order, and by which contract each is called (actions 1.5, ruling 33).
+
+
+NAMES: Final = (
+    "wcagaaa_check",
+    "accessibility_audit",
+    "rewrite_depression_sensitive_content",
+    "supportive_reply",
+    "cognitive_accessibility_audit",
+    "cultural_context_check",
+    "deescalation_plan",
+    "empathetic_reframe",
+    "grief_support_response",
+    "neurodiversity_design_check",
+    "age_inclusive_design_check",
+)
+ALIASES: Final = ("text", "message", "content")
+"""What callers call the text of an action, whatever its contract does."""
+_OF_1_0: Final = tuple(name for name in NAMES if name not in {"wcagaaa_check", "grief_support_response"})
+_LISTED: Final[Mapping[Mode, tuple[str, ...]]] = {
+    "strict": tuple(name for name in NAMES if name != "accessibility_audit"),
+    "compat": _OF_1_0,
+    "enhanced": _OF_1_0,
+}
+_NEAREST: Final[Mapping[Mode, tuple[Mode, ...]]] = {
+    "strict": ("strict", "compat", "enhanced"),
+    "compat": ("compat", "enhanced", "strict"),
+    "enhanced": ("enhanced", "compat", "strict"),
+}
+
+
+BuiltIn = Callable[[str], Action]
+
+
+class RegisteredAction(Struct, frozen=True, kw_only=True, dict=True):
+    """An action as it is called in one mode. What strangers wrote is held to its schemas on both sides. A list of
+    actions needs no checks, so they are made for the first call.
+    """
+
+    action: Action
+    contract: Contract
+    mode: Mode
+    foreign: bool = False
+
+    @functools.cached_property
+    def check(self) -> Check:
+        return check_for(self.contract.input_schema, "enhanced" if self.foreign else self.mode)
+
+    @functools.cached_property
+    def check_output(self) -> Check | None:
+        return schema_check(self.contract.output_schema) if self.foreign else None
+
+    @functools.cached_property
+    def text_field(self) -> str | None:
+        """The field of the text that the action is about: the first that is required and takes any text."""
+        properties = self.contract.input_schema.get("properties", {})
+        for name in self.contract.input_schema.get("required", ()):
+            rule = properties.get(name, {})
+            if rule.get("type") == "string" and "enum" not in rule:
+                return str(name)
+        return None
+
+    def renamed(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The input under the names of the contract. In the enhanced mode the text may also come as `text`, `message` or
+        `content`, where the contract has no other use for that name.
+        """
+        field = self.text_field
+        if self.mode != "enhanced" or field is None or given.get(field) not in (None, ""):
+            return given
+        properties = self.contract.input_schema["properties"]
+        alias = next((name for name in ALIASES if name in given and name not in properties), None)
+        if alias is None:
+            return given
+        return {field: given[alias], **{name: given[name] for name in given if name not in (alias, field)}}
+
+    @property
+    def name(self) -> str:
+        return self.action.name
+
+
+class Registry:
+    def __init__(self, mode: Mode, plugins: Sequence[Action] = (), *, built_in: BuiltIn) -> None:
+        """`built_in` gives one of `NAMES` when it is first called or described."""
+        self.mode = mode
+        self._make = built_in
+        self._plugins = {action.name: action for action in plugins}
+        self._built_in = frozenset(_OF_1_0 if mode == "compat" else NAMES)
+        self._entries: dict[str, RegisteredAction] = {}
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """The names that `list_actions` tells, in its order."""
+        more = self._plugins if self.mode == "enhanced" else ()
+        return (*_LISTED[self.mode], *more)
+
+    def entry(self, name: str) -> RegisteredAction | None:
+        """The action of that name, exactly; None when there is none."""
+        entry = self._entries.get(name)
+        if entry is None and (name in self._built_in or name in self._plugins):
+            entry = self._entries[name] = self._open(name)
+        return entry
+
+    def entries(self) -> list[RegisteredAction]:
+        """Those that are listed."""
+        return [entry for name in self.listed if (entry := self.entry(name)) is not None]
+
+    def listing(self) -> list[dict[str, Any]]:
+        """What `list_actions` tells of each."""
+        return [self._listed_as(entry) for entry in self.entries()]
+
+    def description(self, entry: RegisteredAction) -> dict[str, Any]:
+        """An action with its schemas in full: what `describe_action` tells."""
+        contract = entry.contract
+        return {
+            "skill": contract.skill,
+            "action": entry.name,
+            "description": contract.description,
+            "inputSchema": plain(contract.input_schema),
+            "outputSchema": plain(contract.output_schema),
+            "safetyBoundary": contract.boundary,
+        }
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        return list(map(self.description, self.entries()))
+
+    def _open(self, name: str) -> RegisteredAction:
+        plugin = self._plugins.get(name)
+        action = self._make(name) if plugin is None else plugin
+        contract = contract_of(action, self.mode)
+        return RegisteredAction(action=action, contract=contract, mode=self.mode, foreign=plugin is not None)
+
+    def _listed_as(self, entry: RegisteredAction) -> dict[str, Any]:
+        contract = entry.contract
+        described = {} if self.mode == "strict" else {"description": contract.description}
+        return {
+            "skill": contract.skill,
+            "action": entry.name,
+            **described,
+            "inputSchemaPath": f"schemas/{contract.skill}.input.json",
+            "outputSchemaPath": f"schemas/{contract.skill}.output.json",
+            "safetyBoundary": contract.boundary,
+        }
+
+
+def contract_of(action: Action, mode: Mode) -> Contract:
+    return next(action.contracts[near] for near in _NEAREST[mode] if near in action.contracts)
+
+
+def reply_schema(entry: RegisteredAction) -> dict[str, Any]:
+    """What a successful call answers with."""
+    properties = {
+        "action": {"const": entry.name},
+        "boundaryNotice": {"const": entry.contract.boundary},
+        "uncertainty": {"enum": ["low", "medium", "high"]},
+        "assumptions": {"type": "array", "items": {"type": "string"}},
+        "output": embedded(entry.contract.output_schema),
+    }
+    return {"type": "object", "required": list(properties), "properties": properties}
+
+
+def embedded(schema: Any) -> Any:
+    """A schema inside another document has no address of its own."""
+    return {key: value for key, value in plain(schema).items() if key not in {"$id", "$schema"}}
+
 
 INTERNAL: Final = "Internal error"
 

@@ -11,31 +11,137 @@
 """
 
 import json
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
-from comity.actions.protocol.action import Outcome
-from comity.actions.protocol.calls import ActionCalls, Settled, Work
-from comity.actions.protocol.envelope import (
-    INVALID_DESCRIBE,
-    INVALID_ENVELOPE,
-    INVALID_PAYLOAD,
-    MALFORMED,
-    OVERSIZE,
-    Issue,
-    describe_issues,
-    envelope_issues,
-    invoke_issues,
-    refusal,
-    rules_of,
-)
-from comity.actions.protocol.registry import RegisteredAction
-from comity.wire import exact_json, strict_json
+from comity.actions.protocol.action import Mode, Outcome
+from comity.actions.protocol.calls import ActionCalls, RegisteredAction, Settled, Work
+from comity.wire import jsonrpc, strict_json
 from comity.wire.errors import ComityError, MalformedError, TooLargeError
 from comity.wire.frames import Event, FrameDecoder, Message
+from comity.wire.jsonrpc import Batch, Invalid, Request, RpcError, RpcStream
+
+# What a request may look like, and the `issues` of one that does not (actions 1.2 and 1.3).
+
+
+INVALID_ENVELOPE: Final = "Invalid request envelope"
+INVALID_PAYLOAD: Final = "Invalid invoke payload"
+INVALID_DESCRIBE: Final = "Invalid describe_action payload"
+MALFORMED: Final = "Malformed JSON request"
+OVERSIZE: Final = "Request exceeds maximum size (512 KB)"
+
+_RECEIVED: Final = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    bool: "boolean",
+    int: "number",
+    float: "number",
+    type(None): "null",
+    type(UNSET): "undefined",
+}
+
+Issue = dict[str, Any]
+
+
+class ModeRules(Struct, frozen=True):
+    """What differs between the modes: the types of request, and whether a refused envelope keeps its id."""
+
+    types: tuple[str, ...]
+    echoes_ids: bool = False
+
+    @property
+    def expected(self) -> str:
+        return " | ".join(f"'{name}'" for name in self.types)
+
+
+_RECORDED: Final = ModeRules(("list_actions", "invoke"))
+_OURS: Final = ModeRules(("list_actions", "invoke", "describe_action"), echoes_ids=True)
+
+
+def rules_of(mode: Mode) -> ModeRules:
+    return _OURS if mode == "enhanced" else _RECORDED
+
+
+def envelope_issues(request: Any, rules: ModeRules) -> list[Issue]:
+    """All that is wrong with an envelope, the id before the type."""
+    if not isinstance(request, dict):
+        return [wrong_type("object", request)]
+    issues: list[Issue] = []
+    given = request.get("id", UNSET)
+    if given is not UNSET and type(given) is not str:
+        issues.append(wrong_type("string", given, "id"))
+    kind = request.get("type", UNSET)
+    if type(kind) is not str:
+        issue = wrong_type(rules.expected, kind, "type")
+        issues.append({key: issue[key] for key in ("expected", "received", "code", "path", "message")})
+    elif kind not in rules.types:
+        issues.append(
+            {
+                "received": kind,
+                "code": "invalid_enum_value",
+                "options": list(rules.types),
+                "path": ["type"],
+                "message": f"Invalid enum value. Expected {rules.expected}, received '{kind}'",
+            }
+        )
+    return issues
+
+
+def invoke_issues(payload: Any) -> list[Issue]:
+    """What is wrong with the payload of an invocation."""
+    issues = describe_issues(payload)
+    if isinstance(payload, dict) and type(given := payload.get("input", UNSET)) is not dict:
+        issues.append(wrong_type("object", given, "input"))
+    return issues
+
+
+def describe_issues(payload: Any) -> list[Issue]:
+    """The same for one that only names an action."""
+    if not isinstance(payload, dict):
+        return [wrong_type("object", payload)]
+    name = payload.get("action", UNSET)
+    if type(name) is not str:
+        return [wrong_type("string", name, "action")]
+    return [] if name else [_empty("action")]
+
+
+def wrong_type(expected: str, value: Any, *path: str) -> Issue:
+    """`value` is UNSET where there is none."""
+    received = _RECEIVED[type(value)]
+    said = "Required" if value is UNSET else f"Expected {expected}, received {received}"
+    return {
+        "code": "invalid_type",
+        "expected": expected,
+        "received": received,
+        "path": list(path),
+        "message": said,
+    }
+
+
+def _empty(*path: str) -> Issue:
+    return {
+        "code": "too_small",
+        "minimum": 1,
+        "type": "string",
+        "inclusive": True,
+        "exact": False,
+        "message": "String must contain at least 1 character(s)",
+        "path": list(path),
+    }
+
+
+def refusal(text: str, issues: Sequence[Issue] = (), *, id_: Any = UNSET) -> dict[str, Any]:
+    """An error reply, its keys in order."""
+    reply: dict[str, Any] = {} if id_ is UNSET else {"id": id_}
+    reply |= {"ok": False, "error": text}
+    if issues:
+        reply["issues"] = list(issues)
+    return reply
+
 
 LIMIT: Final = 524_288
 
@@ -211,7 +317,7 @@ def read_as_javascript(line: bytes, limit: int) -> Any:
     try:
         return json.loads(text, parse_constant=_no_constant, parse_int=_integer)
     except RecursionError:
-        return exact_json.read(text.encode(), depth=exact_json.DEEPEST, lone_surrogates=True)
+        return strict_json.read(text.encode(), depth=strict_json.DEEPEST, lone_surrogates=True)
     except ValueError as fault:
         raise MalformedError(f"{fault}; send valid JSON") from None
 
@@ -242,3 +348,105 @@ def _line(reply: dict[str, Any]) -> bytes:
 
 _OVERSIZE: Final = _line(refusal(OVERSIZE))
 _MALFORMED: Final = _line(refusal(MALFORMED))
+
+
+# The same actions as JSON-RPC 2.0: lines or `Content-Length` frames, single requests or batches.
+
+
+CodeOf = Callable[[ComityError], int]
+_Reply = Generator[Work, Settled, bytes | None]
+
+
+_OF_MCP = frozenset({"initialize", "server/discover", "tools/list", "tools/call", "ping"})
+
+
+class RpcMachine:
+    def __init__(self, calls: ActionCalls, code_of: CodeOf, *, limit: int = LIMIT) -> None:
+        """`code_of` is the table of the doors: the JSON-RPC code of an error."""
+        self._calls = calls
+        self._code_of = code_of
+        self._stream = RpcStream(limit, batches=True)
+
+    def receive(self, data: bytes) -> Steps:
+        return self._answer_all(self._stream.receive(data))
+
+    def end(self) -> Steps:
+        return self._answer_all(self._stream.end())
+
+    def _answer_all(self, messages: Iterable[jsonrpc.Incoming]) -> Steps:
+        replies: list[bytes] = []
+        for message in messages:
+            answering = self._batch(message) if isinstance(message, Batch) else self._answer(message)
+            settled: Settled | None = None
+            try:
+                while True:
+                    work = next(answering) if settled is None else answering.send(settled)
+                    if replies:
+                        yield replies
+                        replies = []
+                    settled = yield work
+            except StopIteration as done:
+                if done.value is not None:
+                    replies.append(self._stream.encode(done.value))
+        if replies:
+            yield replies
+
+    def _batch(self, batch: Batch) -> _Reply:
+        replies = []
+        for message in batch.items:
+            reply = yield from self._answer(message)
+            if reply is not None:
+                replies.append(reply)
+        return b"[%b]" % b",".join(replies) if replies else None
+
+    def _answer(self, message: jsonrpc.Incoming) -> _Reply:
+        if isinstance(message, Invalid):
+            return jsonrpc.error_bytes(message.id, message.error)
+        if not isinstance(message, Request):
+            return None
+        try:
+            result = yield from self._result(message)
+            return result if isinstance(result, bytes) else self._encoded(message, result)
+        except ComityError as refused:
+            return jsonrpc.error_bytes(message.id, RpcError(self._code_of(refused), refused.message))
+
+    def _encoded(self, request: Request, result: Any) -> bytes:
+        try:
+            return jsonrpc.result_bytes(request.id, result)
+        except Exception as failure:  # noqa: BLE001 - what a handler returned may have no JSON form
+            raise self._calls.failed(request.method, failure) from None
+
+    def _result(self, request: Request) -> Generator[Work, Settled, Any]:
+        params: Any = UNSET if request.params is None else request.params
+        match request.method:
+            case "list_actions":
+                return self._listing()
+            case "invoke":
+                if issues := invoke_issues(params):
+                    return _invalid_params(request, INVALID_PAYLOAD, issues)
+                return (yield from self._invoke(params))
+            case "describe_action":
+                if issues := describe_issues(params):
+                    return _invalid_params(request, INVALID_DESCRIBE, issues)
+                entry = self._calls.entry(params["action"])
+                return self._calls.registry.description(entry)
+        known = "there are list_actions, invoke and describe_action"
+        if request.method in _OF_MCP:
+            known += "; this is not MCP, which `comity mcp --rooms actions` speaks"
+        error = RpcError(jsonrpc.METHOD_NOT_FOUND, "Method not found", {"message": known})
+        return jsonrpc.error_bytes(request.id, error)
+
+    def _listing(self) -> list[dict[str, Any]]:
+        try:
+            return self._calls.registry.listing()
+        except Exception as failure:  # noqa: BLE001 - a skill that cannot be loaded
+            raise self._calls.failed("list_actions", failure) from None
+
+    def _invoke(self, params: Any) -> Generator[Work, Settled, Any]:
+        entry, begun = self._calls.begin(params["action"], params["input"])
+        settled = (yield begun) if isinstance(begun, Work) else begun
+        return self._calls.data(entry, settled)
+
+
+def _invalid_params(request: Request, text: str, issues: list[Issue]) -> bytes:
+    return jsonrpc.error_bytes(request.id, RpcError(jsonrpc.INVALID_PARAMS, text, {"issues": issues}))

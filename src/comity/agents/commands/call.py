@@ -13,25 +13,23 @@ from uuid import uuid4
 
 import typer
 
+from comity.directory.cards import HaloMatch
 from comity.directory.outside import STDIN, Outside, find_card
-from comity.directory.search import HaloMatch
-from comity.envelopes.client.calls import DispatchResult
+from comity.envelopes.client.calls import DispatchResult, callable_endpoint, rank_targets
 from comity.envelopes.client.dispatcher import Dispatcher
 from comity.envelopes.client.refusals import CallRefusedError, explained
-from comity.envelopes.client.targets import callable_endpoint, rank_targets
 from comity.envelopes.protocol.card import CapabilityCard
 from comity.envelopes.protocol.envelope import reply_is_bound
 from comity.envelopes.protocol.errors import TargetUnavailableError
 from comity.envelopes.protocol.message import A2AMessage, A2APart
-from comity.identity.identity import has_identity
+from comity.identity.key_files import has_identity
 from comity.identity.protocol.keys import SigningKey
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
-from comity.terminal.colour import colour_wanted, paint
 from comity.terminal.help import HelpfulApp, HelpfulCommand
 from comity.terminal.open_target import new_key, own_key, refuse_memory, writing
 from comity.terminal.options import Directory, Json, KeyOptions, settings_of
-from comity.terminal.output import note, print_foreign, print_json, waiting
+from comity.terminal.output import colour_wanted, note, paint, print_foreign, print_json, waiting
 from comity.wire.errors import ComityError, ConfigError, InvalidError, NoAnswerError
 
 app = HelpfulApp()

@@ -10,11 +10,9 @@ from typing import Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.envelopes.protocol.card import SEPARATOR, CapabilityCard
-from comity.envelopes.protocol.card_errors import SequenceMonotonicityError
+from comity.envelopes.protocol.card import SEPARATOR, CapabilityCard, Visibility
 from comity.envelopes.protocol.envelope import HASH_BYTES, digest
-from comity.envelopes.protocol.errors import EnvelopeFormatError
-from comity.envelopes.protocol.lifecycle import Visibility
+from comity.envelopes.protocol.errors import EnvelopeFormatError, SequenceMonotonicityError
 from comity.identity.protocol.keys import AnySigningKey, VacantId, own_key, verify
 from comity.wire.canonical import ascii_form
 

@@ -4,28 +4,184 @@ These are the two functions of the contract. `comity.envelopes.client.dispatcher
 lost replies, restarts and crashes.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 from uuid import uuid4
 
 from msgspec import Struct
 
-from comity.envelopes.client.replies import read_result, verified_reply
-from comity.envelopes.client.targets import (
-    AggregationSearch,
-    ReputationOracle,
-    callable_endpoint,
-    dialect_of,
-    rank_targets,
+from comity.envelopes.client.refusals import CallRefusedError
+from comity.envelopes.protocol.card import CapabilityCard, refuse_control_characters
+from comity.envelopes.protocol.chain import ReplayState, ReplayStore, check_chain
+from comity.envelopes.protocol.envelope import (
+    EMPTY_PREV_HASH,
+    Dialect,
+    VacantEnvelope,
+    from_a2a_result,
+    recognise,
+    reply_is_bound,
+    signed_envelope,
+    to_a2a_jsonrpc,
 )
-from comity.envelopes.protocol.card import CapabilityCard
-from comity.envelopes.protocol.carrier import to_a2a_jsonrpc
-from comity.envelopes.protocol.chain import ReplayStore
-from comity.envelopes.protocol.envelope import EMPTY_PREV_HASH, Dialect, VacantEnvelope, signed_envelope
+from comity.envelopes.protocol.errors import (
+    EnvelopeFormatError,
+    EnvelopeSignatureError,
+    TargetNotFoundError,
+    TargetUnavailableError,
+)
 from comity.envelopes.protocol.message import A2AMessage
-from comity.http.client import TIMEOUT, GuardedHttp
+from comity.http.client import TIMEOUT, GuardedHttp, HttpResponse
 from comity.identity.protocol.keys import AnySigningKey, VacantId
+from comity.wire import strict_json
+from comity.wire.errors import MalformedError
+
+# Which agent to call, and whether its card may be used (envelope 4).
+
+
+AggregationSearch = Callable[..., Awaitable[Iterable[Any]]]
+"""Called as `search(query=…, include_local=False, limit=20)`. A match is a card, or holds one as
+`capability_card`."""
+
+SEARCH_LIMIT: Final = 20
+DIMENSIONS: Final = ("factual", "logical", "relevance", "honesty", "adoption")
+
+
+class ReputationOracle(Protocol):
+    async def score(self, vacant_id: str, dimensions: Sequence[str], /) -> float: ...
+
+
+def callable_endpoint(card: CapabilityCard) -> str:
+    """Where the owner of the card takes calls."""
+    if not card.endpoint:
+        raise TargetNotFoundError(f"target {card.vacant_id.short()} has no endpoint URL")
+    if not card.verify():
+        raise EnvelopeSignatureError(f"target capability card for {card.vacant_id.short()} does not verify")
+    refuse_control_characters(card)
+    return card.endpoint
+
+
+def binds_replies(card: CapabilityCard) -> bool:
+    """Whether the owner promised that each reply names its request (ruling 6)."""
+    return card.substrate_spec.policy.get("bind_replies") is True
+
+
+def dialect_of(card: CapabilityCard) -> Dialect | None:
+    """The dialect that the owner asks to be called in; None when the card does not say."""
+    match card.substrate_spec.policy.get("dialect"):
+        case "seed":
+            return "seed"
+        case "selfeval":
+            return "selfeval"
+        case _:
+            return None
+
+
+async def rank_targets(
+    query: str, search: AggregationSearch | None, oracle: ReputationOracle | None
+) -> list[CapabilityCard]:
+    """Those who offer it, best first: in the order in which they were found, or by their score."""
+    if search is None:
+        raise TargetNotFoundError("call_capability: aggregation_search is required for discovery")
+    matches = await search(query=query, include_local=False, limit=SEARCH_LIMIT)
+    cards = [card for card in map(_card_of, matches) if card.endpoint]
+    if not cards:
+        raise TargetNotFoundError(f"no public vacant offers capability {query!r}")
+    if oracle is None:
+        return cards
+    scores = [await oracle.score(card.vacant_id.hex(), DIMENSIONS) for card in cards]
+    order = sorted(range(len(cards)), key=scores.__getitem__, reverse=True)  # stable: ties stay in place
+    return [cards[place] for place in order]
+
+
+def _card_of(match: Any) -> CapabilityCard:
+    card = match if isinstance(match, CapabilityCard) else getattr(match, "capability_card", None)
+    if not isinstance(card, CapabilityCard):
+        raise EnvelopeFormatError(
+            f"a search match must be a CapabilityCard or hold one as capability_card, "
+            f"not {type(match).__name__}"
+        )
+    return card
+
+
+# What the target answered, and whether it is its reply to us and to this request (envelope 4).
+
+
+GONE = 410
+ASLEEP = 423
+
+
+def read_result(answer: HttpResponse) -> dict[str, Any]:
+    """The JSON object of a successful answer; the refusal that any other one is."""
+    if not 200 <= answer.status < 300:
+        raise refusal_of(answer)
+    try:
+        body = strict_json.loads(answer.body, unique_keys=True)
+    except MalformedError as reason:
+        raise EnvelopeFormatError(f"transport response is not a valid A2A result: {reason.message}") from None
+    if not isinstance(body, dict):
+        raise EnvelopeFormatError("transport response is not a valid A2A result: not a JSON object")
+    return body
+
+
+def refusal_of(answer: HttpResponse) -> CallRefusedError | TargetUnavailableError:
+    detail = read_refusal(answer).get("detail", "")
+    refused = CallRefusedError(answer.status, detail if isinstance(detail, str) else str(detail))
+    if answer.status in {GONE, ASLEEP}:
+        return TargetUnavailableError(refused.detail or f"the target takes no calls ({answer.status})")
+    return refused
+
+
+def read_refusal(answer: HttpResponse) -> dict[str, Any]:
+    """The members of a refusal's body; none when it is no JSON object."""
+    try:
+        body = strict_json.loads(answer.body, unique_keys=True)
+    except MalformedError:
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def verified_reply(body: Any, *, request: VacantEnvelope, card: CapabilityCard) -> VacantEnvelope:
+    """The envelope in `body`, once it is proven to be the target's reply to `request`."""
+    received = from_a2a_result(body)
+    target, requester = card.vacant_id, request.from_vacant_id
+    reply = recognise(received, target)
+    if reply is None:
+        raise EnvelopeSignatureError(
+            f"response envelope signature did not verify for target {target.short()}"
+        )
+    if reply.from_vacant_id != target:
+        raise EnvelopeFormatError(
+            f"response envelope from_vacant_id {reply.from_vacant_id.short()} != target {target.short()}"
+        )
+    if reply.to_vacant_id != requester:
+        raise EnvelopeFormatError(
+            f"response envelope to_vacant_id {reply.to_vacant_id.short()} != requester {requester.short()}"
+        )
+    _refuse_unbound(reply, request, card)
+    return reply
+
+
+def advanced_by_reply(known: ReplayState, reply: VacantEnvelope, *, replies_lost: bool) -> ReplayState:
+    """Where the chain of replies stands after `reply`.
+
+    When replies are known to be lost, their numbers are missing to us for good: then a reply may be
+    ahead of the next number, and is never behind it.
+    """
+    if replies_lost and reply.sequence_no > known.last_sequence_no + 1:
+        return ReplayState(reply.sequence_no, reply.compute_hash())
+    return check_chain(known, reply)
+
+
+def _refuse_unbound(reply: VacantEnvelope, request: VacantEnvelope, card: CapabilityCard) -> None:
+    bound = reply_is_bound(reply, request)
+    target = card.vacant_id.short()
+    if bound is False:
+        raise EnvelopeFormatError(f"the response of {target} answers another request; it is not accepted")
+    if bound is None and binds_replies(card):
+        raise EnvelopeFormatError(
+            f"the response of {target} does not say which request it answers, although its card promises that"
+        )
 
 
 def build_envelope(

@@ -25,7 +25,15 @@ from typing import Final
 
 from msgspec import Struct
 
-from comity.envelopes.client.calls import DispatchResult
+from comity.envelopes.client.calls import (
+    DispatchResult,
+    advanced_by_reply,
+    dialect_of,
+    read_refusal,
+    read_result,
+    refusal_of,
+    verified_reply,
+)
 from comity.envelopes.client.pair import AnsweredCall, Pair, positions_of, state_after, state_before
 from comity.envelopes.client.refusals import (
     BusyTargetError,
@@ -33,30 +41,25 @@ from comity.envelopes.client.refusals import (
     ReplyLostError,
     TargetLimitError,
 )
-from comity.envelopes.client.replies import (
-    advanced_by_reply,
-    read_refusal,
-    read_result,
-    refusal_of,
-    verified_reply,
-)
-from comity.envelopes.client.targets import dialect_of
 from comity.envelopes.protocol.card import CapabilityCard
-from comity.envelopes.protocol.carrier import to_a2a_jsonrpc
-from comity.envelopes.protocol.chain import ReplayState, check_stamped_after
-from comity.envelopes.protocol.envelope import Dialect, VacantEnvelope, reply_is_bound, signed_envelope
+from comity.envelopes.protocol.chain import ReplayState, TipStatement, check_stamped_after, resynchronised
+from comity.envelopes.protocol.envelope import (
+    Dialect,
+    VacantEnvelope,
+    reply_is_bound,
+    signed_envelope,
+    to_a2a_jsonrpc,
+)
 from comity.envelopes.protocol.errors import (
     EnvelopeFormatError,
     EnvelopeSignatureError,
     TargetUnavailableError,
 )
 from comity.envelopes.protocol.message import A2AMessage
-from comity.envelopes.protocol.statement import TipStatement, resynchronised
 from comity.http.client import HttpCarrier, HttpResponse
 from comity.identity.protocol.keys import SigningKey
 from comity.store.operations import StoreConflict
 from comity.wire import strict_json
-from comity.wire.clock import Clock
 from comity.wire.errors import (
     ComityError,
     NoAnswerError,
@@ -64,6 +67,7 @@ from comity.wire.errors import (
     TargetRefusedError,
     UnreachableError,
 )
+from comity.wire.machine import Clock
 
 _ENVELOPES: Final = 16
 _LONGEST_RETRY_AFTER: Final = 30.0

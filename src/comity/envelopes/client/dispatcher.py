@@ -12,11 +12,10 @@ from functools import partial
 from typing import Final
 from uuid import uuid4
 
-from comity.envelopes.client.calls import DispatchResult
+from comity.envelopes.client.calls import DispatchResult, callable_endpoint
 from comity.envelopes.client.conversation import Conversation, Retries
 from comity.envelopes.client.pair import CALL_BOOK, Pair
 from comity.envelopes.client.refusals import BusyTargetError, TargetLimitError
-from comity.envelopes.client.targets import callable_endpoint
 from comity.envelopes.protocol.card import CapabilityCard
 from comity.envelopes.protocol.chain import PairKey
 from comity.envelopes.protocol.errors import TargetUnavailableError
@@ -24,11 +23,11 @@ from comity.envelopes.protocol.message import A2AMessage
 from comity.http.client import HttpCarrier
 from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.requests.caller import OWN_PROCESS, Caller
+from comity.requests.handler import within_request
 from comity.requests.record import REQUEST_IDS, Recorder
-from comity.requests.request import within_request
 from comity.store.interface import Store
-from comity.wire.clock import Clock
 from comity.wire.errors import ComityError, InvalidError, TargetRefusedError, UnreachableError
+from comity.wire.machine import Clock
 
 LEASE_SECONDS: Final = 120.0
 """How long a crashed process keeps others from its pairs. Longer than a request may take."""

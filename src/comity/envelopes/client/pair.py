@@ -15,17 +15,16 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.envelopes.protocol.carrier import from_a2a_jsonrpc
 from comity.envelopes.protocol.chain import PairKey, ReplayState
-from comity.envelopes.protocol.envelope import Dialect, VacantEnvelope, recognise
+from comity.envelopes.protocol.envelope import Dialect, VacantEnvelope, from_a2a_jsonrpc, recognise
 from comity.envelopes.protocol.message import A2AMessage
-from comity.envelopes.replay import chain_of, state_of, tip_of
+from comity.envelopes.replay_stores import chain_of, state_of, tip_of
 from comity.requests.caller import OWN_PROCESS, Caller
 from comity.requests.record import Act, Recorder
 from comity.store.audit_chain import privacy_hash
+from comity.store.audit_log import RestoreMark, read_restored
 from comity.store.interface import Store
 from comity.store.operations import Acquire, Advance, ChainKey, Operation, Put, Release, Tip
-from comity.store.restored import RestoreMark, read_restored
 from comity.wire import strict_json
 from comity.wire.errors import ComityError, StoreCorruptError
 

@@ -5,13 +5,25 @@ Peers look for the beginnings of the three refusals in the text, so they stay as
 """
 
 from datetime import datetime
-from typing import Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from msgspec import Struct
+from msgspec.structs import force_setattr, replace
 
-from comity.envelopes.protocol.envelope import EMPTY_PREV_HASH, VacantEnvelope
-from comity.envelopes.protocol.errors import ChainForkError, ReplayDetectedError, StaleEnvelopeError
-from comity.identity.protocol.keys import VacantId
+from comity.envelopes.protocol import message
+from comity.envelopes.protocol.envelope import EMPTY_PREV_HASH, HASH_BYTES, LAST_SEQUENCE_NO, VacantEnvelope
+from comity.envelopes.protocol.errors import (
+    ChainForkError,
+    EnvelopeFormatError,
+    EnvelopeSignatureError,
+    ProtocolError,
+    ReplayDetectedError,
+    StaleEnvelopeError,
+)
+from comity.envelopes.protocol.message import read_time, utc, utc_iso
+from comity.identity.protocol.keys import SigningKey, VacantId, verify
+from comity.wire.canonical import envelope_form
+from comity.wire.errors import ComityError, ConflictError, ErrorAnswer
 
 
 class PairKey(Struct, frozen=True):
@@ -84,3 +96,161 @@ def check_stamped_after(envelope: VacantEnvelope, moment: datetime) -> None:
             f"timestamp {envelope.timestamp.isoformat()} is not after {moment.isoformat()}, when this node was restored "
             "from a backup; what was signed before may have been accepted already. Sign the message again"
         )
+
+
+# The receiver's signed word on where a pair stands: the way back for a sender that lost its place.
+
+
+_HEADING = b"comity chain tip 1\n"
+
+
+class _Statement(Struct):
+    from_vacant_id: str
+    to_vacant_id: str
+    sequence_no: int
+    chain_tip: str
+    timestamp: str
+    signature: str
+
+
+class TipStatement(Struct, frozen=True, kw_only=True):
+    from_vacant_id: VacantId
+    to_vacant_id: VacantId
+    sequence_no: int
+    chain_tip: bytes
+    timestamp: datetime
+    signature: bytes = b""
+
+    def __post_init__(self) -> None:
+        if type(self.sequence_no) is not int or not 0 <= self.sequence_no <= LAST_SEQUENCE_NO:
+            raise EnvelopeFormatError(f"sequence_no must be an integer from 0 to {LAST_SEQUENCE_NO}")
+        if type(self.chain_tip) is not bytes or len(self.chain_tip) != HASH_BYTES:
+            raise EnvelopeFormatError(f"chain_tip must be exactly {HASH_BYTES} bytes")
+        force_setattr(self, "timestamp", utc(self.timestamp))
+
+    @classmethod
+    def of(cls, pair: PairKey, state: ReplayState, *, now: datetime) -> Self:
+        return cls(
+            from_vacant_id=pair.from_vid,
+            to_vacant_id=pair.to_vid,
+            sequence_no=state.last_sequence_no,
+            chain_tip=state.chain_tip,
+            timestamp=now,
+        )
+
+    @classmethod
+    def from_json(cls, value: Any) -> Self:
+        """Read what `to_json` gave; EnvelopeFormatError for anything else."""
+        wire = message.shaped(value, _Statement, "statement")
+        try:
+            return cls(
+                from_vacant_id=message.vacant_id(wire.from_vacant_id, "from_vacant_id"),
+                to_vacant_id=message.vacant_id(wire.to_vacant_id, "to_vacant_id"),
+                sequence_no=wire.sequence_no,
+                chain_tip=message.hex_bytes(wire.chain_tip, "chain_tip"),
+                timestamp=read_time(wire.timestamp),
+                signature=message.hex_bytes(wire.signature, "signature"),
+            )
+        except EnvelopeFormatError as reason:
+            raise EnvelopeFormatError(f"invalid statement: {reason.message}") from None
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self._signed_members(), "signature": self.signature.hex()}
+
+    def state(self) -> ReplayState:
+        return ReplayState(self.sequence_no, self.chain_tip)
+
+    def signing_payload(self) -> bytes:
+        return _HEADING + envelope_form(self._signed_members())
+
+    def signed(self, key: SigningKey) -> Self:
+        return replace(self, signature=key.sign(self.signing_payload()))
+
+    def verify(self) -> bool:
+        """Whether the receiver of the pair signed this."""
+        return verify(self.to_vacant_id.public, self.signing_payload(), self.signature)
+
+    def _signed_members(self) -> dict[str, Any]:
+        return {
+            "from_vacant_id": self.from_vacant_id.hex(),
+            "to_vacant_id": self.to_vacant_id.hex(),
+            "sequence_no": self.sequence_no,
+            "chain_tip": self.chain_tip.hex(),
+            "timestamp": utc_iso(self.timestamp),
+        }
+
+
+def resynchronised(pair: PairKey, known: ReplayState, statement: TipStatement) -> ReplayState:
+    """The position from which the sender continues after `statement`; `known` is its last accepted position."""
+    if PairKey(statement.from_vacant_id, statement.to_vacant_id) != pair:
+        raise EnvelopeFormatError("the statement is about another pair; it is not believed")
+    if not statement.verify():
+        raise EnvelopeSignatureError(
+            f"the statement is not signed by {statement.to_vacant_id.short()}; it is not believed"
+        )
+    told = statement.state()
+    if told.last_sequence_no < known.last_sequence_no:
+        raise ReplayDetectedError(
+            f"the statement goes back to {told.last_sequence_no}, "
+            f"and {known.last_sequence_no} was accepted already; it is not believed"
+        )
+    if told.last_sequence_no == known.last_sequence_no and told.chain_tip != known.chain_tip:
+        raise ChainForkError(
+            f"the statement names another envelope as number {known.last_sequence_no}; it is not believed"
+        )
+    return told
+
+
+# What an envelope can be refused for once it is well formed, beyond its signature.
+
+
+class MisdirectedError(ProtocolError):
+    """It is addressed to somebody else."""
+
+    code = "misdirected"
+    _answer = ErrorAnswer(421, -32052)
+
+    def __init__(self, addressee: VacantId, server: VacantId) -> None:
+        super().__init__(f"envelope addressed to {addressee.short()}; this server is {server.short()}")
+        self.addressee = addressee
+
+
+class VacantGoneError(ProtocolError):
+    """It will never answer again."""
+
+    code = "vacant_gone"
+    _answer = ErrorAnswer(410, -32054)
+
+
+class VacantAsleepError(ProtocolError):
+    """It does not answer now."""
+
+    code = "vacant_asleep"
+    _answer = ErrorAnswer(423, -32054)
+
+
+class BehaviourError(ComityError):
+    """The agent's own code failed; the pair is where it was."""
+
+    code = "behaviour_failed"
+    _answer = ErrorAnswer(500, -32603)
+
+
+class OutOfChainError(ConflictError):
+    """Not the next envelope of its pair. It carries the signed way back; its cause is the chain's own error."""
+
+    code = "out_of_chain"
+
+    def __init__(self, message: str, pair: PairKey, state: ReplayState, statement: TipStatement) -> None:
+        super().__init__(message)
+        self.pair = pair
+        self.state = state
+        self.statement = statement
+
+    def body(self) -> dict[str, Any]:
+        return {
+            "detail": self.message,
+            "expected_sequence_no": self.state.last_sequence_no + 1,
+            "chain_tip": self.state.chain_tip.hex(),
+            "statement": self.statement.to_json(),
+        }

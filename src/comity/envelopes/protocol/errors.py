@@ -4,11 +4,11 @@ Each name stands in two lines: the contract's (`CoreError`, `ProtocolError`), fo
 it, and one of ours (`InvalidError`, `ConflictError`, …), by which the doors know how to speak it.
 """
 
+from comity.wire import errors
 from comity.wire.errors import (
     ComityError,
     ConflictError,
     InvalidError,
-    NotFoundError,
     RetryLaterError,
     UnauthenticatedError,
 )
@@ -76,7 +76,7 @@ class ChainForkError(ProtocolError, ConflictError):
     code = "chain_fork"
 
 
-class TargetNotFoundError(ProtocolError, NotFoundError):
+class TargetNotFoundError(ProtocolError, errors.NotFoundError):
     code = "target_not_found"
 
 
@@ -84,3 +84,62 @@ class TargetUnavailableError(ProtocolError, RetryLaterError):
     """The target is known and takes no calls in its present state."""
 
     code = "target_unavailable"
+
+
+# Errors of a directory and of a life cycle, with the names of the contract.
+
+
+class InvalidEventError(CoreError, errors.ConflictError):
+    """The life cycle has no such transition from the current state."""
+
+    code = "invalid_event"
+
+
+class RegistryError(CoreError):
+    code = "registry"
+
+
+class RegistryWriteError(RegistryError):
+    code = "registry_write"
+
+
+class SignatureRejected(RegistryWriteError, errors.UnauthenticatedError):  # noqa: N818 - the contract's name
+    code = "signature_rejected"
+
+
+class SequenceMonotonicityError(RegistryWriteError, errors.ConflictError):
+    """An actor's events are numbered without gaps, and this is not the next one."""
+
+    code = "sequence_monotonicity"
+
+
+class FreshnessError(RegistryWriteError, errors.InvalidError):
+    """The event is too old, or from too far ahead."""
+
+    code = "freshness"
+
+
+class IdempotencyConflict(RegistryWriteError, errors.ConflictError):  # noqa: N818 - the contract's name
+    """The key was used before, for something else."""
+
+    code = "idempotency_conflict"
+
+
+class AppendOnlyViolation(RegistryWriteError, errors.ConflictError):  # noqa: N818 - the contract's name
+    """What is registered is never taken back or rewritten."""
+
+    code = "append_only_violation"
+
+
+class VisibilityViolation(RegistryError, errors.ForbiddenError):  # noqa: N818 - the contract's name
+    """The card is there, and not for this reader."""
+
+    code = "visibility_violation"
+
+
+class NotFoundError(RegistryError, errors.NotFoundError):
+    code = "registry_not_found"
+
+
+class ReputationError(CoreError, errors.InvalidError):
+    code = "reputation"

@@ -1,20 +1,138 @@
 """A vacant as its own node holds it: identity, logbook, behaviour, substrate, state and card."""
 
-from msgspec import Struct
-from msgspec.structs import force_setattr
+import json
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any, Self
 
-from comity.envelopes.protocol.card import CapabilityCard, SubstrateSpec
-from comity.envelopes.protocol.envelope import digest
+from msgspec import Struct
+from msgspec.structs import force_setattr, replace
+
+from comity.envelopes.protocol.card import SEPARATOR, CapabilityCard, RuntimeState, SubstrateSpec
+from comity.envelopes.protocol.envelope import EMPTY_PREV_HASH, HASH_BYTES, digest
 from comity.envelopes.protocol.errors import (
     EnvelopeFormatError,
+    HashChainError,
     SignatureVerificationError,
     TypeIntegrityError,
 )
-from comity.envelopes.protocol.lifecycle import RuntimeState
-from comity.envelopes.protocol.logbook import Logbook
-from comity.identity.protocol.keys import VacantId
+from comity.envelopes.protocol.message import hex_bytes, read_time, shaped, utc, utc_iso
+from comity.identity.protocol.keys import AnySigningKey, VacantId, own_key, verify
+from comity.wire import strict_json
 from comity.wire.canonical import envelope_form
 from comity.wire.errors import MalformedError
+
+# The logbook: what a vacant says of itself, entry by entry, each signed and each naming the last.
+
+
+class LogEntry(Struct, frozen=True, kw_only=True):
+    kind: str
+    payload: dict[str, Any]
+    ts: datetime
+    prev_hash: bytes = EMPTY_PREV_HASH
+    signature: bytes = b""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kind, str) or not self.kind.strip():
+            raise EnvelopeFormatError("the kind of a log entry must be a string that is not blank")
+        if not isinstance(self.payload, dict):
+            raise EnvelopeFormatError("the payload of a log entry must be a JSON object")
+        if type(self.prev_hash) is not bytes or len(self.prev_hash) != HASH_BYTES:
+            raise EnvelopeFormatError(f"the prev_hash of a log entry must be exactly {HASH_BYTES} bytes")
+        force_setattr(self, "ts", utc(self.ts))
+
+    def signing_payload(self) -> bytes:
+        try:
+            kind, payload = self.kind.encode(), envelope_form(self.payload)
+        except (MalformedError, TypeError, UnicodeEncodeError) as reason:
+            raise EnvelopeFormatError(f"the log entry cannot be signed: {reason}") from None
+        return SEPARATOR.join((kind, utc_iso(self.ts).encode(), payload, self.prev_hash))
+
+    def compute_hash(self) -> bytes:
+        return digest(self.signing_payload())
+
+    def signed(self, signing_key: AnySigningKey) -> Self:
+        return replace(self, signature=own_key(signing_key).sign(self.signing_payload()))
+
+    def verify(self, owner: VacantId) -> bool:
+        return verify(owner.public, self.signing_payload(), self.signature)
+
+    def to_line(self) -> str:
+        """One line of `logbook.jsonl`, without its end."""
+        members = {
+            "kind": self.kind,
+            "payload": self.payload,
+            "prev_hash": self.prev_hash.hex(),
+            "signature": self.signature.hex(),
+            "ts": utc_iso(self.ts),
+        }
+        try:
+            return json.dumps(members, sort_keys=True, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as reason:
+            raise EnvelopeFormatError(f"the log entry cannot be written: {reason}") from None
+
+    @classmethod
+    def from_line(cls, line: str | bytes) -> Self:
+        try:
+            value = strict_json.loads(line.encode() if isinstance(line, str) else line, unique_keys=True)
+        except (MalformedError, UnicodeEncodeError) as reason:
+            raise EnvelopeFormatError(f"invalid line of the logbook: {reason}") from None
+        wire = shaped(value, _Line, "line of the logbook")
+        return cls(
+            kind=wire.kind,
+            payload=wire.payload,
+            ts=read_time(wire.ts),
+            prev_hash=hex_bytes(wire.prev_hash, "prev_hash"),
+            signature=hex_bytes(wire.signature, "signature"),
+        )
+
+
+class _Line(Struct):
+    kind: str
+    payload: dict[str, Any]
+    prev_hash: str
+    signature: str
+    ts: str
+
+
+class Logbook:
+    """The entries of one vacant, in order. What is given to it is not verified until `verify` is asked."""
+
+    def __init__(self, entries: Iterable[LogEntry] = ()) -> None:
+        self._entries = list(entries)
+
+    def append(self, kind: str, payload: dict[str, Any], *, ts: datetime, key: AnySigningKey) -> LogEntry:
+        """Write and sign the next entry."""
+        entry = LogEntry(kind=kind, payload=payload, ts=ts, prev_hash=self.tip()).signed(key)
+        self._entries.append(entry)
+        return entry
+
+    def tip(self) -> bytes:
+        """The hash that the next entry has to name."""
+        return self._entries[-1].compute_hash() if self._entries else EMPTY_PREV_HASH
+
+    def verify(self, owner: VacantId) -> bool:
+        try:
+            self.verify_or_raise(owner)
+        except HashChainError:
+            return False
+        return True
+
+    def verify_or_raise(self, owner: VacantId) -> None:
+        """Refuse a chain that is broken, and name its first bad entry, counted from 1."""
+        tip = EMPTY_PREV_HASH
+        for number, entry in enumerate(self._entries, start=1):
+            if entry.prev_hash != tip:
+                raise HashChainError(f"log entry {number} does not follow from the one before it")
+            if not entry.verify(owner):
+                raise HashChainError(f"log entry {number} is not signed by {owner.short()}")
+            tip = entry.compute_hash()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[LogEntry]:
+        return iter(self._entries)
 
 
 class BehaviorBundle(Struct, frozen=True, kw_only=True):

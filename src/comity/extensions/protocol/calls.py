@@ -21,11 +21,10 @@ from comity.extensions.protocol.relational import (
 from comity.extensions.protocol.state import ExtensionState
 from comity.extensions.protocol.torch import TorchLineage, TorchReceipt, TorchRules
 from comity.identity.protocol.keys import SigningKey
-from comity.vcp.protocol.capabilities import PERSONAL, RELATIONAL
-from comity.vcp.protocol.categorical import Categorical
 from comity.vcp.protocol.extension_calls import ExtensionError, invalid
 from comity.vcp.protocol.injection import Severity
-from comity.vcp.protocol.opacity import ModelSafeContext, model_safe
+from comity.vcp.protocol.messages import PERSONAL, RELATIONAL
+from comity.vcp.protocol.signals import Categorical, ModelSafeContext, model_safe
 from comity.votes.protocol.acts import (
     ActArguments,
     BallotArguments,

@@ -13,9 +13,8 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from comity.vcp.protocol.categorical import Categorical
 from comity.vcp.protocol.extension_calls import invalid
-from comity.vcp.protocol.signals import Signal
+from comity.vcp.protocol.signals import Categorical, Signal
 
 CATEGORIES: Final = (
     "professional_inquiry",

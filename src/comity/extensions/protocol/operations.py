@@ -23,8 +23,8 @@ from comity.extensions.protocol.intent import CATEGORIES as INTENTS
 from comity.extensions.protocol.state import ExtensionState, StateScope
 from comity.extensions.protocol.summaries import SUMMARIES
 from comity.extensions.protocol.texts import refuse_injection
-from comity.vcp.protocol.capabilities import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
 from comity.vcp.protocol.extension_calls import Code, ExtensionError, invalid, shaped
+from comity.vcp.protocol.messages import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
 from comity.vcp.protocol.signals import CATEGORIES
 from comity.votes.protocol.acts import (
     ActArguments,

@@ -17,9 +17,9 @@ from comity.extensions.protocol.calls import OperationCall
 from comity.extensions.protocol.relational import RelationalState
 from comity.extensions.protocol.state import ExtensionState
 from comity.extensions.protocol.texts import refuse_injection
-from comity.vcp.protocol.capabilities import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
 from comity.vcp.protocol.context import ContextRequest, Ignored
 from comity.vcp.protocol.extension_calls import ExtensionError, invalid
+from comity.vcp.protocol.messages import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
 
 _NEVER_FROM_A_PAYLOAD: Final[Mapping[str, str]] = {
     "trust_level": "trust follows from sessions and is not declared",

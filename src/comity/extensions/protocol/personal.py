@@ -22,9 +22,8 @@ from msgspec.structs import replace
 
 from comity.extensions.protocol.texts import read_moment
 from comity.store.audit_chain import timestamp
-from comity.vcp.protocol.errors import ContextError
 from comity.vcp.protocol.extension_calls import ExtensionError, invalid
-from comity.vcp.protocol.signals import INFERRED, Signal, read_personal
+from comity.vcp.protocol.signals import INFERRED, ContextError, Signal, read_personal
 from comity.wire.errors import ConfigError
 
 Curve = Literal["exponential", "linear", "step"]

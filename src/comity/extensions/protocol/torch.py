@@ -30,8 +30,8 @@ from comity.extensions.protocol.relational import (
 from comity.extensions.protocol.texts import read_id, read_moment, round_half_up
 from comity.identity.protocol.keys import SigningKey, is_key, signature_holds, signature_of
 from comity.store.audit_chain import timestamp
-from comity.vcp.protocol.capabilities import MAX_LINEAGE_DEPTH
 from comity.vcp.protocol.extension_calls import ExtensionError, invalid, limit_exceeded, refused, shaped
+from comity.vcp.protocol.messages import MAX_LINEAGE_DEPTH
 from comity.wire.canonical import jcs
 from comity.wire.errors import ComityError, ConfigError
 

@@ -13,8 +13,12 @@ shapes of a list are converted to it, and it finds an id in one step.
 - If anything in a list is wrong, the whole list is refused: half a list would let through what its other half revokes.
 """
 
+import binascii
+import hashlib
+import hmac
 import re
-from collections.abc import Iterable
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
@@ -22,10 +26,87 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from comity.identity.protocol.keys import SigningKey
-from comity.identity.protocol.signature import TrustKey, sign_members, signature_holds
+from comity.identity.protocol.keys import KEY_BYTES, SigningKey, verify
 from comity.wire import strict_json
+from comity.wire.canonical import ascii_form
 from comity.wire.errors import InvalidError, MalformedError
+
+# Signatures of lists and proofs (vcp 5.4).
+
+
+_PEM_MARK: Final = "-----"
+_PEM_BEGIN: Final = "-----BEGIN PUBLIC KEY-----"
+_PEM_END: Final = "-----END PUBLIC KEY-----"
+# RFC 8410: the frame that makes 32 bytes a public key of Ed25519
+_SPKI: Final = bytes.fromhex("302a300506032b6570032100")
+
+
+class PublicKey(Struct, frozen=True):
+    public: bytes
+
+    def fits(self, message: bytes, signature: bytes) -> bool:
+        return verify(self.public, message, signature)
+
+
+class SharedSecret(Struct, frozen=True):
+    secret: bytes
+
+    def fits(self, message: bytes, signature: bytes) -> bool:
+        return hmac.compare_digest(hmac.digest(self.secret, message, hashlib.sha256), signature)
+
+    def __repr__(self) -> str:
+        return "SharedSecret(<secret>)"
+
+
+TrustKey = PublicKey | SharedSecret
+
+
+def read_trust_key(text: str, *, hmac_fallback: bool = False) -> TrustKey:
+    """The key that a setting spells; InvalidError when it spells none."""
+    text = text.strip()
+    if text.startswith(_PEM_MARK):
+        return PublicKey(_from_pem(text))
+    raw = _base64(text)
+    if raw is not None and len(raw) == KEY_BYTES:
+        return PublicKey(raw)
+    if hmac_fallback and text:
+        return SharedSecret(text.encode())
+    raise InvalidError(
+        "the key of a revocation issuer is an Ed25519 public key, as PEM or as base64 of its 32 bytes; "
+        "a shared HMAC secret needs hmac_fallback for that issuer"
+    )
+
+
+def signed_bytes(members: Mapping[str, Any]) -> bytes:
+    return ascii_form({name: value for name, value in members.items() if name != "signature"})
+
+
+def signature_holds(members: Mapping[str, Any], key: TrustKey) -> bool:
+    """Whether the member `signature` is the key's, over all the others."""
+    written = members.get("signature")
+    signature = _base64(written) if isinstance(written, str) else None
+    return signature is not None and key.fits(signed_bytes(members), signature)
+
+
+def sign_members(members: Mapping[str, Any], key: SigningKey) -> str:
+    return b64encode(key.sign(signed_bytes(members))).decode()
+
+
+def _from_pem(text: str) -> bytes:
+    der = None
+    if text.startswith(_PEM_BEGIN) and text.endswith(_PEM_END):
+        der = _base64("".join(text.removeprefix(_PEM_BEGIN).removesuffix(_PEM_END).split()))
+    if der is None or len(der) != len(_SPKI) + KEY_BYTES or not der.startswith(_SPKI):
+        raise InvalidError("the PEM is not an Ed25519 public key; only these are used here")
+    return der.removeprefix(_SPKI)
+
+
+def _base64(text: str) -> bytes | None:
+    try:
+        return b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
 
 _MOMENT: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?(?:Z|[+-][0-9]{2}:[0-9]{2})"
@@ -234,3 +315,154 @@ def alternate_outcome(received: Any, *, issuer: str, jti: str, now: float) -> Al
     if found.issuer_id != issuer or not found.is_fresh(now):
         return AlternateOutcome.UNAVAILABLE
     return AlternateOutcome.REVOKED if jti in found.jtis else AlternateOutcome.NOT_REVOKED
+
+
+# Whether something is revoked: the order in which the sources are asked (vcp 5.4).
+
+
+MAX_PROOF_AGE_S: Final = 86_400.0
+
+
+class Status(StrEnum):
+    GOOD = "good"
+    REVOKED = "revoked"
+    UNKNOWN = "unknown"
+
+
+class StapledProof(Struct, frozen=True, kw_only=True):
+    status: Status
+    produced_at: str
+    this_update: str
+    next_update: str
+    responder_id: str
+    signature: str
+
+
+def read_proof(received: Any) -> StapledProof:
+    """The proof that a JSON value spells; MalformedError otherwise. Its signature is not judged here."""
+    try:
+        return msgspec.convert(received, StapledProof)
+    except msgspec.ValidationError:
+        raise MalformedError(
+            "a stapled proof has a status (good, revoked or unknown), produced_at, this_update, next_update, "
+            "responder_id and signature, all of them texts"
+        ) from None
+
+
+def proof_status(received: Any, *, responders: Mapping[str, TrustKey], now: float) -> Status:
+    """What a proof, as it was received, is worth."""
+    try:
+        proof = read_proof(received)
+        produced = read_moment("produced_at", proof.produced_at)
+        begins = read_moment("this_update", proof.this_update)
+        ends = read_moment("next_update", proof.next_update)
+    except MalformedError:
+        return Status.UNKNOWN
+    key = responders.get(proof.responder_id)
+    in_time = now - produced <= MAX_PROOF_AGE_S and begins <= now < ends
+    if key is None or not in_time or not signature_holds(received, key):
+        return Status.UNKNOWN
+    return proof.status
+
+
+def sign_proof(
+    key: SigningKey,
+    *,
+    status: Status,
+    produced_at: int,
+    this_update: int,
+    next_update: int,
+    responder_id: str,
+) -> StapledProof:
+    proof = StapledProof(
+        status=status,
+        produced_at=write_moment(produced_at),
+        this_update=write_moment(this_update),
+        next_update=write_moment(next_update),
+        responder_id=responder_id,
+        signature="",
+    )
+    return msgspec.structs.replace(proof, signature=sign_members(msgspec.to_builtins(proof), key))
+
+
+NO_RESPONDERS: Final[Mapping[str, TrustKey]] = {}
+
+
+class Source(StrEnum):
+    DENYLIST = "denylist"
+    STAPLED = "stapled"
+    CRL = "crl"
+    FAIL_CLOSED = "fail_closed"
+
+
+class Revocable(Struct, frozen=True):
+    """The ids under which something may have been revoked. A token can have several ids of its own."""
+
+    jtis: tuple[str, ...]
+    bundle_id: str | None = None
+
+
+class Denylist(Struct, frozen=True):
+    """What the owner of this node revoked here, whatever the issuer says."""
+
+    jtis: frozenset[str] = frozenset()
+    bundle_ids: frozenset[str] = frozenset()
+
+    def names(self, subject: Revocable) -> bool:
+        return not self.jtis.isdisjoint(subject.jtis) or subject.bundle_id in self.bundle_ids
+
+
+class Unavailable(Struct, frozen=True):
+    """There is an address for a list, and no usable list; `reason` is for the log."""
+
+    reason: str
+
+
+class RevocationStatus(Struct, frozen=True):
+    """`detail` is the reason that was given for a revocation, or why nothing is known."""
+
+    status: Status
+    source: Source
+    detail: str = ""
+
+    @property
+    def refuses(self) -> bool:
+        return self.status is not Status.GOOD
+
+
+def revocation_status(
+    subject: Revocable,
+    *,
+    crl: RevocationList | Unavailable | None,
+    now: float,
+    grace: float = 0.0,
+    stapled: Any = None,
+    responders: Mapping[str, TrustKey] = NO_RESPONDERS,
+    denylist: Denylist = Denylist(),  # noqa: B008 - frozen
+) -> RevocationStatus:
+    """`crl` is None when the issuer has no address for a list. `grace` is how long a list out of date is still
+    taken, which is for whoever is already fetching the next one. `stapled` is the proof as it was received.
+    """
+    if denylist.names(subject):
+        return RevocationStatus(Status.REVOKED, Source.DENYLIST, "revoked on this node")
+    if stapled is not None:
+        told = proof_status(stapled, responders=responders, now=now)
+        if told is not Status.UNKNOWN:
+            return RevocationStatus(told, Source.STAPLED)
+    if crl is None:
+        return RevocationStatus(Status.GOOD, Source.CRL, "the issuer publishes no list")
+    if isinstance(crl, Unavailable):
+        return RevocationStatus(Status.UNKNOWN, Source.FAIL_CLOSED, crl.reason)
+    if not crl.is_fresh(now, grace):
+        return RevocationStatus(Status.UNKNOWN, Source.FAIL_CLOSED, "the list is out of date")
+    reason = _listed(crl, subject)
+    if reason is not None:
+        return RevocationStatus(Status.REVOKED, Source.CRL, reason)
+    return RevocationStatus(Status.GOOD, Source.CRL)
+
+
+def _listed(crl: RevocationList, subject: Revocable) -> str | None:
+    for jti in subject.jtis:
+        if jti in crl.jtis:
+            return crl.jtis[jti]
+    return None if subject.bundle_id is None else crl.bundle_ids.get(subject.bundle_id)

@@ -12,9 +12,16 @@ from typing import Any, Final, Literal, Protocol, get_args
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from comity.mcp.protocol.refusals import invalid_params, unsupported_version
-from comity.mcp.protocol.results import InputRequest, Json
-from comity.mcp.protocol.revisions import META_CAPABILITIES, META_CLIENT, META_VERSION, MODERN
+from comity.mcp.protocol.results import (
+    META_CAPABILITIES,
+    META_CLIENT,
+    META_VERSION,
+    MODERN,
+    InputRequest,
+    Json,
+    invalid_params,
+    unsupported_version,
+)
 from comity.requests.caller import UNKNOWN, Caller
 from comity.wire.jsonrpc import Params
 

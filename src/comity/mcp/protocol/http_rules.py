@@ -16,8 +16,14 @@ from msgspec import Struct
 
 from comity.mcp.protocol.catalog import Tool
 from comity.mcp.protocol.context import member_at, meta_of
-from comity.mcp.protocol.refusals import header_mismatch, invalid_params, no_such_method
-from comity.mcp.protocol.revisions import LEGACY, META_VERSION, MODERN
+from comity.mcp.protocol.results import (
+    LEGACY,
+    META_VERSION,
+    MODERN,
+    header_mismatch,
+    invalid_params,
+    no_such_method,
+)
 from comity.wire.jsonrpc import Request
 
 VERSION: Final = b"mcp-protocol-version"

@@ -7,7 +7,7 @@ become a `RunningRequest`: the code that runs it calls `work.start`, and gives t
 - Arguments that break a tool's schema are an error of the tool (`isError`), so that a model can do better.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import UNSET, Struct
@@ -26,19 +26,99 @@ from comity.mcp.protocol.catalog import (
     remedy_for,
     right_needed,
 )
-from comity.mcp.protocol.context import LEVELS, Asker, Context, Handshake
-from comity.mcp.protocol.refusals import (
+from comity.mcp.protocol.context import LEVELS, Asker, Context, Handshake, meta_of
+from comity.mcp.protocol.results import (
+    META_LOG_LEVEL,
+    META_SERVER,
+    MODERN,
     RESOURCE_NOT_FOUND,
+    TASKS,
+    Contents,
+    Json,
     McpError,
+    PromptResult,
+    ToolResult,
+    failed,
     invalid_params,
     missing_capability,
     no_such_method,
 )
-from comity.mcp.protocol.results import Contents, Json, PromptResult, ToolResult, failed
-from comity.mcp.protocol.revisions import META_SERVER, MODERN, TASKS
-from comity.mcp.protocol.work import Listen, RunningRequest, TaskRequest
 from comity.wire import strict_json
-from comity.wire.jsonrpc import INTERNAL_ERROR, Params, Request
+from comity.wire.jsonrpc import INTERNAL_ERROR, Id, Params, Request
+
+# A request that cannot be answered on the spot: what is to be done for it, and what it says about itself.
+
+
+class Listen(Struct, frozen=True, kw_only=True):
+    """What a modern client wants to hear of."""
+
+    tools: bool = False
+    prompts: bool = False
+    resources: bool = False
+    uris: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+
+    def to_json(self) -> Json:
+        heard: Json = {
+            "toolsListChanged": self.tools,
+            "promptsListChanged": self.prompts,
+            "resourcesListChanged": self.resources,
+            "resourceSubscriptions": list(self.uris),
+            "taskIds": list(self.tasks),
+        }
+        return {name: wanted for name, wanted in heard.items() if wanted}
+
+
+class TaskRequest(Struct, frozen=True, kw_only=True):
+    """tasks/get, tasks/update or tasks/cancel."""
+
+    verb: str
+    task_id: str
+    inputs: Mapping[str, Any] = {}
+
+
+class RunningRequest(Struct, kw_only=True):
+    """A request that is being worked on. `label` names it in the record; `special` is work of another kind
+    than calling `start`: a subscription, or a question about a task.
+    """
+
+    id: Id
+    method: str
+    params: Json
+    asker: Asker
+    selection: Selection
+    label: str
+    start: Callable[[Context], Any]
+    shape: Callable[[Any], Json]
+    tool: Tool | None = None
+    special: Listen | TaskRequest | None = None
+    deadline: float = 60.0
+
+    @property
+    def meta(self) -> Json:
+        return meta_of(self.params)
+
+    @property
+    def progress_token(self) -> Any:
+        token = self.meta.get("progressToken")
+        return token if isinstance(token, str | int) and not isinstance(token, bool) else None
+
+    @property
+    def log_level(self) -> Any:
+        """That of a modern request; None for silence."""
+        return self.meta.get(META_LOG_LEVEL)
+
+    @property
+    def inputs(self) -> Json:
+        given = self.params.get("inputResponses")
+        return given if isinstance(given, dict) else {}
+
+    @property
+    def as_task(self) -> bool:
+        if self.tool is None or self.tool.task == "forbidden":
+            return False
+        return self.asker.modern and self.asker.has_extension(TASKS)
+
 
 LIST_TTL: Final = 60_000
 MOST_COMPLETIONS: Final = 100

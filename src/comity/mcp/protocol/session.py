@@ -1,5 +1,10 @@
 """A legacy session: what `initialize` agreed on, and what the client asked to be told of since."""
 
+import base64
+import binascii
+import functools
+from collections.abc import Callable
+from hashlib import sha256
 from typing import Any, Final
 
 from msgspec import Struct
@@ -8,12 +13,70 @@ from msgspec.structs import replace
 from comity.mcp.protocol.catalog import Selection
 from comity.mcp.protocol.context import LEVELS, Asker, Handshake, HandshakeResult, LogLevel
 from comity.mcp.protocol.methods import Server, capabilities
-from comity.mcp.protocol.refusals import invalid_params, missing_capability
-from comity.mcp.protocol.results import InputRequest, Json
-from comity.mcp.protocol.revisions import UNSPOKEN, chosen_legacy
+from comity.mcp.protocol.results import (
+    UNSPOKEN,
+    InputRequest,
+    Json,
+    chosen_legacy,
+    invalid_params,
+    missing_capability,
+)
 from comity.requests.caller import Caller
 from comity.wire import strict_json
+from comity.wire.canonical import envelope_form
+from comity.wire.errors import MalformedError
 from comity.wire.jsonrpc import Request
+
+# The state that a client keeps for the server between two rounds of one request, so that the server stores nothing.
+
+
+LIFETIME: Final = 600.0
+KEY_BYTES: Final = 32
+_NONCE_BYTES: Final = 12
+
+
+class Sealer:
+    def __init__(self, key: bytes, random_bytes: Callable[[int], bytes]) -> None:
+        self._key = key
+        self._random = random_bytes
+
+    @functools.cached_property
+    def _aead(self) -> Any:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # most clients never need it
+
+        return AESGCM(self._key)
+
+    def seal(self, state: Any, binding: bytes, now: float) -> str:
+        nonce = self._random(_NONCE_BYTES)
+        body = strict_json.dumps({"until": now + LIFETIME, "state": state})
+        return base64.urlsafe_b64encode(nonce + self._aead.encrypt(nonce, body, binding)).decode()
+
+    def open(self, sealed: object, binding: bytes, now: float) -> Any:
+        """Raises McpError unless it is one of ours, for this request, and still good."""
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            data = base64.b64decode(sealed, altchars=b"-_", validate=True) if isinstance(sealed, str) else b""
+            if (
+                base64.urlsafe_b64encode(data).decode() != sealed
+            ):  # another spelling of the same bytes is altered too
+                data = b""
+            body = self._aead.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], binding)
+            value = strict_json.loads(body)
+        except (InvalidTag, ValueError, binascii.Error, MalformedError):
+            raise invalid_params("requestState is not one of ours for this request; begin again") from None
+        if now > value["until"]:
+            raise invalid_params("requestState has expired; begin again without it")
+        return value["state"]
+
+
+def binding(owner: str, method: str, params: dict[str, Any]) -> bytes:
+    """What a state is good for: this owner, this request, apart from what changes between rounds. Members may
+    come in another order: the client may have built the request anew.
+    """
+    same = {k: v for k, v in params.items() if k not in ("_meta", "inputResponses", "requestState")}
+    return sha256(envelope_form([owner, method, same])).digest()
+
 
 MOST_SUBSCRIBED: Final = 1024
 LONGEST_URI: Final = 256

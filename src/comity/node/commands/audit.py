@@ -15,19 +15,16 @@ from typing import Annotated
 import msgspec
 import typer
 
-from comity.identity.identity import load_identity, stored_vacant_id
+from comity.identity.key_files import load_identity, stored_vacant_id
 from comity.identity.protocol.keys import SigningKey
 from comity.requests.record import Recorder, own_act
 from comity.runtime.opening import open_store, reading
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_chain import AuditEntry, decode
-from comity.store.audit_log import AuditReport, chains, tail, verify_chain
+from comity.store.audit_log import AuditReport, RestoreMark, chains, keep_restored, tail, verify_chain
 from comity.store.audit_trail import AuditTrail, HeadFile, log_of
 from comity.store.interface import Store
-from comity.store.restored import RestoreMark, keep_restored
-from comity.terminal.colour import paint
-from comity.terminal.failures import FAILED, say
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import (
     HomeOptions,
@@ -39,7 +36,7 @@ from comity.terminal.options import (
     settings_of,
     whole_number,
 )
-from comity.terminal.output import Cell, print_json, print_line, print_table
+from comity.terminal.output import FAILED, Cell, paint, print_json, print_line, print_table, say
 from comity.wire.errors import ConfigError, NotFoundError, StoreCorruptError
 
 app = HelpfulApp(

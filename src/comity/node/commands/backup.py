@@ -4,7 +4,7 @@
   backup empties if this one is killed. The file appears under its name when it is whole and was read back.
 - A restore works in a folder beside the data folder, which the next restore empties. It becomes the data folder in one
   step, when everything in it was checked. An existing folder is never overwritten.
-- What a restore means for the chains stands in `comity.store.restored`.
+- What a restore means for the chains stands in `comity.store.audit_log`.
 """
 
 import asyncio
@@ -21,14 +21,15 @@ import typer
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.identity.identity import (
+from comity.identity.key_files import (
+    KeptInKeyring,
     has_identity,
     identity_path,
     load_identity,
     needs_passphrase,
+    read_identity,
     stored_vacant_id,
 )
-from comity.identity.key_files import KeptInKeyring, read_identity
 from comity.identity.passphrase import MAGIC, SealedReader, SealedWriter, SealingCost
 from comity.identity.private_files import ensure_private_folder, publish_draft, sync_folder
 from comity.identity.protocol.keys import SigningKey, VacantId
@@ -39,12 +40,10 @@ from comity.runtime.opening import reading
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_chain import timestamp
-from comity.store.audit_log import AuditReport, chains, verify_chain
+from comity.store.audit_log import RESTORED, AuditReport, RestoreMark, chains, keep_restored, verify_chain
 from comity.store.audit_trail import HEADS, HeadFile
-from comity.store.restored import RESTORED, RestoreMark, keep_restored
-from comity.store.sqlite.reader import SqliteReader
-from comity.store.sqlite.schema import STEPS
-from comity.store.sqlite.upkeep import copy_database
+from comity.store.sqlite.connection import STEPS, copy_database
+from comity.store.sqlite.reads import SqliteReader
 from comity.terminal.follow_up import follow_up
 from comity.terminal.help import HelpfulApp
 from comity.terminal.open_target import own_id, refuse_memory, writing

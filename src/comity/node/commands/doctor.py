@@ -25,11 +25,10 @@ from comity.runtime.part import CheckResult, Part
 from comity.runtime.settings import Settings
 from comity.runtime.settings_file import DEFAULT, Loaded
 from comity.system import install_command
-from comity.terminal.failures import FAILED
 from comity.terminal.follow_up import with_flags
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import HomeOptions, Json, settings_of
-from comity.terminal.output import Cell, print_json, print_line, print_table
+from comity.terminal.output import FAILED, Cell, print_json, print_line, print_table
 from comity.wire.errors import ComityError, ConfigError, KeyRefusedError
 
 app = HelpfulApp()
@@ -197,7 +196,7 @@ def check_disk(data: Path) -> CheckResult:
 
 
 def check_identity(data: Path) -> CheckResult:
-    from comity.identity.identity import identity_path, load_identity, needs_passphrase, stored_vacant_id
+    from comity.identity.key_files import identity_path, load_identity, needs_passphrase, stored_vacant_id
 
     try:
         if _missing(identity_path(data)):
@@ -212,7 +211,7 @@ def check_identity(data: Path) -> CheckResult:
 
 
 def check_token(data: Path) -> CheckResult:
-    from comity.identity.tokens import TOKEN_FILE, read_token
+    from comity.identity.secrets import TOKEN_FILE, read_token
 
     path = data / TOKEN_FILE
     try:

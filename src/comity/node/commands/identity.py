@@ -10,25 +10,22 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from comity.identity.identity import (
-    create_identity,
-    has_identity,
-    identity_path,
-    load_identity,
-    needs_passphrase,
-    stored_vacant_id,
-)
 from comity.identity.key_files import (
     KeptHere,
     KeptInKeyring,
     KeptSealed,
+    create_identity,
+    has_identity,
     identity_file,
+    identity_path,
+    load_identity,
+    needs_passphrase,
     read_identity,
+    stored_vacant_id,
     write_identity,
 )
 from comity.identity.protocol.keys import VacantId
 from comity.runtime.settings_file import CONFIG_FILE
-from comity.terminal.colour import paint
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import (
     HomeOptions,
@@ -42,7 +39,7 @@ from comity.terminal.options import (
     read_passphrase,
     settings_of,
 )
-from comity.terminal.output import one_line, print_fields, print_json, print_line
+from comity.terminal.output import one_line, paint, print_fields, print_json, print_line
 from comity.vcp.commands.tokens import app as token_app
 from comity.wire.errors import ConfigError, ConflictError, KeyRefusedError, NotFoundError
 

@@ -13,9 +13,8 @@ from msgspec import to_builtins
 from comity.mcp.opening import LARGEST_LIMIT, MESSAGE_LIMIT, Opening
 from comity.release import __version__
 from comity.rooms.opening import select
-from comity.rooms.protocol.demands import Demands
 from comity.rooms.protocol.loose_values import read_boolean
-from comity.rooms.protocol.profiles import read_profile
+from comity.rooms.protocol.tool_table import Demands, read_profile
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import HomeOptions, Rooms, option, read_rooms, settings_of, whole_number
 from comity.wire.errors import ConfigError, PeerError

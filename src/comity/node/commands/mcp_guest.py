@@ -16,7 +16,7 @@ from comity.node.mcp_server import mcp_side
 from comity.node.node import wanted_parts
 from comity.requests.record import Recorder
 from comity.rooms.opening import select
-from comity.rooms.protocol.demands import Demands
+from comity.rooms.protocol.tool_table import Demands
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_chain import AuditDraft

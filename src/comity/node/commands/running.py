@@ -14,14 +14,14 @@ from comity.identity.protocol.keys import VacantId
 from comity.node.parts import BROWSERS_PATH, LINK_PATH, STOP_PATH
 from comity.runtime.settings import Settings
 from comity.store.claim import is_claimed, running_node
-from comity.terminal.colour import paint
-from comity.terminal.failures import FAILED
 from comity.terminal.follow_up import follow_up
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import HomeOptions, Json, settings_of
 from comity.terminal.output import (
+    FAILED,
     counted,
     one_line,
+    paint,
     print_answer,
     print_fields,
     print_json,
@@ -29,8 +29,8 @@ from comity.terminal.output import (
     waiting,
 )
 from comity.terminal.running_node import OwnNode, own_node
-from comity.wire.clock import duration_words
 from comity.wire.errors import NoAnswerError, NotFoundError, StoreUnavailableError
+from comity.wire.machine import duration_words
 
 status_app = HelpfulApp()
 stop_app = HelpfulApp()

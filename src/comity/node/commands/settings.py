@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from comity.actions.completion import setting_names
-from comity.identity.identity import IDENTITY_FILE
+from comity.identity.key_files import IDENTITY_FILE
 from comity.identity.private_files import ensure_private_folder, sync_folder
-from comity.identity.secrets import VAULT_KEY_FILE, VAULT_KEY_VARIABLE
-from comity.identity.tokens import TOKEN_FILE
+from comity.identity.secrets import TOKEN_FILE, VAULT_KEY_FILE, VAULT_KEY_VARIABLE
 from comity.node.node import load_settings
 from comity.runtime.settings_file import CONFIG_FILE, CONFIG_VARIABLE, DEFAULT, Loaded, flag_of, values_of
 from comity.runtime.toml_edit import drop, put_value

@@ -17,18 +17,17 @@ import msgspec
 import typer
 
 from comity.agents.behaviour import load_behaviour
-from comity.agents.publishing import Publishing
+from comity.agents.part import Publishing
 from comity.envelopes.doors import MESSAGE_SEND_PATH
-from comity.envelopes.protocol.lifecycle import Visibility
-from comity.http.urls import read_url
-from comity.identity.identity import has_identity
+from comity.envelopes.protocol.card import Visibility
+from comity.http.addresses import read_url
+from comity.identity.key_files import has_identity
 from comity.node.mcp_server import Mcp
 from comity.node.node import Node
-from comity.node.watching import Watching
+from comity.node.parts import Watching
 from comity.release import __version__
 from comity.runtime.settings_file import DEFAULT, Loaded
 from comity.system import is_loopback
-from comity.terminal.colour import paint
 from comity.terminal.follow_up import follow_up
 from comity.terminal.help import HelpfulApp, section
 from comity.terminal.logs import write_logs
@@ -44,7 +43,7 @@ from comity.terminal.options import (
     read_passphrase,
     settings_of,
 )
-from comity.terminal.output import one_line, print_fields, print_json, print_line
+from comity.terminal.output import one_line, paint, print_fields, print_json, print_line
 from comity.vcp.part import Vcp
 from comity.wire.errors import ConfigError
 

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Annotated
 
 from comity.http.asgi import App, Receive, Scope, Send, answer_json
-from comity.http.entry import HttpAccess, TokenHolder
-from comity.http.guard import Guard
+from comity.http.guard import Guard, HttpAccess, TokenHolder
 from comity.http.server import HttpServer
-from comity.identity.tokens import load_or_create_token, same_token
+from comity.identity.secrets import load_or_create_token, same_token
 from comity.requests.budget import Budget
 from comity.rooms.doors import SIGNAL_PATH, SignallingDoor
 from comity.rooms.protocol.relay import SignallingRelay

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from comity.rooms.commands.target import NODE_GONE, RoomAccess, RoomSession, folder_of, open_rooms
-from comity.rooms.protocol.file_shape import MOST_FILE_BYTES
+from comity.rooms.protocol.files import MOST_FILE_BYTES
 from comity.rooms.protocol.invite import is_invite
 from comity.rooms.protocol.loose_values import sanitize_id
 from comity.runtime.settings import Settings

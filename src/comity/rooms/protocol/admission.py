@@ -13,12 +13,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from comity.rooms.protocol import join_token
+from comity.rooms.protocol import hello as join_token
 from comity.rooms.protocol.channel import BridgeEnvelope
 from comity.rooms.protocol.effects import SessionOptions
-from comity.rooms.protocol.hello import HelloPayload, OwnLayer, prove_layer
-from comity.rooms.protocol.join_token import JoinTokenError
-from comity.rooms.protocol.session_key import SessionKeys
+from comity.rooms.protocol.hello import HelloPayload, JoinTokenError, OwnLayer, SessionKeys, prove_layer
 from comity.wire.errors import InvalidError
 
 MOST_HELD: Final = 64

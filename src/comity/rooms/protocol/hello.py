@@ -6,14 +6,20 @@ fingerprints as in SDP, the sender's first; on a websocket link both nonces). So
 relayed elsewhere proves nothing here.
 """
 
+import base64
+import binascii
+import hmac
 from typing import Any, Final
 
 from msgspec import Struct
+from nacl.bindings import crypto_scalarmult, crypto_scalarmult_base
+from nacl.exceptions import CryptoError
 
 from comity.identity.protocol.keys import SIGNATURE_BYTES, SigningKey, VacantId, verify
 from comity.rooms.protocol.channel import CONTROL_LANE, FILE_LANE, BridgeEnvelope
-from comity.wire.canonical import jcs
-from comity.wire.errors import ComityError, InvalidError
+from comity.wire import strict_json
+from comity.wire.canonical import jcs, js_stringify
+from comity.wire.errors import ComityError, InvalidError, MalformedError, UnauthenticatedError
 
 CAPABILITIES: Final = ("sync_v1", "file_transfer_v1", "state_v1", "resume_v1", "session_mac_v1")
 LAYER: Final = "comity_v1"
@@ -147,3 +153,133 @@ def _names(value: Any) -> tuple[str, ...]:
     if type(value) is not list:
         return ()
     return tuple(name for name in value[:16] if isinstance(name, str))
+
+
+# Join tokens (peers 3.4, ruling 38): who may join a room, for how long, under which stream id.
+
+
+REQUIRED: Final = "join token required"
+_LONGEST: Final = 8192
+
+
+class JoinTokenError(UnauthenticatedError):
+    """A join token that does not open this room; its sentence is what the refused peer is told."""
+
+
+def mint(secret: str, *, room: str, stream_id: str, exp: int, nonce: str) -> str:
+    """`exp` is in milliseconds since 1970; `nonce` is `join_` and 8 hexadecimal digits."""
+    body = _base64url(js_stringify({"room": room, "stream_id": stream_id, "exp": exp, "nonce": nonce}))
+    return f"{body}.{_signature(secret, body)}"
+
+
+def verify_claims(token: Any, secret: str) -> dict[str, Any]:
+    """The claims of a token that the secret signed."""
+    if not isinstance(token, str) or not token:
+        raise JoinTokenError("token must be a non-empty string")
+    parts = token.split(".") if len(token) <= _LONGEST else ()
+    if len(parts) != 2:
+        raise JoinTokenError("invalid token format")
+    body, signature = parts
+    expected = _signature(secret, body)
+    if not hmac.compare_digest(expected.encode(), signature.encode("utf-8", "surrogatepass")):
+        raise JoinTokenError("invalid token signature")
+    try:
+        claims = strict_json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    except (ValueError, binascii.Error, MalformedError):
+        raise JoinTokenError("invalid token payload: it is not base64url of JSON") from None
+    if type(claims) is not dict:
+        raise JoinTokenError("invalid token payload: it must be an object")
+    exp = claims.get("exp", 0)
+    if isinstance(exp, bool) or not isinstance(exp, int | float):
+        raise JoinTokenError("invalid token payload: exp must be a number")
+    return claims
+
+
+def admit(
+    token: Any, secret: str, *, room: str, stream_id: str | None, now_ms: float, latest: float | None = None
+) -> dict[str, Any]:
+    """The claims of a token that opens `room` to `stream_id` now. `latest`: a token must not outlive this."""
+    if token is None or token == "":
+        raise JoinTokenError(REQUIRED)
+    claims = verify_claims(token, secret)
+    if claims.get("room") is not None and claims["room"] != room:
+        raise JoinTokenError("join token room mismatch")
+    if claims.get("stream_id") is not None and stream_id is not None and claims["stream_id"] != stream_id:
+        raise JoinTokenError("join token stream mismatch")
+    exp = claims.get("exp")
+    if exp is not None and now_ms > exp:
+        raise JoinTokenError("join token expired")
+    if latest is not None and (exp is None or exp > latest):
+        raise JoinTokenError("join token outlives the invite")
+    return claims
+
+
+def check_own(token: str, secret: str, *, room: str, stream_id: str, now_ms: float) -> None:
+    """The token that we are about to show ourselves (peers 1.3)."""
+    try:
+        claims = verify_claims(token, secret)
+    except JoinTokenError as why:
+        raise JoinTokenError(f"invalid join_token: {why.message}") from None
+    if claims.get("room") is not None and claims["room"] != room:
+        raise JoinTokenError("join_token room mismatch")
+    if claims.get("stream_id") is not None and claims["stream_id"] != stream_id:
+        raise JoinTokenError("join_token stream mismatch")
+    exp = claims.get("exp", 0)
+    if 0 < exp < now_ms:
+        raise JoinTokenError("join_token expired")
+
+
+def _signature(secret: str, body: str) -> str:
+    return _base64url(
+        hmac.digest(secret.encode("utf-8", "surrogatepass"), body.encode("utf-8", "surrogatepass"), "sha256")
+    )
+
+
+def _base64url(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+# The X25519 keys of a session, as the reference writes them (peers 3.3).
+
+
+KEY_BYTES: Final = 32
+_SPKI: Final = bytes.fromhex("302a300506032b656e032100")
+_TEXT_LENGTH: Final = 60
+
+
+class SessionKeys:
+    """`secret` is 32 random bytes; it is never shown."""
+
+    __slots__ = ("_secret", "public_key")
+
+    public_key: str
+
+    def __init__(self, secret: bytes) -> None:
+        if len(secret) != KEY_BYTES:
+            raise InvalidError(f"a session key is made from exactly {KEY_BYTES} bytes")
+        self._secret = secret
+        self.public_key = base64.b64encode(_SPKI + crypto_scalarmult_base(secret)).decode()
+
+    def shared_with(self, public_key: Any) -> bytes:
+        """The MAC key of this session and the owner of `public_key`."""
+        try:
+            return crypto_scalarmult(self._secret, _read_public(public_key))
+        except CryptoError:
+            raise InvalidError("public_key is a point of small order") from None
+
+    def __repr__(self) -> str:
+        return f"SessionKeys({self.public_key})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("session keys are not pickled or copied")
+
+
+def _read_public(text: Any) -> bytes:
+    try:
+        if isinstance(text, str) and len(text) == _TEXT_LENGTH:
+            spki = base64.b64decode(text, validate=True)
+            if len(spki) == len(_SPKI) + KEY_BYTES and spki.startswith(_SPKI):
+                return spki[len(_SPKI) :]
+    except (ValueError, binascii.Error):
+        pass
+    raise InvalidError("public_key must be the base64 of an X25519 key in SPKI form")

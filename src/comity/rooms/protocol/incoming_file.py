@@ -15,14 +15,15 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Self
 
-from comity.rooms.protocol.file_shape import DIGEST_BYTES, FileOffer, chunks_hash, shown_sequence, spool_name
-from comity.rooms.protocol.file_transfer import FileTransfer, first_nack
 from comity.rooms.protocol.files import (
+    DIGEST_BYTES,
     ChunkDiffers,
     ChunkStored,
     DropIncoming,
     FileAnswer,
+    FileOffer,
     FilePeer,
+    FileTransfer,
     FinishIncoming,
     ForgetTransfer,
     IncomingFinished,
@@ -33,6 +34,10 @@ from comity.rooms.protocol.files import (
     StoreChunk,
     StoreFailed,
     ToPeer,
+    chunks_hash,
+    first_nack,
+    shown_sequence,
+    spool_name,
 )
 from comity.wire.errors import InvalidError
 from comity.wire.machine import Effect

@@ -18,16 +18,16 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from comity.rooms.protocol import signalling
-from comity.rooms.protocol.meeting_effects import (
+from comity.rooms.protocol.effects import (
     AddCandidates,
     AttemptBegun,
     AttemptFailed,
     Dial,
-    Effect,
     GiveUp,
     HangUp,
     MakeAnswer,
     MakeOffer,
+    MeetingEffect,
     OwnStreamTaken,
     PeerSeen,
     RelayRefused,
@@ -39,6 +39,7 @@ from comity.rooms.protocol.meeting_effects import (
     Tell,
 )
 from comity.rooms.protocol.signalling import (
+    IV_BYTES,
     MOST_CANDIDATES,
     CandidatesTold,
     Described,
@@ -48,12 +49,12 @@ from comity.rooms.protocol.signalling import (
     OfferWanted,
     PeerJoined,
     RelayRefusal,
+    RoomCipher,
     StreamAdded,
     StreamTaken,
     read_candidates,
     read_heard,
 )
-from comity.rooms.protocol.signalling_crypto import IV_BYTES, RoomCipher
 from comity.wire.errors import ComityError
 from comity.wire.rate_limit import RateLimiter
 
@@ -169,7 +170,7 @@ class Meeting:
         moments += [since + EARLY_SECONDS for since, _ in self._early.values()]
         return min((moment for moment in moments if moment is not None), default=None)
 
-    def dial(self) -> list[Effect]:
+    def dial(self) -> list[MeetingEffect]:
         """Go to the relay, now: at the start, or again before the time for it has come."""
         if self._dialling or self._connected or self._stopped:
             return []
@@ -177,39 +178,39 @@ class Meeting:
         self._dial_at = None
         return [Dial()]
 
-    def stop(self, reason: str) -> list[Effect]:
+    def stop(self, reason: str) -> list[MeetingEffect]:
         """Leave the room and give every link up."""
         self._stopped = True
         self._dial_at = self._listing_by = self._seed_at = None
-        effects: list[Effect] = [GiveUp(number, reason) for number in self._attempts]
+        effects: list[MeetingEffect] = [GiveUp(number, reason) for number in self._attempts]
         self._attempts.clear()
         self._views.clear()
         if self._connected:
             effects += [Speak(signalling.leave()), HangUp(reason)]
         return effects
 
-    def view(self, stream: str, now: float) -> list[Effect]:
+    def view(self, stream: str, now: float) -> list[MeetingEffect]:
         """Keep a link to the peer that has this stream. Our own is left out."""
         if stream == self._attending.stream or stream in self._views or self._stopped:
             return []
         view = self._views[stream] = _View()
         return self._play_if_there(stream, view, now)
 
-    def unview(self, stream: str) -> list[Effect]:
+    def unview(self, stream: str) -> list[MeetingEffect]:
         view = self._views.pop(stream, None)
         if view is None or view.attempt is None:
             return []
         self._attempts.pop(view.attempt, None)
         return [GiveUp(view.attempt, "no longer wanted")]
 
-    def connected(self, now: float) -> list[Effect]:
+    def connected(self, now: float) -> list[MeetingEffect]:
         """The relay is reached."""
         self._dialling = False
         self._connected = True
         self._listing_by = now + LISTING_SECONDS
         return [Speak(signalling.join_room(self._cipher.room_id(self._attending.room)))]
 
-    def disconnected(self, reason: str, now: float) -> list[Effect]:
+    def disconnected(self, reason: str, now: float) -> list[MeetingEffect]:
         """The connection to the relay was lost or failed. Attempts that have begun continue."""
         self._dialling = self._connected = self._joined = False
         self._listing_by = self._seed_at = None
@@ -226,7 +227,7 @@ class Meeting:
         self._dial_at = now + wait
         return [Tell(SignallingDown(reason, wait))]
 
-    def receive(self, text: bytes, now: float) -> list[Effect]:
+    def receive(self, text: bytes, now: float) -> list[MeetingEffect]:
         """A message from the relay."""
         try:
             heard = read_heard(text, self._cipher)
@@ -255,7 +256,7 @@ class Meeting:
             case _:
                 return []
 
-    def receive_on_channel(self, number: int, message: dict[str, Any]) -> list[Effect]:
+    def receive_on_channel(self, number: int, message: dict[str, Any]) -> list[MeetingEffect]:
         """Candidates that a peer of the reference sends on the open channel."""
         attempt = self._attempts.get(number)
         if attempt is None or not ("candidates" in message or "candidate" in message):
@@ -266,7 +267,7 @@ class Meeting:
             return [Tell(SignallingFault(fault.message))]
         return self._take_candidates(number, attempt, candidates)
 
-    def described(self, number: int, sdp: str, ticket: str | None, now: float) -> list[Effect]:
+    def described(self, number: int, sdp: str, ticket: str | None, now: float) -> list[MeetingEffect]:
         """Our description of an attempt is ready."""
         attempt = self._attempts.get(number)
         if attempt is None:
@@ -297,7 +298,7 @@ class Meeting:
         if attempt.described and attempt.bundle_at is None:
             attempt.bundle_at = now + attempt.bundle_step
 
-    def link_opened(self, number: int, now: float) -> list[Effect]:
+    def link_opened(self, number: int, now: float) -> list[MeetingEffect]:
         """The link of an attempt is open. An older one to the same peer, in the same role, makes way."""
         attempt = self._attempts.get(number)
         if attempt is None:
@@ -312,7 +313,7 @@ class Meeting:
             del self._attempts[other]
         return [GiveUp(other, "the peer has a newer link") for other in older]
 
-    def failed(self, number: int, reason: str, now: float) -> list[Effect]:
+    def failed(self, number: int, reason: str, now: float) -> list[MeetingEffect]:
         """An attempt came to nothing, or its link has ended. The shell has no link for it any more."""
         attempt = self._attempts.pop(number, None)
         if attempt is None:
@@ -322,8 +323,8 @@ class Meeting:
             return []
         return [Tell(AttemptFailed(number, attempt.uuid, self.stream_behind(attempt), reason))]
 
-    def tick(self, now: float) -> list[Effect]:
-        effects: list[Effect] = []
+    def tick(self, now: float) -> list[MeetingEffect]:
+        effects: list[MeetingEffect] = []
         if self._dial_at is not None and self._dial_at <= now:
             effects += self.dial()
         if self._listing_by is not None and self._listing_by <= now:
@@ -342,7 +343,7 @@ class Meeting:
         }
         return effects
 
-    def _look_after(self, number: int, attempt: Attempt, now: float) -> Sequence[Effect]:
+    def _look_after(self, number: int, attempt: Attempt, now: float) -> Sequence[MeetingEffect]:
         if attempt.opened_at is None and attempt.since + CONNECT_SECONDS <= now:
             reason = f"no connection within {CONNECT_SECONDS:g} seconds; a firewall may need a TURN server"
             return self._give_up(number, reason, now)
@@ -355,11 +356,11 @@ class Meeting:
             return [Speak(text)] if self._connected else []
         return []
 
-    def _listed(self, listing: Listing, now: float) -> list[Effect]:
+    def _listed(self, listing: Listing, now: float) -> list[MeetingEffect]:
         self._peers.clear()
         for peer in listing.peers:
             self._remember(peer)
-        effects: list[Effect] = [Tell(SignallingUp(listing.peers))]
+        effects: list[MeetingEffect] = [Tell(SignallingUp(listing.peers))]
         if not self._joined:
             self._joined = True
             self._listing_by = None
@@ -379,21 +380,21 @@ class Meeting:
             if known is None or peer.stream is not None:
                 self._peers[peer.uuid] = peer
 
-    def _added(self, peer: Listed, now: float) -> list[Effect]:
+    def _added(self, peer: Listed, now: float) -> list[MeetingEffect]:
         self._remember(peer)
         view = self._views.get(peer.stream or "")
         if view is not None and view.attempt is None:
             view.play_at = now + PLAY_AFTER_ADDED
         return [Tell(PeerSeen(peer))]
 
-    def _play_if_there(self, stream: str, view: _View, now: float) -> list[Effect]:
+    def _play_if_there(self, stream: str, view: _View, now: float) -> list[MeetingEffect]:
         """What is not in the room yet is asked for when it comes; to be sure, after a while in any case."""
         if any(peer.stream == stream for peer in self._peers.values()):
             return self._play(stream, view, now)
         view.play_at = now + CONNECT_SECONDS
         return []
 
-    def _play(self, stream: str, view: _View, now: float) -> list[Effect]:
+    def _play(self, stream: str, view: _View, now: float) -> list[MeetingEffect]:
         """Ask for it, and ask again later if nothing comes of it."""
         view.play_at = None
         if not self._joined or view.attempt is not None:
@@ -402,7 +403,7 @@ class Meeting:
         view.play_at = now + CONNECT_SECONDS
         return [Speak(signalling.play(self._cipher.stream_id(stream)))]
 
-    def _offer_to(self, uuid: str, now: float) -> list[Effect]:
+    def _offer_to(self, uuid: str, now: float) -> list[MeetingEffect]:
         if self._offers.take(uuid, now):
             return [Tell(SignallingFault("a peer asks for offers too often"))]
         pending = [number for number, known in self._attempts.items() if known.opened_at is None]
@@ -423,7 +424,7 @@ class Meeting:
             MakeOffer(number),
         ]
 
-    def _offered(self, offer: Described, now: float) -> list[Effect]:
+    def _offered(self, offer: Described, now: float) -> list[MeetingEffect]:
         view = self._views.get(offer.stream or "")
         if view is None or not view.asked or offer.stream is None:
             return [Tell(SignallingFault("an offer came that was not asked for"))]
@@ -431,7 +432,7 @@ class Meeting:
             return [Tell(SignallingFault("there are too many links already"))]
         view.asked = False
         view.play_at = None
-        effects: list[Effect] = []
+        effects: list[MeetingEffect] = []
         if view.attempt is not None:
             self._attempts.pop(view.attempt, None)
             effects.append(GiveUp(view.attempt, "the peer made a new offer"))
@@ -441,16 +442,16 @@ class Meeting:
         _, early = self._early.pop((offer.uuid, offer.session), (0.0, []))
         return effects + self._take_candidates(number, attempt, tuple(early)) if early else effects
 
-    def _answered(self, answer: Described) -> list[Effect]:
+    def _answered(self, answer: Described) -> list[MeetingEffect]:
         number, attempt = self._attempt_of(answer.uuid, answer.session)
         if attempt is None or number is None or not attempt.offering or attempt.remote_known:
             return []
         attempt.remote_known = True
         early, attempt.early = tuple(attempt.early), []
-        effects: list[Effect] = [TakeAnswer(number, answer.sdp)]
+        effects: list[MeetingEffect] = [TakeAnswer(number, answer.sdp)]
         return [*effects, AddCandidates(number, early)] if early else effects
 
-    def _candidates(self, told: CandidatesTold, now: float) -> list[Effect]:
+    def _candidates(self, told: CandidatesTold, now: float) -> list[MeetingEffect]:
         number, attempt = self._attempt_of(told.uuid, told.session)
         if attempt is not None and number is not None:
             return self._take_candidates(number, attempt, told.candidates)
@@ -464,7 +465,7 @@ class Meeting:
 
     def _take_candidates(
         self, number: int, attempt: Attempt, candidates: tuple[IceCandidate, ...]
-    ) -> list[Effect]:
+    ) -> list[MeetingEffect]:
         taken = candidates[: max(0, MOST_CANDIDATES - attempt.heard)]
         attempt.heard += len(taken)
         faults = [] if len(taken) == len(candidates) else [Tell(SignallingFault(_TOO_MANY))]
@@ -473,7 +474,7 @@ class Meeting:
         attempt.early.extend(taken)
         return [*faults]
 
-    def _refused(self, refusal: RelayRefusal, now: float) -> list[Effect]:
+    def _refused(self, refusal: RelayRefusal, now: float) -> list[MeetingEffect]:
         if refusal.code == "PEER_GONE":
             gone = [
                 number
@@ -482,7 +483,7 @@ class Meeting:
             ]
             reason = "the peer is no longer at the relay"
             return [effect for number in gone for effect in self._give_up(number, reason, now)]
-        told: list[Effect] = [Tell(RelayRefused(refusal.code, refusal.message))]
+        told: list[MeetingEffect] = [Tell(RelayRefused(refusal.code, refusal.message))]
         # a room that we are not let into is tried again later, like a relay that is not there
         return told if self._joined else [*told, HangUp(refusal.message or "the relay refused the room")]
 
@@ -500,7 +501,7 @@ class Meeting:
     def _begun(self, number: int, attempt: Attempt) -> Tell:
         return Tell(AttemptBegun(number, attempt.uuid, self.stream_behind(attempt), attempt.offering))
 
-    def _give_up(self, number: int, reason: str, now: float) -> list[Effect]:
+    def _give_up(self, number: int, reason: str, now: float) -> list[MeetingEffect]:
         return [GiveUp(number, reason), *self.failed(number, reason, now)]
 
     def _view_again(self, number: int, attempt: Attempt, now: float) -> None:

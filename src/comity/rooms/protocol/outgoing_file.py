@@ -21,15 +21,16 @@ from typing import Any, Final, Self
 from msgspec.structs import replace
 
 from comity.rooms.protocol.channel import transfer_mark
-from comity.rooms.protocol.file_shape import DIGEST_BYTES, FileOffer, chunks_hash, shown_sequence
-from comity.rooms.protocol.file_transfer import FileTransfer
-from comity.rooms.protocol.file_window import FileWindow
 from comity.rooms.protocol.files import (
+    DIGEST_BYTES,
     ChunkRead,
     CloseSource,
     FileAnswer,
+    FileOffer,
     FilePeer,
     FileSource,
+    FileTransfer,
+    FileWindow,
     ForgetTransfer,
     FrameToPeer,
     HashSource,
@@ -38,6 +39,8 @@ from comity.rooms.protocol.files import (
     SourceFailed,
     SourceHashed,
     ToPeer,
+    chunks_hash,
+    shown_sequence,
 )
 from comity.wire.errors import InvalidError
 from comity.wire.machine import CancelTimer, Effect, SetTimer

@@ -44,15 +44,13 @@ from comity.rooms.protocol.effects import (
 )
 from comity.rooms.protocol.events import EventLog, iso_moment, moment_or_none, session_event
 from comity.rooms.protocol.files import FileAnswer, FilePeer, FileSource, FrameToPeer, Report, ToPeer
-from comity.rooms.protocol.lifecycle import Lifecycle
-from comity.rooms.protocol.message_dispatch import Hearing
+from comity.rooms.protocol.hello import SessionKeys
+from comity.rooms.protocol.message_dispatch import Hearing, Lifecycle
 from comity.rooms.protocol.message_exchange import MessageExchange, check_fits
 from comity.rooms.protocol.messages import OUTBOX_TIMER, MessageKept, MessageNotKept
 from comity.rooms.protocol.outgoing_file import OutgoingFile
-from comity.rooms.protocol.session_key import SessionKeys
 from comity.rooms.protocol.session_peers import HELLO_TIMER, RoomPeers
-from comity.rooms.protocol.shared_data import LAST_CLOCK, SharedState, StateEntry
-from comity.rooms.protocol.state_exchange import StateExchange
+from comity.rooms.protocol.shared_data import LAST_CLOCK, SharedState, StateEntry, StateExchange
 from comity.rooms.protocol.transfers import OUT_TIMER, SWEEP_TIMER, SendOptions, Transfers
 from comity.wire.errors import InvalidError
 from comity.wire.machine import CancelTimer, Effect, Event, SetTimer, TimerFired

@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from comity.identity.protocol.keys import SigningKey
-from comity.rooms.protocol import join_token
+from comity.rooms.protocol import hello as join_token
 from comity.rooms.protocol.admission import (
     HELLO_SECONDS,
     Admitted,
@@ -27,8 +27,7 @@ from comity.rooms.protocol.channel import MESSAGE_LIMIT, BridgeEnvelope, write_c
 from comity.rooms.protocol.effects import ChannelOpened, CloseLink, PeerAppeared, SendText, SessionOptions
 from comity.rooms.protocol.events import iso_moment, moment_or_none
 from comity.rooms.protocol.files import FilePeer, Report
-from comity.rooms.protocol.hello import HelloPayload, hello_payload, own_layer, read_hello
-from comity.rooms.protocol.session_key import SessionKeys
+from comity.rooms.protocol.hello import HelloPayload, SessionKeys, hello_payload, own_layer, read_hello
 from comity.wire.errors import InvalidError
 from comity.wire.machine import CancelTimer, Effect, SetTimer
 

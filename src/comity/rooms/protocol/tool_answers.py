@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from comity.rooms.protocol.effects import SessionOptions
-from comity.rooms.protocol.file_shape import DEFAULT_CHUNK
-from comity.rooms.protocol.profiles import TOOLS_OF, allowed_profiles
+from comity.rooms.protocol.files import DEFAULT_CHUNK
 from comity.rooms.protocol.session import RoomSession
 from comity.rooms.protocol.shared_data import SharedState, StateEntry
 from comity.rooms.protocol.tool_arguments import VdoToolError, fault_type
+from comity.rooms.protocol.tool_table import TOOLS_OF, allowed_profiles
 from comity.wire import strict_json
 from comity.wire.errors import MalformedError
 

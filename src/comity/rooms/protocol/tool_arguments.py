@@ -12,13 +12,12 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.rooms.protocol import join_token
-from comity.rooms.protocol.demands import Demands
+from comity.rooms.protocol import hello
 from comity.rooms.protocol.effects import SessionOptions
-from comity.rooms.protocol.file_shape import LEAST_CHUNK, MOST_CHUNK, MOST_FILE_BYTES
+from comity.rooms.protocol.files import LEAST_CHUNK, MOST_CHUNK, MOST_FILE_BYTES
 from comity.rooms.protocol.invite import Invite, is_invite, read_invite
 from comity.rooms.protocol.loose_values import read_boolean, read_integer, sanitize_id, trim
-from comity.rooms.protocol.tool_table import schema_of
+from comity.rooms.protocol.tool_table import Demands, schema_of
 from comity.rooms.protocol.transfers import FileLimits, SendOptions
 from comity.wire.errors import ComityError, InvalidError
 
@@ -146,7 +145,7 @@ def read_connect(
     )
     if options.join_token is not None and demands.join_token_secret:
         try:
-            join_token.check_own(
+            hello.check_own(
                 options.join_token, demands.join_token_secret, room=room, stream_id=stream_id, now_ms=now_ms
             )
         except ComityError as why:

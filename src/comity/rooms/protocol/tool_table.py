@@ -6,6 +6,140 @@ tools more, and `signed` on `vdo_send`.
 
 from typing import Any, Final
 
+from msgspec import Struct
+
+from comity.mcp.protocol.catalog import Namespace, Selection
+from comity.mcp.protocol.results import Json, ToolResult, structured
+from comity.wire.errors import ConfigError, ForbiddenError
+
+# What a node or a connection demands of peers that join its sessions. Two sets of demands add up.
+
+
+class Demands(Struct, frozen=True, kw_only=True):
+    """No stream ids named: every peer may join. The secret is what join tokens are made and checked with; an
+    empty one is none.
+    """
+
+    join_token_secret: str | None = None
+    enforce_join_token: bool = False
+    require_session_mac: bool = False
+    allow_peer_stream_ids: tuple[str, ...] = ()
+
+    @property
+    def hello_first(self) -> bool:
+        """Whether a peer is heard only after its hello has passed."""
+        return self.enforce_join_token or self.require_session_mac or bool(self.allow_peer_stream_ids)
+
+    def check(self) -> None:
+        if self.enforce_join_token and not self.join_token_secret:
+            raise ConfigError("--enforce-join-token needs a --join-token-secret to check tokens with")
+
+    def tightened(self, more: "Demands") -> "Demands":
+        """Both sets at once: what either demands is demanded (ruling 29)."""
+        allowed = self.allow_peer_stream_ids or more.allow_peer_stream_ids
+        if self.allow_peer_stream_ids and more.allow_peer_stream_ids:
+            allowed = tuple(name for name in allowed if name in more.allow_peer_stream_ids)
+            if not allowed:
+                raise ForbiddenError("no peer is allowed by both the node and this connection")
+        mine, theirs = self.join_token_secret, more.join_token_secret
+        if mine and theirs and mine != theirs:
+            raise ForbiddenError(
+                "the node checks join tokens with another secret; leave --join-token-secret out"
+            )
+        return Demands(
+            join_token_secret=mine or theirs or None,
+            enforce_join_token=self.enforce_join_token or more.enforce_join_token,
+            require_session_mac=self.require_session_mac or more.require_session_mac,
+            allow_peer_stream_ids=allowed,
+        )
+
+
+# The profiles of the `vdo_*` tools, and the answers to a name outside of them (peers 1.1, 1.2, ruling 59).
+
+
+_CORE: Final = (
+    "vdo_connect",
+    "vdo_send",
+    "vdo_receive",
+    "vdo_status",
+    "vdo_disconnect",
+    "vdo_list_sessions",
+    "vdo_capabilities",
+    "vdo_sync_peers",
+    "vdo_sync_announce",
+)
+_FILE: Final = (
+    "vdo_file_send",
+    "vdo_file_send_path",
+    "vdo_file_resume",
+    "vdo_file_transfers",
+    "vdo_file_receive",
+    "vdo_file_save",
+)
+_STATE: Final = ("vdo_state_set", "vdo_state_get", "vdo_state_sync")
+_EXTENDED: Final = (
+    "vdo_file_cancel",
+    "vdo_state_delete",
+    "vdo_state_cas",
+    "vdo_state_watch",
+    "vdo_request",
+    "vdo_reply",
+    "vdo_message_status",
+)
+
+TOOLS_OF: Final = {
+    "core": _CORE,
+    "file": (*_CORE, *_FILE),
+    "state": (*_CORE, *_STATE),
+    "full": (*_CORE, *_FILE, *_STATE),
+    "extended": (*_CORE, *_FILE, *_STATE, *_EXTENDED),
+}
+PROFILES: Final = tuple(TOOLS_OF)
+CONTRACT_PROFILES: Final = PROFILES[:4]
+
+
+def read_profile(text: str, name: str = "--tool-profile") -> str:
+    """The profile meant; `name` is what the person typed it as."""
+    profile = text.strip().lower()
+    if profile not in TOOLS_OF:
+        raise ConfigError(f"{name} must be one of {', '.join(PROFILES)}, not {text[:60]!r}")
+    return profile
+
+
+def allowed_profiles(chosen: str) -> tuple[str, ...]:
+    """The profiles that a client is told of: the document's four, unless it has chosen ours."""
+    return PROFILES if chosen == "extended" else CONTRACT_PROFILES
+
+
+def profiles_with(tool: str) -> frozenset[str]:
+    return frozenset(name for name, tools in TOOLS_OF.items() if tool in tools)
+
+
+def validation_error(tool: str, message: str) -> ToolResult:
+    error = {"type": "validation_error", "message": message, "tool": tool}
+    return structured({"ok": False, "error": error}, error=True)
+
+
+def _refuse(tool: str, selection: Selection) -> ToolResult:
+    known = selection.profile in TOOLS_OF
+    if known and tool in TOOLS_OF["extended"] and tool not in TOOLS_OF[selection.profile]:
+        return validation_error(tool, f"tool '{tool}' is disabled by tool profile '{selection.profile}'")
+    return validation_error(tool, f"unknown tool: {tool}")
+
+
+def _list_meta(selection: Selection) -> Json:
+    if selection.profile not in TOOLS_OF:
+        return {}
+    return {
+        "tool_profile": selection.profile,
+        "requested_tool_profile": selection.profile,
+        "allowed_tool_profiles": list(allowed_profiles(selection.profile)),
+    }
+
+
+VDO_TOOLS: Final = Namespace("vdo_", _refuse, _list_meta)
+
+
 _TEXT: Final = {"type": "string"}
 _FLAG: Final = {"type": "boolean"}
 _POSITIVE: Final = {"type": "integer", "minimum": 1}

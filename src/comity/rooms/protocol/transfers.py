@@ -15,29 +15,27 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from comity.rooms.protocol.channel import FRAME_HEADER, FileFrame, transfer_mark
-from comity.rooms.protocol.file_shape import (
+from comity.rooms.protocol.files import (
     DEFAULT_MIME,
     HASH_TEXT,
+    CloseSource,
+    DropIncoming,
+    FileAnswer,
     FileOffer,
+    FilePeer,
+    FileSource,
+    ForgetTransfer,
+    Report,
+    ToPeer,
     chunk_count,
     chunk_payload_overhead,
+    first_nack,
     fitted_chunk,
     is_mime,
     read_offer,
     read_transfer_id,
     shown_name,
     shown_sequence,
-)
-from comity.rooms.protocol.file_transfer import first_nack
-from comity.rooms.protocol.files import (
-    CloseSource,
-    DropIncoming,
-    FileAnswer,
-    FilePeer,
-    FileSource,
-    ForgetTransfer,
-    Report,
-    ToPeer,
 )
 from comity.rooms.protocol.incoming_file import IncomingFile
 from comity.rooms.protocol.outgoing_file import OutgoingFile, Sending

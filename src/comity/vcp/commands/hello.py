@@ -17,41 +17,85 @@ import typer
 from msgspec import UNSET
 
 from comity.directory.finding import is_address, with_scheme
-from comity.identity.tokens import TOKEN_FILE
-from comity.identity.tokens import read_token as read_own_token
+from comity.identity.secrets import TOKEN_FILE
+from comity.identity.secrets import read_token as read_own_token
 from comity.runtime.settings import Settings
 from comity.store.claim import running_node
-from comity.terminal.colour import paint
-from comity.terminal.failures import FAILED, say
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import HomeOptions, Json, settings_of
 from comity.terminal.output import (
+    FAILED,
     Cell,
     note,
     one_line,
+    paint,
     print_fields,
     print_json,
     print_line,
     print_table,
+    say,
     waiting,
 )
-from comity.vcp.client import MIN_VERSION, VERSION, VcpClient
+from comity.vcp.client import MIN_VERSION, NOT_REMEMBERED, VERSION, VcpClient
 from comity.vcp.client_session import VcpRefusedError, VcpSession
 from comity.vcp.client_targets import McpTarget, read_target
 from comity.vcp.issuing import read_credential
-from comity.vcp.protocol import versions
+from comity.vcp.protocol import agreement
 from comity.vcp.protocol.messages import VcpError
 from comity.vcp.protocol.registry import STANDARD_EXTENSIONS
-from comity.vcp.vcp_memory import NOT_REMEMBERED
 from comity.wire.errors import ConfigError, InvalidError, MalformedError, NoAnswerError, TargetRefusedError
 
-app = HelpfulApp()
+# `comity csm1`: what a constitution code means.
+
+
+csm1_app = HelpfulApp(
+    "Explain a CSM-1 constitution code: the short form in which VCP names the rules for a model."
+)
+
+
+@csm1_app.add("""
+    comity csm1 parse N5+E+F  show persona, adherence and scopes
+    comity csm1 parse N5+E+F:ELEM@1.2.0 --json  print JSON
+""")
+def parse(
+    code: Annotated[str, typer.Argument(metavar="CODE", help="The code, such as N5+E+F.")],
+    as_json: Json = False,
+) -> None:
+    """Show what a code says: persona, adherence, scopes, namespace and version.
+
+    If the code is not valid, the command prints the reason, and the exit code is 1.
+    """
+    from comity.vcp.tool_handlers import parse_csm1
+
+    told = parse_csm1(code).structured
+    if as_json:
+        print_json(told)
+        if not told["valid"]:
+            raise typer.Exit(1)
+        return
+    if not told["valid"]:
+        raise InvalidError(one_line(told["error"]))
+    scopes = zip(told["scope_codes"], told["scopes"], told["scope_descriptions"], strict=True)
+    print_fields(
+        (
+            ("persona", f"{told['persona_code']} {told['persona_name']}: {told['persona_description']}"),
+            ("adherence", f"{told['adherence']} {told['adherence_name']}"),
+            *(("scope", f"{letter} {name.lower()}: {meaning}") for letter, name, meaning in scopes),
+            ("namespace", told["namespace"] or "none"),
+            ("version", told["version"] or "none"),
+            ("canonical", told["canonical"]),
+            *(("warning", warning) for warning in told["warnings"]),
+        )
+    )
+
+
+hello_app = HelpfulApp()
 
 SECONDS: Final = 15.0
 CLIENT_ID: Final = "comity hello"
 
 
-@app.add("""
+@hello_app.add("""
     comity hello http://127.0.0.1:8420  negotiate with the node on this machine
     comity hello wss://server.example/vcp --extensions VCP-X-Personal,VCP-X-Torch  request these two extensions
     comity hello tcp://127.0.0.1:8421 --extensions ""  over TCP, without extensions
@@ -225,10 +269,10 @@ def _remedy(error: VcpError) -> str:
 def _flags(offered: Sequence[str]) -> str:
     """The newest that is offered, as one would ask for it."""
 
-    def known() -> Iterator[versions.Version]:
+    def known() -> Iterator[agreement.Version]:
         for written in offered:
             with contextlib.suppress(MalformedError):
-                yield versions.parse(written)
+                yield agreement.parse(written)
 
     newest = max(known(), default=None)
     return "another --version" if newest is None else f"--version {newest} --min-version {newest}"

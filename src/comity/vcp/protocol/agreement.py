@@ -4,12 +4,104 @@ An extension is active in a session or it is not there at all; nothing is sent, 
 inactive one.
 """
 
-from typing import Any, Literal
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Struct
 
-from comity.vcp.protocol import versions
-from comity.vcp.protocol.versions import Version
+from comity.wire.errors import ConfigError, MalformedError
+
+# Protocol versions, and the one that is agreed on (vcp 1.5, steps 2 and 3).
+
+
+MOST_OFFERED: Final = 64
+
+_NUMBER = r"(?:0|[1-9][0-9]{0,8})"
+_WRITTEN = re.compile(rf"({_NUMBER})\.({_NUMBER})(?:\.{_NUMBER})?")
+
+
+class Version(NamedTuple):
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+
+V1_0: Final = Version(1, 0)
+V2_0: Final = Version(2, 0)
+V3_0: Final = Version(3, 0)
+V3_1: Final = Version(3, 1)
+
+DEFAULT_VERSIONS: Final = (V1_0, V2_0, V3_0, V3_1)
+
+# Nearly every hello names one of these.
+_USUAL: Final = {str(version): version for version in DEFAULT_VERSIONS}
+
+
+def parse(text: str) -> Version:
+    usual = _USUAL.get(text)
+    if usual is not None:
+        return usual
+    written = _WRITTEN.fullmatch(text)
+    if written is None:
+        raise MalformedError("a version is written as two numbers without leading zeros, such as 3.1")
+    return Version(int(written[1]), int(written[2]))
+
+
+def offered(texts: Iterable[str]) -> tuple[Version, ...]:
+    """A server's list as it is configured, in ascending order and each version once."""
+    try:
+        versions = tuple(sorted({parse(text) for text in texts}))
+    except (MalformedError, TypeError):
+        raise ConfigError(
+            "the server's versions must be a list of texts such as '3.1', without leading zeros"
+        ) from None
+    if not 1 <= len(versions) <= MOST_OFFERED:
+        raise ConfigError(f"a server offers 1 to {MOST_OFFERED} versions, not {len(versions)}")
+    return versions
+
+
+def negotiated(lowest: Version, highest: Version, server: Iterable[Version]) -> Version | None:
+    """The highest version that both sides speak, or None."""
+    return max((version for version in server if lowest <= version <= highest), default=None)
+
+
+# The five core features: what is configured, what a version may claim of it, what was lost.
+
+
+CORE_FEATURES: Final = ("encryption", "injection_scanning", "revocation", "audit_chain", "context_opacity")
+PRODUCTION: Final = frozenset(("production", "prod", "staging"))
+
+_NONE: Final = dict.fromkeys(CORE_FEATURES, False)
+_SINCE_3_0: Final = dict.fromkeys(("revocation", "audit_chain", "context_opacity"), False)
+
+
+def configured(flags: Mapping[str, Any]) -> dict[str, bool]:
+    for name, flag in flags.items():
+        if type(flag) is not bool:
+            raise ConfigError(f"the core feature {name} must be true or false, not {type(flag).__name__}")
+    return {**_NONE, **flags}
+
+
+def is_production(environment: str) -> bool:
+    return environment.strip().lower() in PRODUCTION
+
+
+def claimed(features: Mapping[str, bool], version: Version, *, production: bool) -> dict[str, bool]:
+    """What a session at this version may be told of the features that the server has."""
+    if version >= V3_0:
+        return dict(features)
+    if version >= V2_0:
+        return dict(features) | _SINCE_3_0
+    return dict(features) | _NONE | ({"encryption": features["encryption"]} if production else {})
+
+
+def lost(before: Mapping[str, bool], now: Mapping[str, bool]) -> list[str]:
+    """The features that were true and no longer are."""
+    return [name for name, had in before.items() if had and not now.get(name, False)]
+
 
 Mode = Literal["negotiated", "implicit"]
 
@@ -48,4 +140,4 @@ class Session(Struct, frozen=True, kw_only=True):
 
     @property
     def speaks(self) -> Version:
-        return versions.parse(self.version)
+        return parse(self.version)

@@ -33,10 +33,10 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 from msgspec import UNSET, Struct
 
-from comity.vcp.protocol import features, versions
-from comity.vcp.protocol.agreement import Session
+from comity.vcp.protocol import agreement
+from comity.vcp.protocol.agreement import V3_1, Session
 from comity.vcp.protocol.context import Ignored, why_inactive, why_not
-from comity.vcp.protocol.extensions_messages import write_call
+from comity.vcp.protocol.extension_calls import write_call
 from comity.vcp.protocol.messages import (
     HANDSHAKE_LIMIT,
     LONGEST_ID,
@@ -51,7 +51,6 @@ from comity.vcp.protocol.messages import (
     read_error,
 )
 from comity.vcp.protocol.registry import DEPENDENCIES
-from comity.vcp.protocol.versions import V3_1
 from comity.wire import strict_json
 from comity.wire.errors import InvalidError, MalformedError
 from comity.wire.machine import (
@@ -89,11 +88,11 @@ def alerts(before: Ack, now: Ack) -> tuple[Notice, ...]:
 
 
 def _alerts(before: Ack, now: Ack) -> Iterator[Notice]:
-    if versions.parse(now.version) < versions.parse(before.version):
+    if agreement.parse(now.version) < agreement.parse(before.version):
         yield Notice(
             "version", now.version, f"the server spoke VCP {before.version} and now only {now.version}"
         )
-    for name in features.lost(before.core_features, now.core_features):
+    for name in agreement.lost(before.core_features, now.core_features):
         yield Notice("feature", name, f"the server no longer has the core feature {name}")
     for extension in before.supported:
         if extension in now.unsupported:
@@ -285,8 +284,8 @@ class ClientMachine:
     def _acknowledged(self, value: dict[str, Any]) -> list[Effect]:
         hello = self._hello
         ack = read_ack(value, hello.extensions)
-        agreed = versions.parse(ack.version)
-        if not versions.parse(hello.min_version) <= agreed <= versions.parse(hello.version):
+        agreed = agreement.parse(ack.version)
+        if not agreement.parse(hello.min_version) <= agreed <= agreement.parse(hello.version):
             raise InvalidError(
                 f"the ack's version {ack.version} is outside of {hello.min_version} to {hello.version}"
             )
@@ -383,7 +382,7 @@ class ClientMachine:
 def _checked(hello: Hello) -> Hello:
     """What we send is within the bounds that others may hold us to."""
     try:
-        lowest, highest = versions.parse(hello.min_version), versions.parse(hello.version)
+        lowest, highest = agreement.parse(hello.min_version), agreement.parse(hello.version)
     except MalformedError as fault:
         raise InvalidError(f"the hello's versions are malformed: {fault.message}") from None
     if (str(lowest), str(highest)) != (hello.min_version, hello.version):

@@ -11,11 +11,9 @@ from typing import Any, Final
 from msgspec import convert
 
 from comity.mcp.protocol.context import HandshakeResult, member_at
-from comity.mcp.protocol.results import Json
-from comity.mcp.protocol.revisions import META_CAPABILITIES
-from comity.vcp.protocol.agreement import Session
+from comity.mcp.protocol.results import META_CAPABILITIES, Json
+from comity.vcp.protocol.agreement import DEFAULT_VERSIONS, Session, offered
 from comity.vcp.protocol.messages import says_hello
-from comity.vcp.protocol.versions import DEFAULT_VERSIONS, offered
 
 EXTENSION: Final = "space.creed/vcp"
 _META_HELLOS: Final = ("space.creed/vcp-hello", "space.creed.vcp/capabilities")

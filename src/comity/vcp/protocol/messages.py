@@ -16,10 +16,90 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from comity.vcp.protocol import features, versions
-from comity.vcp.protocol.capabilities import RELATIONAL, TORCH
+from comity.vcp.protocol import agreement
 from comity.wire import strict_json
 from comity.wire.errors import ComityError, InvalidError, MalformedError
+
+# The five extensions of VCP 3.1: their ids, what each advertises, what each leans on.
+
+
+PERSONAL: Final = "VCP-X-Personal"
+RELATIONAL: Final = "VCP-X-Relational"
+CONSENSUS: Final = "VCP-X-Consensus"
+TORCH: Final = "VCP-X-Torch"
+INTENT: Final = "VCP-X-Intent"
+
+STATE_BEARING: Final = frozenset((PERSONAL, RELATIONAL, TORCH))
+
+MAX_INTENSITY: Final = 5
+MAX_LINEAGE_DEPTH: Final = 1000
+
+
+def personal() -> dict[str, Any]:
+    return {
+        "decay": True,
+        "dimensions": [
+            "cognitive_state",
+            "emotional_tone",
+            "energy_level",
+            "perceived_urgency",
+            "body_signals",
+        ],
+        "intensity_range": [1, MAX_INTENSITY],
+        "max_intensity": MAX_INTENSITY,
+        "lifecycle_tracking": True,
+        "lifecycle_states": ["SET", "ACTIVE", "DECAYING", "STALE", "EXPIRED"],
+        "signal_sources": ["DECLARED", "INFERRED", "INFERRED_LOCAL", "PRESET", "DECAYED"],
+    }
+
+
+def relational() -> dict[str, Any]:
+    return {
+        "trust_levels": ["INITIAL", "DEVELOPING", "ESTABLISHED", "DEEP"],
+        "standing_levels": ["NONE", "ADVISORY", "COLLABORATIVE", "BILATERAL"],
+        "self_model_scaffolds": ["MINIMAL", "STANDARD", "INTERIORA", "CUSTOM"],
+        "norm_origins": ["HUMAN", "AI", "CO_AUTHORED", "INHERITED"],
+        "performance_bias_detection": True,
+    }
+
+
+def consensus() -> dict[str, Any]:
+    return {
+        "voting_method": "schulze",
+        "deliberation_phases": ["DRAFT", "DELIBERATION", "CONVERGENCE", "RATIFICATION", "ACTIVE"],
+        "max_stakeholders": 100,
+        "ai_standing": True,
+        "self_referential_detection": True,
+    }
+
+
+def torch() -> dict[str, Any]:
+    return {
+        "gestalt_tokens": True,
+        "lineage_tracking": True,
+        "max_lineage_depth": MAX_LINEAGE_DEPTH,
+        "lineage_depth": MAX_LINEAGE_DEPTH,
+    }
+
+
+def intent() -> dict[str, Any]:
+    return {
+        "categories": [
+            "PROFESSIONAL_INQUIRY",
+            "URGENT_TASK",
+            "PERSONAL_EXPLORATION",
+            "EMOTIONAL_PROCESSING",
+            "HEALTH_CHECK",
+            "CASUAL_CONVERSATION",
+            "CRISIS_SUPPORT",
+            "CREATIVE_WORK",
+            "LEARNING",
+            "ROUTINE_CHECK",
+        ],
+        "max_alternatives": 3,
+        "user_correction": True,
+    }
+
 
 ErrorCode = Literal[
     "VERSION_UNSUPPORTED",
@@ -154,7 +234,7 @@ def read_ack(value: Any, requested: Collection[str]) -> Ack:
     """
     version = _member(value, "version", lambda it: type(it) is str, 'a text such as "3.1"')
     try:
-        versions.parse(version)
+        agreement.parse(version)
     except MalformedError as fault:
         raise InvalidError(f"the ack's version is malformed: {fault.message}") from None
     supported = _member(value, "supported", _are_ids, "a list of different extension ids")
@@ -188,7 +268,7 @@ def read_ack(value: Any, requested: Collection[str]) -> Ack:
         supported=tuple(supported),
         unsupported=tuple(unsupported),
         capabilities=capabilities,
-        core_features=features.configured(flags),
+        core_features=agreement.configured(flags),
         server_id=_label(value, "server_id", LONGEST_ID),
         session_id=_label(value, "session_id", LONGEST_SESSION_ID),
     )
@@ -256,7 +336,7 @@ def _are_objects(value: Any) -> bool:
 def _are_flags(value: Any) -> bool:
     """Features that we do not know may be told in any way."""
     return type(value) is dict and all(
-        type(flag) is bool for name, flag in value.items() if name in features.CORE_FEATURES
+        type(flag) is bool for name, flag in value.items() if name in agreement.CORE_FEATURES
     )
 
 

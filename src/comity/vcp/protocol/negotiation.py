@@ -7,15 +7,98 @@ for the check.
 Nothing here depends on anything but its arguments, and the order of the server's versions means nothing.
 """
 
-from msgspec import UNSET
+from typing import Any, Literal, get_args
 
-from comity.vcp.protocol import features, versions
-from comity.vcp.protocol.agreement import Identity, Session
-from comity.vcp.protocol.capabilities import STATE_BEARING
-from comity.vcp.protocol.messages import Ack, HandshakeError, Hello, VcpError, is_extension_id
-from comity.vcp.protocol.policy import ServerPolicy
-from comity.vcp.protocol.versions import V3_1, Version
-from comity.wire.errors import ComityError, MalformedError
+from msgspec import UNSET, Struct
+from msgspec.structs import force_setattr
+
+from comity.vcp.protocol import agreement
+from comity.vcp.protocol.agreement import DEFAULT_VERSIONS, MOST_OFFERED, V3_1, Identity, Session, Version
+from comity.vcp.protocol.context import ContextRequest
+from comity.vcp.protocol.extension_calls import ExtensionCall
+from comity.vcp.protocol.injection import Severity
+from comity.vcp.protocol.messages import (
+    HANDSHAKE_LIMIT,
+    LONGEST_ID,
+    STATE_BEARING,
+    Ack,
+    ErrorCode,
+    HandshakeError,
+    Hello,
+    VcpError,
+    is_extension_id,
+)
+from comity.vcp.protocol.registry import ExtensionRegistry
+from comity.wire.errors import ComityError, ConfigError, ForbiddenError, MalformedError, UnauthenticatedError
+
+# The settings of a server for negotiation. Settings that break the protocol are refused here.
+
+
+IdentityPolicy = Literal["optional", "required", "verified"]
+
+SHORTEST_HELLO_SECONDS = 2.0
+ANSWER_SECONDS = 5.0
+
+
+class ServerPolicy(Struct, frozen=True, kw_only=True):
+    """`core_features` are those that run right now, as `features.configured` gives them.
+
+    `identity`: `optional` lets strangers have extensions with a state, for the time of the session;
+    `required` does not; `verified` also refuses tokens that nobody vouches for.
+    `strict` refuses a hello that names an extension twice.
+    """
+
+    core_features: dict[str, bool]
+    registry: ExtensionRegistry
+    versions: tuple[Version, ...] = DEFAULT_VERSIONS
+    identity: IdentityPolicy = "optional"
+    environment: str = "development"
+    server_id: str | None = None
+    strict: bool = False
+    scan_threshold: Severity = "medium"
+    hello_seconds: float = ANSWER_SECONDS
+    identity_seconds: float = 4.5
+    idle_seconds: float = 300.0
+    message_limit: int = 1_048_576
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "core_features", agreement.configured(self.core_features))
+        _within(
+            1 <= len(set(self.versions)) <= MOST_OFFERED,
+            "versions",
+            f"a list of 1 to {MOST_OFFERED} versions",
+        )
+        _within(self.identity in get_args(IdentityPolicy), "identity", "optional, required or verified")
+        _within(self.scan_threshold in get_args(Severity), "scan_threshold", "medium, high or critical")
+        _within(
+            SHORTEST_HELLO_SECONDS <= self.hello_seconds <= ANSWER_SECONDS,
+            "hello_seconds",
+            f"from {SHORTEST_HELLO_SECONDS:g} to {ANSWER_SECONDS:g}",
+        )
+        _within(
+            0 < self.identity_seconds < ANSWER_SECONDS,
+            "identity_seconds",
+            f"above 0 and below {ANSWER_SECONDS:g}",
+        )
+        _within(0 < self.idle_seconds < float("inf"), "idle_seconds", "above 0")
+        _within(self.message_limit >= HANDSHAKE_LIMIT, "message_limit", f"{HANDSHAKE_LIMIT:,} or more")
+        if self.server_id is not None:
+            _within(0 < len(self.server_id) <= LONGEST_ID, "server_id", f"1 to {LONGEST_ID} characters")
+
+    @property
+    def production(self) -> bool:
+        return agreement.is_production(self.environment)
+
+    @property
+    def lacks_encryption(self) -> bool:
+        """Whether every hello must be refused (vcp 1.5, step 4)."""
+        return not self.core_features["encryption"] and self.production
+
+
+def _within(holds: Any, setting: str, allowed: str) -> None:
+    if not holds:
+        raise ConfigError(f"{setting} must be {allowed}")
+
 
 INVALID_IDENTITY = VcpError(
     code="IDENTITY_INVALID",
@@ -31,15 +114,15 @@ NO_ENCRYPTION = VcpError(
 def screen(hello: Hello, policy: ServerPolicy) -> Version | VcpError:
     """The version of the session, or an error if there is no common one or the node may serve nobody."""
     try:
-        highest = versions.parse(hello.version)
-        lowest = versions.parse(hello.min_version)
+        highest = agreement.parse(hello.version)
+        lowest = agreement.parse(hello.min_version)
     except MalformedError as fault:
         return _version_unsupported(policy, f"The hello's versions are malformed: {fault.message}")
     if lowest > highest:
         return _version_unsupported(
             policy, f"min_version {lowest} is above version {highest}; send the lower one as min_version"
         )
-    version = versions.negotiated(lowest, highest, policy.versions)
+    version = agreement.negotiated(lowest, highest, policy.versions)
     if version is None:
         wanted = str(highest) if lowest == highest else f"{lowest} to {highest}"
         return _version_unsupported(policy, f"No version in common: the client speaks VCP {wanted}")
@@ -90,7 +173,7 @@ def conclude(
         supported=supported,
         unsupported=unsupported,
         capabilities=capabilities,
-        core_features=features.claimed(policy.core_features, version, production=policy.production),
+        core_features=agreement.claimed(policy.core_features, version, production=policy.production),
         server_id=UNSET if policy.server_id is None else policy.server_id,
         session_id=UNSET if session_id is None else session_id,
     )
@@ -118,8 +201,8 @@ def implicit_session(policy: ServerPolicy, session_id: str) -> Session:
     """VCP 1.0 for a client that said no hello, whatever versions the server offers (vcp 1.8)."""
     return Session(
         id=session_id,
-        version=str(versions.V1_0),
-        core_features=features.claimed(policy.core_features, versions.V1_0, production=policy.production),
+        version=str(agreement.V1_0),
+        core_features=agreement.claimed(policy.core_features, agreement.V1_0, production=policy.production),
         mode="implicit",
     )
 
@@ -131,3 +214,85 @@ def _version_unsupported(policy: ServerPolicy, why: str) -> VcpError:
         message=f"{why}; the server speaks VCP {supported[0]} to {supported[-1]}",
         supported_versions=supported,
     )
+
+
+# What the server's machine asks of those who run it; each is the request inside an `Ask`.
+
+
+Happening = Literal[
+    "HANDSHAKE_ACK",
+    "HANDSHAKE_ERROR",
+    "SESSION_IMPLICIT",
+    "SESSION_ENDED",
+    "CONTEXT_REFUSED",
+    "CALL_REFUSED",
+]
+
+
+class IdentityRefusedError(UnauthenticatedError):
+    """A token that is proven and refused all the same. The message is told to whoever brought it; `retry_after` is in
+    whole seconds, where waiting may help.
+    """
+
+    def __init__(self, message: str, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class SessionEndedError(ForbiddenError):
+    """The session can no longer be served; the message tells the client why, and `vcp_code` what to do about it."""
+
+    code = "session_ended"
+
+    def __init__(self, vcp_code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.vcp_code: ErrorCode = vcp_code
+
+
+class CheckIdentity(Struct, frozen=True):
+    """Is this token good? The answer is an Identity.
+
+    None means no, and so does a refusal because of the token itself (unauthenticated, forbidden, invalid,
+    malformed). Any other refusal means that nobody can tell.
+    """
+
+    token: str
+
+
+class ExchangeContext(Struct, frozen=True):
+    """Keep what the request tells, and answer with a ContextResponse; a refusal is told to the client. A
+    SessionEndedError also ends the session.
+    """
+
+    session: Session
+    request: ContextRequest
+
+
+class RunOperation(Struct, frozen=True):
+    """Run an operation of an extension, and answer with its result; a refusal is told to the client. A
+    SessionEndedError also ends the session.
+    """
+
+    session: Session
+    call: ExtensionCall
+
+
+class WatchFeatures(Struct, frozen=True):
+    """Answer with the core features that run, once they differ from these."""
+
+    features: dict[str, bool]
+
+
+class Happened(Struct, frozen=True, kw_only=True):
+    """For the record; the answer counts for nothing.
+
+    `code` is that of the error. `overlooked` are names in a hello's list that are no extension ids. `client_id` is how
+    the client calls itself: for those who watch, never for a decision (vcp 1.2).
+    """
+
+    what: Happening
+    session: Session | None = None
+    code: str | None = None
+    reason: str | None = None
+    overlooked: tuple[str, ...] = ()
+    client_id: str = ""

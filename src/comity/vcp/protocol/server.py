@@ -28,12 +28,17 @@ from typing import Any, ClassVar, Final
 
 from msgspec import UNSET, Struct
 
-from comity.vcp.protocol import features
-from comity.vcp.protocol.agreement import Identity, Session
-from comity.vcp.protocol.context import read_request
-from comity.vcp.protocol.errors import ContextError, encode_error
-from comity.vcp.protocol.extension_calls import ExtensionError
-from comity.vcp.protocol.extensions_messages import call_id, is_call, read_call, write_refusal, write_result
+from comity.vcp.protocol import agreement
+from comity.vcp.protocol.agreement import Identity, Session, Version
+from comity.vcp.protocol.context import ContextResponse, encode_response, read_request
+from comity.vcp.protocol.extension_calls import (
+    ExtensionError,
+    call_id,
+    is_call,
+    read_call,
+    write_refusal,
+    write_result,
+)
 from comity.vcp.protocol.messages import (
     HANDSHAKE_LIMIT,
     LONGEST_SESSION_ID,
@@ -50,25 +55,22 @@ from comity.vcp.protocol.messages import (
 from comity.vcp.protocol.negotiation import (
     INVALID_IDENTITY,
     NO_ENCRYPTION,
-    conclude,
-    implicit_session,
-    refusal,
-    screen,
-    session_from,
-)
-from comity.vcp.protocol.policy import ServerPolicy
-from comity.vcp.protocol.questions import (
     CheckIdentity,
     ExchangeContext,
     Happened,
     Happening,
     IdentityRefusedError,
     RunOperation,
+    ServerPolicy,
     SessionEndedError,
     WatchFeatures,
+    conclude,
+    implicit_session,
+    refusal,
+    screen,
+    session_from,
 )
-from comity.vcp.protocol.response import ContextResponse, encode_response
-from comity.vcp.protocol.versions import Version
+from comity.vcp.protocol.signals import ContextError, encode_error
 from comity.wire import strict_json
 from comity.wire.errors import ComityError, ForbiddenError, InvalidError, MalformedError, UnauthenticatedError
 from comity.wire.machine import (
@@ -372,9 +374,9 @@ class ServerMachine:
             return []
         if isinstance(event, Refused):
             return self._end("The session ends because the server cannot tell its features; connect again")
-        running = features.configured(event.answer)
-        claimed = features.claimed(running, session.speaks, production=self._policy.production)
-        lost = features.lost(session.core_features, claimed)
+        running = agreement.configured(event.answer)
+        claimed = agreement.claimed(running, session.speaks, production=self._policy.production)
+        lost = agreement.lost(session.core_features, claimed)
         if lost:
             return self._end(lost_message(lost))
         return [Ask(_FEATURES, WatchFeatures(running))]

@@ -11,13 +11,141 @@
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import astuple
 
-from comity.vcp.protocol.errors import wrong
+from comity.wire.errors import ComityError
+
+# A context message that cannot be accepted, and how that is said on the wire (vcp 4.3).
+
+
+ContextErrorCode = Literal[
+    "MALFORMED", "INVALID", "TOO_LARGE", "UNKNOWN_MESSAGE", "CONSTITUTION_REFUSED", "NO_SESSION"
+]
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ContextError(ComityError):
+    code = "context"
+
+    def __init__(self, wire_code: ContextErrorCode, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.wire_code: str = wire_code
+        self.field = field
+
+
+def wrong(field: str, rule: str) -> ContextError:
+    """The member `field` breaks a rule, such as "must be an object"."""
+    return ContextError("INVALID", f"{field} {rule}", field)
+
+
+def encode_error(error: ComityError) -> bytes:
+    """Any error of ours as the answer to a context message."""
+    told = {"code": error.code.upper(), "message": error.message, "field": None}
+    if isinstance(error, ContextError):
+        told |= {"code": error.wire_code, "field": error.field}
+    return _encode({"error": told})
+
+
+# The categorical wire: nine symbols joined by ":", one for each side of a situation (vcp 4.1).
+
+
+Domain = Literal["medical", "legal", "financial", "educational", "technical", "general"]
+Formality = Literal["casual", "professional", "formal"]
+
+ABSENT: Final = "\u2796"
+PARTS: Final = 9
+LONGEST_PART: Final = 64
+
+_INVISIBLE: Final = str.maketrans("", "", "\u200d\ufe0f")
+_CONTROLS: Final = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
+
+_DOMAINS: Final[dict[str, Domain]] = {
+    "🧑⚕": "medical",
+    "👨⚕": "medical",
+    "👩⚕": "medical",
+    "⚕": "medical",
+    "🏥": "medical",
+    "🩺": "medical",
+    "🧑⚖": "legal",
+    "⚖": "legal",
+    "💰": "financial",
+    "🏦": "financial",
+    "💸": "financial",
+    "🧑🏫": "educational",
+    "🧑🎓": "educational",
+    "🏫": "educational",
+    "📚": "educational",
+    "🧑💻": "technical",
+    "🧑🔧": "technical",
+    "💻": "technical",
+    "🔧": "technical",
+    "🧑": "general",
+    "🌐": "general",
+}
+_FORMALITY_OF_MODE: Final[dict[str, Formality]] = {
+    "😎": "casual",
+    "💼": "professional",
+    "🎓": "formal",
+    "🎩": "formal",
+    "🏛": "formal",
+}
+_FORMALITY_OF_SETTING: Final[dict[str, Formality]] = {"🏢": "professional", "🏛": "formal"}
+
+
+class Categorical(Struct, frozen=True):
+    """The nine sides in their order; None where nothing is known."""
+
+    domain: str | None = None
+    mode: str | None = None
+    safety: str | None = None
+    time: str | None = None
+    setting: str | None = None
+    audience: str | None = None
+    device: str | None = None
+    activity: str | None = None
+    region: str | None = None
+
+    @property
+    def wire(self) -> str:
+        return ":".join(ABSENT if part is None else part for part in astuple(self))
+
+
+def parse(wire: str, field: str = "categorical.wire") -> Categorical:
+    """Raises ContextError, which names `field`."""
+    parts = wire.split(":", PARTS)
+    if len(parts) != PARTS:
+        raise wrong(field, f'must be {PARTS} symbols joined by ":"')
+    for position, part in enumerate(parts, 1):
+        if not 0 < len(part) <= LONGEST_PART or not _CONTROLS.isdisjoint(part):
+            raise ContextError(
+                "INVALID",
+                f"symbol {position} of {field} must be 1 to {LONGEST_PART} characters "
+                f"without control characters; send {ABSENT} for nothing",
+                field,
+            )
+    return Categorical(*(None if _plain(part) == ABSENT else part for part in parts))
+
+
+def domain(categorical: Categorical) -> Domain | None:
+    return _DOMAINS.get(_plain(categorical.domain or ""))
+
+
+def formality(categorical: Categorical) -> Formality | None:
+    """The mode of the conversation tells it; where that says nothing, the setting may."""
+    told = _FORMALITY_OF_MODE.get(_plain(categorical.mode or ""))
+    return told or _FORMALITY_OF_SETTING.get(_plain(categorical.setting or ""))
+
+
+def _plain(part: str) -> str:
+    return part.translate(_INVISIBLE)
+
 
 CATEGORIES: Final[Mapping[str, tuple[str, ...]]] = {
     "cognitive_state": ("focused", "distracted", "overloaded", "foggy", "reflective"),
@@ -166,3 +294,74 @@ def read_prosaic(value: Any) -> Signals:
                 category=scale.categories[reached], intensity=min(math.floor(level * 5) + 1, 5)
             )
     return Signals(told, unknown)
+
+
+# Context opacity: how much care a person needs now, and all that a model may know of it (vcp 5.3).
+
+
+ProtectionLevel = Literal["standard", "elevated", "high", "critical"]
+
+_TENTHS: Final[Mapping[str, Mapping[str, int]]] = {
+    "cognitive_state": {"distracted": 3, "foggy": 5, "overloaded": 8},
+    "emotional_tone": {"tense": 4, "frustrated": 6},
+    "energy_level": {"wired": 1, "low_energy": 3, "fatigued": 5, "depleted": 8},
+    "perceived_urgency": {"time_aware": 1, "pressured": 5, "critical": 9},
+    "body_signals": {"recovering": 2, "discomfort": 4, "pain": 7, "unwell": 8},
+}
+_WHOLE: Final = 5000
+_LEVELS: Final[tuple[tuple[int, ProtectionLevel], ...]] = (
+    (3500, "critical"),
+    (2000, "high"),
+    (750, "elevated"),
+)
+
+WEIGHTS: Final[Mapping[str, Mapping[str, float]]] = {
+    dimension: {category: _TENTHS[dimension].get(category, 0) / 10 for category in categories}
+    for dimension, categories in CATEGORIES.items()
+}
+TEMPERATURE: Final[Mapping[ProtectionLevel, float]] = {
+    "standard": 0.85,
+    "elevated": 0.6,
+    "high": 0.5,
+    "critical": 0.4,
+}
+SAFETY_FLOOR: Final[Mapping[ProtectionLevel, float]] = {
+    "standard": 0.0,
+    "elevated": 0.1,
+    "high": 0.2,
+    "critical": 0.3,
+}
+
+
+class ModelSafeContext(Struct, frozen=True, kw_only=True):
+    protection_level: ProtectionLevel
+    formality_level: Formality | None
+    domain: Domain | None
+    session_active: bool
+
+
+def score(signals: Mapping[str, Signal]) -> float:
+    """From 0 to 1; for tests and decisions on this side, never for a message."""
+    return _score(signals.items()) / _WHOLE
+
+
+def protection_level(signals: Mapping[str, Signal]) -> ProtectionLevel:
+    reached = _score(signals.items())
+    return next((level for threshold, level in _LEVELS if reached >= threshold), "standard")
+
+
+def model_safe(
+    signals: Mapping[str, Signal], categorical: Categorical | None, *, session_active: bool
+) -> ModelSafeContext:
+    return ModelSafeContext(
+        protection_level=protection_level(signals),
+        formality_level=None if categorical is None else formality(categorical),
+        domain=None if categorical is None else domain(categorical),
+        session_active=session_active,
+    )
+
+
+def _score(signals: Iterable[tuple[str, Signal]]) -> int:
+    weighed = [_TENTHS[dimension].get(signal.category, 0) * signal.intensity for dimension, signal in signals]
+    # 0.4 of the sum over five dimensions and 0.6 of the greatest, each out of 10 tenths times 5
+    return 8 * sum(weighed) + 60 * max(weighed, default=0)

@@ -8,9 +8,8 @@ from typing import Final
 
 from comity.extensions.protocol.calls import ClauseReport
 from comity.identity.protocol.keys import is_key
-from comity.terminal.colour import paint
 from comity.terminal.follow_up import follow_up
-from comity.terminal.output import Cell, one_line, print_fields, print_line, print_table
+from comity.terminal.output import Cell, one_line, paint, print_fields, print_line, print_table
 from comity.votes.logs import KeptDeliberation, WaitingAct
 from comity.votes.protocol.log import KeeperFraud
 from comity.votes.protocol.schulze import Groups

@@ -21,7 +21,7 @@ from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.terminal.open_target import own_key, own_vault, refuse_memory, refuse_off, writing
 from comity.terminal.output import note, waiting
-from comity.vcp.protocol.capabilities import CONSENSUS
+from comity.vcp.protocol.messages import CONSENSUS
 from comity.votes.client import KeeperClient
 from comity.votes.logs import KeptDeliberation, Ledger
 from comity.votes.part import Deliberations

@@ -13,11 +13,20 @@ import typer
 
 from comity.directory.finding import id_of, is_address, with_scheme
 from comity.extensions.protocol.calls import ResultReport
-from comity.terminal.failures import FAILED, say
 from comity.terminal.help import HelpfulApp
 from comity.terminal.open_target import work_with
 from comity.terminal.options import Json, KeyOptions, Yes, argument, confirm, one_of, option
-from comity.terminal.output import note, one_line, print_answer, print_fields, print_json, print_line, waiting
+from comity.terminal.output import (
+    FAILED,
+    note,
+    one_line,
+    print_answer,
+    print_fields,
+    print_json,
+    print_line,
+    say,
+    waiting,
+)
 from comity.votes.commands.screen import (
     accepted_text,
     fraud_text,
