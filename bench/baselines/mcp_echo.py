@@ -24,9 +24,9 @@ SCHEMA: dict[str, Any] = {
 
 async def ours(carrier: str, *, audited: bool) -> None:
     from comity.identity.secrets import TOKEN_FILE, read_token
-    from comity.mcp.opening import MESSAGE_LIMIT
     from comity.mcp.protocol.catalog import Selection, Tool
     from comity.mcp.protocol.results import said
+    from comity.mcp.socket import MESSAGE_LIMIT
     from comity.mcp.stdio import serve_stdio
     from comity.node.mcp_server import Mcp
     from comity.node.node import Node

@@ -12,7 +12,7 @@ from typing import Any
 from bench.baselines.serve import serve
 from comity.identity.secrets import new_vault_key
 from comity.runtime.system_clock import SystemClock
-from comity.store.operations import Put
+from comity.store.interface import Put
 from comity.store.sqlite import SqliteStore
 from comity.store.vault import Vault
 from comity.wire import strict_json

@@ -21,8 +21,7 @@ from comity.runtime.system_clock import SystemClock
 from comity.store.audit_chain import AuditDraft, timestamp
 from comity.store.audit_log import verify_chain
 from comity.store.audit_trail import HEADS, AuditTrail, HeadFile, log_of
-from comity.store.interface import Store
-from comity.store.operations import Put
+from comity.store.interface import Put, Store
 from comity.store.sqlite import SqliteStore, reads, writes
 from comity.store.sqlite.connection import migrate, open_reader, open_writer
 

@@ -22,8 +22,7 @@ from comity.identity.protocol.keys import SigningKey
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_chain import AuditDraft, timestamp
 from comity.store.audit_trail import AuditTrail
-from comity.store.interface import Store
-from comity.store.operations import Advance, Answer, ChainKey, Tip
+from comity.store.interface import Advance, Answer, ChainKey, Store, Tip
 from comity.store.sqlite import SqliteStore
 from comity.store.sqlite.connection import migrate, open_writer
 

@@ -33,7 +33,7 @@ from comity.rooms.sessions import Rooms
 from comity.rooms.storage import RoomStore
 from comity.rooms.tool_handlers import RoomTools
 from comity.runtime.system_clock import SystemClock
-from comity.store.operations import Put
+from comity.store.interface import Put
 from comity.store.sqlite import SqliteStore
 from comity.wire.link import LinkClosed, LinkOpened
 

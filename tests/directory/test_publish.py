@@ -19,7 +19,7 @@ from comity.envelopes.protocol.errors import (
 )
 from comity.requests.handler import Arrival, Call
 from comity.store.audit_log import tail
-from comity.store.operations import StoreConflict
+from comity.store.interface import StoreConflict
 from comity.testing import vector_file
 from comity.wire.errors import ComityError, InvalidError, MalformedError
 from tests.callers import STRANGER

@@ -23,7 +23,7 @@ from comity.directory.protocol.reputation import (
     score,
 )
 from comity.store.audit_log import tail
-from comity.store.operations import StoreConflict
+from comity.store.interface import StoreConflict
 from comity.wire.errors import MalformedError
 from tests.directory.publications import agent, publication
 

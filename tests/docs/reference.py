@@ -27,7 +27,7 @@ from comity.http.statuses import http_status, rpc_code, sentence_for_strangers
 from comity.node.node import PARTS, load_settings
 from comity.runtime.settings import AgentSettings, Settings
 from comity.runtime.settings_file import values_of
-from comity.store import operations
+from comity.store import interface
 from comity.terminal.options import HomeOptions, settings_of
 from comity.testing import bearer, running_node
 from comity.wire.errors import ComityError, ConfigError
@@ -142,7 +142,7 @@ def load_everything() -> None:
 def store_operations() -> Table:
     return {
         f"`{kind.__name__}`": (", ".join(f"`{name}`" for name in kind.__struct_fields__), _docstring(kind))
-        for kind in operations.Operation.__subclasses__()
+        for kind in interface.Operation.__subclasses__()
     }
 
 

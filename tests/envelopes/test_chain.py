@@ -8,7 +8,7 @@ import pytest
 from comity.identity.key_files import stored_vacant_id
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_trail import AuditTrail, HeadFile
-from comity.store.operations import Advance, ChainKey, Tip
+from comity.store.interface import Advance, ChainKey, Tip
 from comity.store.sqlite import SqliteStore
 
 

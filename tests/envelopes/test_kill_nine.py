@@ -18,7 +18,7 @@ from comity.envelopes.protocol.envelope import from_a2a_result, reply_is_bound, 
 from comity.envelopes.replay_stores import chain_of
 from comity.identity.protocol.keys import VacantId
 from comity.runtime.system_clock import SystemClock
-from comity.store.operations import CHAIN_BYTES, REPLIES
+from comity.store.interface import CHAIN_BYTES, REPLIES
 from comity.store.sqlite import SqliteStore
 from comity.wire import strict_json
 from tests.envelopes.peers import Caller

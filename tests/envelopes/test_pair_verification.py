@@ -12,7 +12,7 @@ from comity.envelopes.protocol.envelope import from_a2a_message, to_a2a_jsonrpc,
 from comity.envelopes.replay_stores import chain_of
 from comity.runtime.settings import AgentSettings
 from comity.store.audit_trail import log_of
-from comity.store.operations import Advance, Append, DropReply, KeepReply, Tip
+from comity.store.interface import Advance, Append, DropReply, KeepReply, Tip
 from comity.testing import running_node
 from comity.wire import strict_json
 from tests.envelopes.peers import Caller, text

@@ -13,8 +13,8 @@ from comity.requests.pipeline import Walk
 from comity.requests.record import Recorder
 from comity.store.audit_log import tail
 from comity.store.audit_trail import AuditTrail
+from comity.store.interface import CHAIN_BYTES, REPLIES
 from comity.store.memory import MemoryStore
-from comity.store.operations import CHAIN_BYTES, REPLIES
 from comity.testing import VirtualClock
 from tests.envelopes.peers import SERVER, Caller, Server, echo, text
 from tests.http.asgi_calls import ask, scope_of

@@ -18,7 +18,7 @@ from comity.envelopes.protocol.envelope import (
 from comity.envelopes.replay_stores import chain_of
 from comity.requests.budget import Budget, Figures
 from comity.runtime.system_clock import SystemClock
-from comity.store.operations import Advance, Tip
+from comity.store.interface import Advance, Tip
 from comity.store.sqlite import SqliteStore
 from comity.wire.errors import StoreUnavailableError
 from tests.envelopes.peers import SERVER, Caller, Gate, Server, echo

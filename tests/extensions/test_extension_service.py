@@ -8,7 +8,7 @@ from cryptography.fernet import Fernet
 from comity.extensions.protocol.calls import ExtensionRules
 from comity.extensions.state import MOST_STRANGER_BYTES, owner_key, session_key
 from comity.requests.caller import OWN_PROCESS
-from comity.store.operations import Put
+from comity.store.interface import Put
 from comity.store.vault import Vault
 from comity.vcp.protocol.extension_calls import ExtensionError
 from comity.vcp.protocol.signals import CATEGORIES

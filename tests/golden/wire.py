@@ -11,7 +11,7 @@ from comity.envelopes.protocol.card import serialize
 from comity.envelopes.protocol.envelope import to_a2a_jsonrpc, to_a2a_result
 from comity.envelopes.protocol.message import SelfEval
 from comity.envelopes.protocol.resident import LogEntry
-from comity.mcp.opening import Opened, Opening, line_of
+from comity.mcp.socket import Opened, Opening, line_of
 from comity.requests.events import NodeEvent
 from comity.requests.events import encode as encode_event
 from comity.rooms.protocol.channel import write_control, write_data, write_envelope

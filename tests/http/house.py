@@ -6,9 +6,8 @@ from comity.identity.protocol.keys import SigningKey
 from comity.node.http_server import PingRoom
 from comity.node.page import page_door
 from comity.requests.budget import Budget
-from comity.requests.metrics import Metrics
 from comity.requests.pipeline import Walk
-from comity.requests.record import Recorder
+from comity.requests.record import Metrics, Recorder
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryStore
 from comity.testing import VirtualClock

@@ -12,7 +12,7 @@ from comity.runtime.part import ViewQuery, paged
 from comity.runtime.settings import AgentSettings
 from comity.store.audit_chain import AuditDraft, timestamp
 from comity.store.audit_log import AuditReport
-from comity.store.operations import KeepReply
+from comity.store.interface import KeepReply
 from comity.testing import bearer, running_node
 from tests.envelopes.peers import Caller
 

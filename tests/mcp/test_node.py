@@ -110,7 +110,7 @@ async def test_a_session_that_was_stored_by_another_release_is_gone(tmp_path):
     async with running_node(tmp_path) as node, client(node) as http:
         session = await http.begin()
     async with running_node(tmp_path) as node, client(node) as http:
-        from comity.store.operations import Put
+        from comity.store.interface import Put
 
         await node.store.commit(Put(space="mcp:session", key=session["mcp_session_id"], value=b'{"x":1}'))
         assert (await http.post(request(1, "ping"), **session)).status_code == 404

@@ -33,7 +33,7 @@ from comity.runtime.settings import (
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_log import tail, verify_chain
 from comity.store.claim import running_node as holder_of
-from comity.store.operations import CHAIN_BYTES, REPLIES, ChainKey, KeepReply, PutBlob
+from comity.store.interface import CHAIN_BYTES, REPLIES, ChainKey, KeepReply, PutBlob
 from comity.store.sqlite import SqliteStore
 from comity.testing import VirtualClock, bearer, running_node
 from comity.wire.errors import (

@@ -15,7 +15,7 @@ from comity.node.http_server import Http
 from comity.requests.record import Act
 from comity.runtime.settings import AgentSettings
 from comity.store.audit_chain import AuditDraft, timestamp
-from comity.store.operations import KeepReply
+from comity.store.interface import KeepReply
 from comity.testing import running_node
 from tests.browser import CHROMIUM, browsing
 from tests.callers import OWNER

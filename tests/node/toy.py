@@ -8,7 +8,7 @@ from comity.mcp.protocol.catalog import Tool
 from comity.mcp.protocol.results import said
 from comity.requests.handler import Arrival, Identified, PlainRoom
 from comity.runtime.part import CheckResult, Chore, Fact, Panel, Part, View, ViewPage
-from comity.runtime.setting_kinds import text
+from comity.runtime.settings import text
 from comity.wire.errors import UnauthenticatedError
 
 
@@ -83,7 +83,7 @@ class Toy(Part):
         self.public, self.public_prefixes = {"/toy/show"}, ("/toy/red/",)
 
     def metrics(self):
-        from comity.requests.metrics import Metric
+        from comity.requests.record import Metric
 
         return [Metric("comity_toy_greetings", "Greetings so far.", self.greeted, kind="counter")]
 

@@ -10,7 +10,7 @@ from comity.requests.budget import Budget, Figures
 from comity.requests.events import KEPT, SUBJECT, Events
 from comity.requests.handler import begin_request, request_check
 from comity.requests.record import MOMENT, Act, Recorder
-from comity.store.operations import Put
+from comity.store.interface import Put
 from comity.testing import SimulatedClock
 from comity.wire.errors import MalformedError, UnauthenticatedError
 from tests.callers import OWNER, STRANGER, signer, visitor

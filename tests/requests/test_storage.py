@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from comity.requests.budget import Quota
+from comity.store.interface import Hold
 from comity.store.memory import MemoryStore
-from comity.store.operations import Hold
 from comity.testing import VirtualClock
 from comity.wire.errors import StorageFullError
 

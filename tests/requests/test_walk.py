@@ -11,7 +11,7 @@ from comity.requests.handler import Admission, Arrival, Sealed, begin_request, c
 from comity.requests.pipeline import Walk
 from comity.requests.record import Recorder
 from comity.store.audit_chain import privacy_hash
-from comity.store.operations import Put, StoreConflict
+from comity.store.interface import Put, StoreConflict
 from comity.testing import SimulatedClock
 from comity.wire.errors import (
     ComityError,

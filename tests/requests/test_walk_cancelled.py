@@ -7,7 +7,7 @@ import pytest
 from comity.requests.caller import Caller
 from comity.requests.handler import Admission, Identified, Sealed
 from comity.store.group_commit import Written
-from comity.store.operations import Delete, Put
+from comity.store.interface import Delete, Put
 from comity.testing import run_simulated
 from comity.wire.errors import ComityError, InvalidError, StoreFullError
 from tests.requests.walking import ARRIVAL, House, Shop, settle, simulated

@@ -12,8 +12,8 @@ from comity.store.audit_chain import AuditEntry
 from comity.store.audit_log import tail
 from comity.store.audit_trail import AuditTrail
 from comity.store.group_commit import Written
+from comity.store.interface import Delete, Put
 from comity.store.memory import MemoryStore
-from comity.store.operations import Delete, Put
 from comity.testing import SimulatedClock, run_simulated
 from comity.wire.machine import Clock
 from tests.callers import OWNER, STRANGER, signer

@@ -12,7 +12,7 @@ from comity.mcp.protocol.results import META_CAPABILITIES, META_CLIENT, META_VER
 from comity.node.mcp_server import Mcp
 from comity.requests.caller import Caller
 from comity.rooms.part import Peers
-from comity.store.operations import Put
+from comity.store.interface import Put
 from comity.testing import bearer
 from tests.rooms.scene import PATIENCE, Client, meet, rooms_node
 from tests.rooms.test_recorded_calls import McpClient

@@ -5,7 +5,7 @@ import httpx
 from comity.requests.budget import Figures
 from comity.runtime.node_runtime import figures_of
 from comity.runtime.settings import RateSettings, Settings, StorageSettings, VcpSettings
-from comity.store.operations import Hold
+from comity.store.interface import Hold
 from comity.testing import VirtualClock, bearer, running_node
 
 

@@ -12,8 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from comity.store.audit_chain import AuditDraft, timestamp
-from comity.store.interface import Store
-from comity.store.operations import (
+from comity.store.interface import (
     Acquire,
     Advance,
     Append,
@@ -23,6 +22,7 @@ from comity.store.operations import (
     Lease,
     Put,
     Release,
+    Store,
     StoreConflict,
     Tip,
 )

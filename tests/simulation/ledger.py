@@ -15,8 +15,7 @@ import msgspec
 
 from comity.store import audit_chain as audit
 from comity.store.audit_trail import log_of
-from comity.store.interface import Store
-from comity.store.operations import Lease, Tip
+from comity.store.interface import Lease, Store, Tip
 from tests.simulation import exchange
 from tests.simulation.exchange import LEASE_SECONDS, ChainRecord, FencedRecord
 

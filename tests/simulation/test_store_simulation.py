@@ -13,8 +13,8 @@ from collections import Counter
 import pytest
 
 from comity.store.group_commit import PendingTransaction
+from comity.store.interface import Acquire, Advance, Fence, KeepReply, Lease, Put, Tip
 from comity.store.memory import MemoryDisk, MemoryStore
-from comity.store.operations import Acquire, Advance, Fence, KeepReply, Lease, Put, Tip
 from comity.wire.errors import ComityError
 from tests.places import ROOT
 from tests.simulation.world import CrashingStore, simulate

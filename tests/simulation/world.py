@@ -13,8 +13,8 @@ from typing import Any
 
 from comity.identity.protocol.keys import SigningKey
 from comity.store.audit_trail import AuditTrail
+from comity.store.interface import Tip
 from comity.store.memory import MemoryDisk, MemoryStore
-from comity.store.operations import Tip
 from comity.testing.links import Faults, Randomness, SimulatedLink, simulated_pair
 from comity.testing.loop import SimulatedClock, run_simulated
 from comity.wire.errors import StoreUnavailableError

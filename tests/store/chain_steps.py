@@ -1,6 +1,6 @@
 """Steps of chains, as the tests of the store take them."""
 
-from comity.store.operations import Advance, Answer, ChainKey, Tip
+from comity.store.interface import Advance, Answer, ChainKey, Tip
 
 CHAIN = ChainKey("serve", "alice", "bob")
 BACK = ChainKey("serve", "bob", "alice")

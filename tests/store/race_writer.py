@@ -7,7 +7,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from comity.store.operations import Advance, ChainKey, StoreConflict, Tip
+from comity.store.interface import Advance, ChainKey, StoreConflict, Tip
 from comity.store.sqlite import SqliteStore
 from tests.store.samples import WallClock
 

@@ -8,8 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from comity.store.audit_log import verify_chain
-from comity.store.memory import MemoryStore
-from comity.store.operations import (
+from comity.store.interface import (
     TABLES,
     Acquire,
     Append,
@@ -29,6 +28,7 @@ from comity.store.operations import (
     Trim,
     Versioned,
 )
+from comity.store.memory import MemoryStore
 from comity.store.sqlite import SqliteStore
 from comity.wire.errors import StoreUnavailableError
 from tests.store.chain_steps import BACK, CHAIN, answer, step, tip

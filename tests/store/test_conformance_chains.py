@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from comity.store.audit_log import verify_chain
-from comity.store.operations import (
+from comity.store.interface import (
     Advance,
     ChainKey,
     DropReply,

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from comity.store.operations import (
+from comity.store.interface import (
     CHAIN_BYTES,
     REPLIES,
     Advance,

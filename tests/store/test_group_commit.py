@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from comity.store.group_commit import BATCH_OPERATIONS, GroupCommit
-from comity.store.operations import Put
+from comity.store.interface import Put
 
 PUT = Put(space="s", key="k", value=b"v")
 PATIENCE = 5.0

@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
+from comity.store.interface import StoreConflict
 from comity.store.jti import SPACE, JtiReplayCache, claim_of
-from comity.store.operations import StoreConflict
 from comity.wire.errors import InvalidError, OverloadedError
 from tests.store.samples import draft
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from comity.store.audit_log import verify_chain
-from comity.store.operations import ChainKey, Tip
+from comity.store.interface import ChainKey, Tip
 from comity.store.sqlite import SqliteStore
 from tests.places import ROOT
 from tests.store.samples import KEY, WallClock, trail_at

@@ -6,7 +6,7 @@ from cryptography.fernet import Fernet
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.store.operations import TABLES, Append, ChainKey, KeepReply, Put, PutBlob, PutDocument, Reseal
+from comity.store.interface import TABLES, Append, ChainKey, KeepReply, Put, PutBlob, PutDocument, Reseal
 from comity.store.vault import Resealed, Vault, reseal_all, rotate_keys
 from comity.wire.errors import ConfigError, KeyRefusedError, StoreError
 from tests.mcp.conversing import eventually

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from comity.store.operations import Advance, Answer, Append, ChainKey, Operation, Put, Tip
+from comity.store.interface import Advance, Answer, Append, ChainKey, Operation, Put, Tip
 from comity.store.sqlite import SqliteStore
 from tests.store.samples import WallClock, draft, trail_at
 

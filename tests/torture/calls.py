@@ -15,7 +15,7 @@ from comity.envelopes.protocol.envelope import (
     to_a2a_jsonrpc,
 )
 from comity.envelopes.replay_stores import chain_of
-from comity.store.operations import Tip
+from comity.store.interface import Tip
 from tests.envelopes.peers import Caller
 from tests.torture.live_node import NoAnswerError
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from comity.store.operations import Put
+from comity.store.interface import Put
 from comity.vcp.contexts import SPACE, context_key
 from comity.vcp.protocol.agreement import Session
 from comity.vcp.protocol.context import read_request

@@ -8,7 +8,7 @@ from comity.extensions.part import ExtensionSettings
 from comity.extensions.protocol.torch import TorchRules, TorchState, hand_over
 from comity.identity.key_files import load_identity
 from comity.store.audit_log import tail
-from comity.store.operations import Delete, Put
+from comity.store.interface import Delete, Put
 from comity.vcp.protocol.signals import CATEGORIES
 from tests.mcp.extension_clients import hello, over_http
 from tests.vcp.extension_scene import (

@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from comity.requests.record import Recorder
+from comity.store.interface import Put
 from comity.store.memory import MemoryStore
-from comity.store.operations import Put
 from comity.testing.loop import SimulatedClock, run_simulated
 from comity.vcp.client_session import VcpRefusedError
 from comity.vcp.protocol.messages import PERSONAL, RELATIONAL, TORCH

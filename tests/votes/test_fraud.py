@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from comity.store.audit_trail import log_of
-from comity.store.operations import Delete, Put
+from comity.store.interface import Delete, Put
 from comity.testing import running_node
 from comity.vcp.protocol.extension_calls import ExtensionError
 from comity.votes.protocol.log import is_proven

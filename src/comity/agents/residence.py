@@ -18,8 +18,7 @@ from comity.envelopes.protocol.card import (
 from comity.envelopes.protocol.resident import BehaviorBundle, Logbook, ResidentForm
 from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.requests.handler import Arrival, Call, Identified, PlainRoom, Sealed
-from comity.store.interface import Store
-from comity.store.operations import Put
+from comity.store.interface import Put, Store
 from comity.wire.errors import ConflictError, InvalidError, UnauthenticatedError
 
 SPACE = "residence"

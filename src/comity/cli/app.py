@@ -55,7 +55,7 @@ CHAPTERS = {
         Announced("call", "comity.agents.commands.call", "Call an agent and print its signed reply"),
         Announced("search", "comity.directory.commands", "Find agents by what they offer"),
         Announced(
-            "hello", "comity.vcp.commands.hello:hello_app", "Negotiate with a VCP server and show its answer"
+            "hello", "comity.vcp.commands:hello_app", "Negotiate with a VCP server and show its answer"
         ),
         Announced(
             "card", "comity.agents.commands.card:card_app", "Show, publish or verify what an agent offers"
@@ -65,7 +65,7 @@ CHAPTERS = {
         ),
         Announced(
             "torch",
-            "comity.extensions.commands.context:torch_app",
+            "comity.extensions.commands:torch_app",
             "Pass the result of a session on to the next one",
         ),
         Announced(
@@ -99,10 +99,10 @@ CHAPTERS = {
         Announced("id", "comity.node.commands.identity", "Show, create, export or import an identity"),
         Announced(
             "context",
-            "comity.extensions.commands.context:context_app",
+            "comity.extensions.commands:context_app",
             "Encode or decode a VCP context, or delete what is stored",
         ),
-        Announced("csm1", "comity.vcp.commands.hello:csm1_app", "Explain a CSM-1 constitution code"),
+        Announced("csm1", "comity.vcp.commands:csm1_app", "Explain a CSM-1 constitution code"),
         Announced("chain", "comity.envelopes.commands", "Show the chains of messages with other agents"),
         Announced("audit", "comity.node.commands.audit", "Verify, show or adopt the audit record"),
         Announced("config", "comity.node.commands.settings", "Show, check or change the settings"),

@@ -25,13 +25,13 @@ from comity.envelopes.server import Behaviour
 from comity.envelopes.tools import TOOLS, call, describe
 from comity.identity.protocol.keys import AnySigningKey
 from comity.mcp.calls import McpCalls
-from comity.mcp.opening import MESSAGE_LIMIT
 from comity.mcp.protocol.catalog import ANYTHING, Catalog, Selection, Tool, ToolAnswer, ToolHandler
 from comity.mcp.protocol.context import Asker, Context, HandshakeResult
 from comity.mcp.protocol.conversation import McpConversation
 from comity.mcp.protocol.methods import Server
 from comity.mcp.protocol.results import InputRequired, ToolResult, said, structured
 from comity.mcp.protocol.session import KEY_BYTES, Sealer
+from comity.mcp.socket import MESSAGE_LIMIT
 from comity.mcp.stdio import serve_stdio
 from comity.mcp.stream import McpStream
 from comity.mcp.streams import Changes

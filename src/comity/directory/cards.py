@@ -42,8 +42,7 @@ from comity.envelopes.protocol.errors import NotFoundError, VisibilityViolation
 from comity.identity.protocol.keys import VacantId
 from comity.requests.caller import Caller
 from comity.requests.record import Act, Recorder
-from comity.store.interface import Store
-from comity.store.operations import Append, DeleteDocument, Operation, Put, PutDocument, StoreConflict
+from comity.store.interface import Append, DeleteDocument, Operation, Put, PutDocument, Store, StoreConflict
 from comity.wire.canonical import ascii_form
 from comity.wire.errors import InvalidError
 

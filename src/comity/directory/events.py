@@ -19,8 +19,7 @@ from comity.envelopes.protocol.card import Visibility
 from comity.envelopes.protocol.envelope import digest
 from comity.envelopes.protocol.errors import HashChainError, SignatureVerificationError
 from comity.identity.protocol.keys import VacantId
-from comity.store.interface import Store
-from comity.store.operations import Append, Put
+from comity.store.interface import Append, Put, Store
 from comity.wire.errors import ComityError, InvalidError
 
 PAGE = 500

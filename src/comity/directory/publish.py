@@ -57,8 +57,7 @@ from comity.identity.protocol.keys import VacantId
 from comity.requests.budget import CARDS, Quota
 from comity.requests.caller import vacant
 from comity.requests.handler import Admission, Arrival, Call, Identified, PlainRoom, Sealed
-from comity.store.interface import Store
-from comity.store.operations import Hold, Put, StoreConflict
+from comity.store.interface import Hold, Put, Store, StoreConflict
 from comity.wire.canonical import ascii_form
 from comity.wire.errors import InvalidError, MalformedError
 

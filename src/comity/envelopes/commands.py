@@ -24,7 +24,7 @@ from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.runtime.opening import reading
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
-from comity.store.operations import StoreConflict
+from comity.store.interface import StoreConflict
 from comity.terminal.help import HelpfulApp
 from comity.terminal.open_target import own_key, refuse_memory, writing
 from comity.terminal.options import HomeOptions, Json, KeyOptions, Yes, confirm, settings_of

@@ -28,8 +28,7 @@ from comity.identity.protocol.keys import VacantId
 from comity.store.audit_chain import NOT_APPLICABLE, AuditEntry, privacy_hash
 from comity.store.audit_log import chains, verify_chain
 from comity.store.audit_trail import CHECKPOINTS
-from comity.store.interface import Store
-from comity.store.operations import StoredReply, Tip
+from comity.store.interface import Store, StoredReply, Tip
 from comity.store.sqlite.connection import open_reader, our_words, steps_taken
 from comity.wire import strict_json
 from comity.wire.errors import ComityError, ConflictError

@@ -11,9 +11,8 @@ from pathlib import Path
 from comity.envelopes.protocol.chain import PairKey, ReplayState, ReplayStore, check_chain
 from comity.envelopes.protocol.envelope import VacantEnvelope
 from comity.runtime.system_clock import SystemClock
-from comity.store.interface import Store
+from comity.store.interface import Advance, ChainKey, Store, StoreConflict, Tip
 from comity.store.memory import MemoryDisk, MemoryStore
-from comity.store.operations import Advance, ChainKey, StoreConflict, Tip
 from comity.store.sqlite import SqliteStore
 from comity.wire.errors import StoreError
 

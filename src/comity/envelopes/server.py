@@ -53,8 +53,7 @@ from comity.identity.protocol.keys import SigningKey
 from comity.requests.budget import KEPT_SECONDS, Budget, Quota
 from comity.requests.caller import vacant
 from comity.requests.handler import Admission, Arrival, Call, Identified, PlainRoom, Sealed
-from comity.store.interface import Store
-from comity.store.operations import CHAIN_BYTES, Advance, Answer, PruneReplies, StoreConflict
+from comity.store.interface import CHAIN_BYTES, Advance, Answer, PruneReplies, Store, StoreConflict
 from comity.wire import strict_json
 from comity.wire.errors import StorageFullError
 from comity.wire.machine import Clock

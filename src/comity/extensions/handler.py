@@ -24,7 +24,7 @@ from comity.extensions.state import ExtensionStates, LoadedState
 from comity.identity.protocol.keys import SigningKey
 from comity.requests.handler import Admission, Arrival, Call, Identified, PlainRoom, Sealed, Turns
 from comity.store.audit_chain import privacy_hash
-from comity.store.operations import Operation, StoreConflict
+from comity.store.interface import Operation, StoreConflict
 from comity.vcp.contexts import owner_of
 from comity.vcp.protocol.agreement import Session
 from comity.vcp.protocol.context import SessionContext

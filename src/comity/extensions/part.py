@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from msgspec import Struct
 
 from comity.runtime.part import Chore, OpenHouse, Panel, Part
-from comity.runtime.setting_kinds import list_of, number, one_of, text
+from comity.runtime.settings import list_of, number, one_of, text
 from comity.votes.part import Deliberations
 from comity.wire.errors import ConfigError
 

@@ -28,7 +28,7 @@ from comity.identity.protocol.keys import SigningKey
 from comity.requests.caller import Caller, vcp_identity
 from comity.requests.handler import Arrival, Turns
 from comity.requests.pipeline import Walk
-from comity.store.operations import Operation, Versioned
+from comity.store.interface import Operation, Versioned
 from comity.store.vault import Vault
 from comity.vcp.contexts import Contexts, owner_of
 from comity.vcp.protocol.agreement import V3_1, Identity, Session

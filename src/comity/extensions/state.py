@@ -26,8 +26,7 @@ from msgspec.structs import replace
 from comity.extensions.protocol.personal import PersonalRules, purge_expired
 from comity.extensions.protocol.state import ExtensionState, OwnerExtensions, SessionExtensions
 from comity.extensions.protocol.torch import owner_hash
-from comity.store.interface import Store, scan_all
-from comity.store.operations import Delete, Operation, Put, StoreConflict, Versioned
+from comity.store.interface import Delete, Operation, Put, Store, StoreConflict, Versioned, scan_all
 from comity.store.vault import Vault, stored_json
 from comity.vcp.contexts import SPACE as SESSION_SPACE
 from comity.vcp.contexts import SealedValues, UnreadableContextError, context_key, history_key, unreadable

@@ -32,8 +32,7 @@ from comity.mcp.protocol.session import McpSession, Remembered, notification
 from comity.mcp.streams import Changes, EventStream
 from comity.requests.record import Act, Recorder
 from comity.store.audit_chain import privacy_hash
-from comity.store.interface import Store
-from comity.store.operations import Delete, Put
+from comity.store.interface import Delete, Put, Store
 from comity.store.vault import Vault
 from comity.wire.errors import KeyRefusedError, NotFoundError, OverloadedError
 from comity.wire.jsonrpc import Id

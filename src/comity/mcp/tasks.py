@@ -27,8 +27,7 @@ from comity.mcp.streams import Changes
 from comity.requests.caller import Caller
 from comity.requests.record import Act, Recorder
 from comity.store.audit_chain import privacy_hash
-from comity.store.interface import Store
-from comity.store.operations import Put, StoreConflict
+from comity.store.interface import Put, Store, StoreConflict
 from comity.wire.errors import OverloadedError, StoreError
 from comity.wire.jsonrpc import RpcError
 from comity.wire.machine import Clock

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from msgspec import Struct
 
 from comity.requests.caller import Caller
-from comity.store.operations import Operation, StoreConflict
+from comity.store.interface import Operation, StoreConflict
 
 # The current request: its id, which Comity makes, and the trace id of its sender.
 

@@ -17,7 +17,7 @@ from typing import Any
 from comity.requests.budget import Budget
 from comity.requests.handler import Admission, Arrival, Call, Room, Sealed, excuse_request
 from comity.requests.record import Act, Recorder, finish
-from comity.store.operations import StoreConflict
+from comity.store.interface import StoreConflict
 from comity.wire.errors import (
     ComityError,
     ConflictError,

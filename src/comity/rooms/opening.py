@@ -5,8 +5,8 @@ of those of the node.
 import msgspec
 from msgspec import Struct
 
-from comity.mcp.opening import Opening, malformed_opening
 from comity.mcp.protocol.catalog import Selection
+from comity.mcp.socket import Opening, malformed_opening
 from comity.rooms.protocol.tool_table import Demands, read_profile
 
 

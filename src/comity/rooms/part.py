@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from msgspec import Struct
 
 from comity.runtime.part import CheckResult, Chore, OpenHouse, Panel, Part
-from comity.runtime.setting_kinds import list_of, text
-from comity.runtime.settings import Settings
+from comity.runtime.settings import Settings, list_of, text
 from comity.system import is_loopback
 
 if TYPE_CHECKING:
     from comity.mcp.protocol.catalog import Tool
-    from comity.requests.metrics import Metric
+    from comity.requests.record import Metric
     from comity.rooms.client import RelayTarget
     from comity.rooms.links.joining import LinkMaker, LinkSettings
     from comity.rooms.links.webrtc import IceSettings
@@ -169,7 +168,7 @@ class Peers(Part):
         }
 
     def metrics(self) -> "Iterable[Metric]":
-        from comity.requests.metrics import Metric
+        from comity.requests.record import Metric
 
         if self.relay is not None:
             counts = self.relay.counts

@@ -29,8 +29,7 @@ from comity.rooms.protocol.invite import Invite
 from comity.rooms.protocol.messages import LONGEST_WAIT, KeepMessage, MessageKept, MessageNotKept, not_kept
 from comity.rooms.protocol.shared_data import StateEntry
 from comity.store.audit_chain import privacy_hash
-from comity.store.interface import Store
-from comity.store.operations import (
+from comity.store.interface import (
     Acquire,
     Advance,
     Append,
@@ -38,6 +37,7 @@ from comity.store.operations import (
     Operation,
     Put,
     Release,
+    Store,
     StoreConflict,
     Tip,
     Trim,

@@ -38,7 +38,7 @@ from comity.rooms.protocol.tool_arguments import ConnectDefaults, VdoToolError
 from comity.rooms.protocol.tool_table import TOOLS_OF, Demands
 from comity.rooms.sessions import Rooms
 from comity.rooms.storage import ROOM_BOOK
-from comity.store.operations import Advance
+from comity.store.interface import Advance
 from comity.wire.machine import Clock
 
 CONNECT_SECONDS: Final = 15.0

@@ -18,8 +18,7 @@ from typing import Any, NamedTuple, NoReturn
 from msgspec import Struct
 from msgspec.structs import fields
 
-from comity.runtime.setting_kinds import PATH, Kind, kinds_of
-from comity.runtime.settings import Settings
+from comity.runtime.settings import PATH, Kind, Settings, kinds_of
 from comity.wire.errors import ConfigError
 
 CONFIG_FILE = "config.toml"

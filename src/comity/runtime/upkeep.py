@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from comity.requests.budget import Quota
-    from comity.requests.metrics import Metric
+    from comity.requests.record import Metric
     from comity.runtime.node_runtime import House
     from comity.store.audit_log import AuditReport
 
@@ -184,7 +184,7 @@ class Limits(Part):
 
     def metrics(self) -> "Iterator[Metric]":
         from comity.requests.budget import KINDS
-        from comity.requests.metrics import Metric
+        from comity.requests.record import Metric
 
         yield Metric(
             "comity_budget_refused",
@@ -229,7 +229,7 @@ class Limits(Part):
     async def _forget_replies(self) -> None:
         """Where much is stored, those that were kept for a day: their callers may have gone for good."""
         from comity.requests.budget import KEPT_SECONDS
-        from comity.store.operations import ForgetReplies
+        from comity.store.interface import ForgetReplies
 
         if self.replies.held < self.replies.total // 2:
             return
@@ -304,7 +304,7 @@ def check_budget(settings: Settings) -> CheckResult:
 def _totals(settings: Settings) -> dict[str, int]:
     """How many bytes there may be, by quota."""
     from comity.requests.budget import CARDS
-    from comity.store.operations import REPLIES
+    from comity.store.interface import REPLIES
 
     return {REPLIES: settings.storage.replies_bytes, CARDS: settings.storage.cards_bytes}
 

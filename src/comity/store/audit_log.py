@@ -22,8 +22,7 @@ from comity.store.audit_trail import (
     read_signed_head,
     sign_checkpoint,
 )
-from comity.store.interface import Store
-from comity.store.operations import LogRecord, Operation, Put, Trim
+from comity.store.interface import LogRecord, Operation, Put, Store, Trim
 from comity.wire.errors import MalformedError, StoreCorruptError
 
 _PAGE = 2000

@@ -20,7 +20,7 @@ from time import monotonic
 from typing import Any
 
 from comity.store.audit_chain import AuditDraft
-from comity.store.operations import Operation
+from comity.store.interface import Operation
 from comity.wire.errors import OverloadedError, StoreError, StoreUnavailableError
 
 log = logging.getLogger("comity.store")

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from comity.store.audit_chain import AuditDraft
-from comity.store.interface import Store, scan_all
-from comity.store.operations import Put, StoreConflict
+from comity.store.interface import Put, Store, StoreConflict, scan_all
 from comity.wire.errors import InvalidError, OverloadedError
 from comity.wire.machine import Clock
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from comity.store.audit_chain import AuditDraft
 from comity.store.audit_trail import HEADS, AuditTrail
 from comity.store.group_commit import Outcome, PendingTransaction
-from comity.store.operations import (
+from comity.store.interface import (
     CHAIN_BYTES,
     REPLIES,
     SEALED_PREFIX,

@@ -15,9 +15,8 @@ import msgspec
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from msgspec import Struct
 
-from comity.store.interface import Store
-from comity.store.operations import SEALED_PREFIX as PREFIX
-from comity.store.operations import TABLES, Reseal, SealedRow
+from comity.store.interface import SEALED_PREFIX as PREFIX
+from comity.store.interface import TABLES, Reseal, SealedRow, Store
 from comity.wire.errors import ComityError, ConfigError, KeyRefusedError
 
 GUARDED_ENVIRONMENTS = frozenset({"production", "prod", "staging"})

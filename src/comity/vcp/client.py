@@ -38,8 +38,7 @@ from comity.requests.record import REQUEST_IDS, Recorder, own_act
 from comity.runtime.settings_file import data_folder
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_chain import privacy_hash
-from comity.store.interface import Store
-from comity.store.operations import Put
+from comity.store.interface import Put, Store
 from comity.vcp.client_over_mcp import dial_mcp
 from comity.vcp.client_session import VcpConversation, VcpRefusedError, VcpSession, clean
 from comity.vcp.client_targets import McpTarget, VcpTarget, read_target

@@ -16,8 +16,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from comity.store.interface import Store
-from comity.store.operations import Operation, Put, Versioned
+from comity.store.interface import Operation, Put, Store, Versioned
 from comity.store.vault import Vault, stored_json
 from comity.vcp.protocol.agreement import Identity, Session
 from comity.vcp.protocol.context import ContextRequest, GenerationPreferences, SessionContext

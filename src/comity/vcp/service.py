@@ -32,7 +32,7 @@ from comity.requests.budget import Budget
 from comity.requests.caller import Caller
 from comity.requests.handler import begin_request
 from comity.requests.record import REQUEST_IDS, Act, Recorder
-from comity.store.operations import Operation, StoreConflict
+from comity.store.interface import Operation, StoreConflict
 from comity.store.vault import Vault
 from comity.vcp import sessions as record
 from comity.vcp.conductor import Conductor

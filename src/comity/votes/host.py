@@ -25,7 +25,7 @@ from comity.http.asgi import Receive, Scope, Send, answer_json
 from comity.identity.protocol.keys import VacantId
 from comity.requests.handler import Admission, Arrival, Call, Identified, Room, Sealed
 from comity.requests.pipeline import Walk
-from comity.store.operations import Operation, Put, StoreConflict
+from comity.store.interface import Operation, Put, StoreConflict
 from comity.vcp.protocol.extension_calls import ExtensionError
 from comity.votes.logs import (
     SCAN_THRESHOLD,

@@ -20,8 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from comity.requests.handler import Turns
-from comity.store.interface import Store, scan_all
-from comity.store.operations import Delete, Operation, Put
+from comity.store.interface import Delete, Operation, Put, Store, scan_all
 from comity.store.vault import Vault, stored_json
 from comity.vcp.protocol.extension_calls import ExtensionError
 from comity.votes.protocol.log import (

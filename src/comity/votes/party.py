@@ -23,8 +23,7 @@ from comity.extensions.protocol.texts import refuse_injection
 from comity.identity.protocol.keys import SigningKey
 from comity.requests.caller import OWN_PROCESS, Caller
 from comity.requests.record import Act, Recorder
-from comity.store.interface import Store
-from comity.store.operations import Acquire, Operation, Release, StoreConflict
+from comity.store.interface import Acquire, Operation, Release, Store, StoreConflict
 from comity.system import is_loopback
 from comity.vcp.protocol.extension_calls import Code, ExtensionError, invalid, refused
 from comity.votes.logs import (

@@ -24,8 +24,8 @@ from comity.identity.protocol.keys import SigningKey
 from comity.requests.pipeline import Walk
 from comity.requests.record import Recorder
 from comity.store.audit_trail import AuditTrail
+from comity.store.interface import Tip
 from comity.store.memory import MemoryDisk, MemoryStore
-from comity.store.operations import Tip
 from comity.testing.links import Randomness
 from comity.testing.loop import SimulatedClock
 from comity.wire.errors import NoAnswerError, StoreUnavailableError, UnreachableError

@@ -6,8 +6,8 @@ from comity.envelopes.client.pair import CALL_BOOK
 from comity.envelopes.protocol.chain import ReplayState
 from comity.identity.protocol.keys import SigningKey
 from comity.requests.record import Recorder
+from comity.store.interface import ChainKey, Tip
 from comity.store.memory import MemoryDisk, MemoryStore
-from comity.store.operations import ChainKey, Tip
 from comity.testing.loop import SimulatedClock, run_simulated
 from comity.wire.errors import NoAnswerError, UnreachableError
 from tests.envelopes.client.model_target import ModelTarget, Wire, message, text_of

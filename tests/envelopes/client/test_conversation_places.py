@@ -5,8 +5,8 @@ import pytest
 from comity.envelopes.client.refusals import CallRefusedError, ReplyLostError
 from comity.envelopes.protocol.chain import PairKey, ReplayState, TipStatement
 from comity.envelopes.protocol.errors import ChainForkError, ReplayDetectedError, TargetUnavailableError
+from comity.store.interface import Tip
 from comity.store.memory import MemoryDisk
-from comity.store.operations import Tip
 from comity.testing.loop import run_simulated
 from comity.wire.errors import ComityError, NoAnswerError, TargetRefusedError
 from tests.envelopes.client.model_target import NOW, answer, text_of

@@ -10,8 +10,8 @@ from comity.envelopes.client.pair import CALL_SPACE
 from comity.requests.record import Recorder
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_trail import AuditTrail
+from comity.store.interface import Acquire, Put
 from comity.store.memory import MemoryStore
-from comity.store.operations import Acquire, Put
 from comity.store.sqlite import SqliteStore
 from comity.testing.loop import run_simulated
 from comity.wire.errors import NoAnswerError, OverloadedError, StoreCorruptError, StoreUnavailableError

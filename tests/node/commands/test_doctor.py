@@ -20,7 +20,7 @@ from comity.runtime.settings import (
 from comity.runtime.system_clock import SystemClock
 from comity.runtime.upkeep import check_budget, check_storage
 from comity.store.claim import FolderClaim, RunningNode
-from comity.store.operations import Hold
+from comity.store.interface import Hold
 from comity.store.sqlite import SqliteStore
 from comity.store.sqlite.connection import STEPS, migrate
 from tests.ports import unused_port

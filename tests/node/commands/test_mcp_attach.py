@@ -13,8 +13,7 @@ import pytest
 from msgspec import to_builtins
 
 from comity.http.owner_socket import socket_path
-from comity.mcp.opening import Opening, line_of
-from comity.mcp.socket import SOCKET_FILE, McpSocket
+from comity.mcp.socket import SOCKET_FILE, McpSocket, Opening, line_of
 from comity.mcp.stdio import PATIENCE
 from comity.mcp.stream import LAST_MOMENT
 from comity.node.commands.mcp_attach import attach

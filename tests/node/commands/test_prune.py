@@ -8,7 +8,7 @@ from comity.runtime.settings import AgentSettings
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_chain import AuditDraft, timestamp
 from comity.store.audit_trail import AuditTrail, HeadFile
-from comity.store.operations import Advance, ChainKey, KeepReply, Tip
+from comity.store.interface import Advance, ChainKey, KeepReply, Tip
 from comity.store.sqlite import SqliteStore
 
 DAY = 86_400.0

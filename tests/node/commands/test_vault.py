@@ -9,7 +9,7 @@ import pytest
 from comity.identity.secrets import keep_vault_keys, read_vault_keys
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
-from comity.store.operations import Append, ChainKey, KeepReply, Put
+from comity.store.interface import Append, ChainKey, KeepReply, Put
 from comity.store.sqlite import SqliteStore
 from comity.store.vault import Vault
 from comity.terminal.open_target import own_vault

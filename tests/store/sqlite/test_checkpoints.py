@@ -8,7 +8,7 @@ import time
 import apsw
 import pytest
 
-from comity.store.operations import Append, Put
+from comity.store.interface import Append, Put
 from comity.store.sqlite import SqliteStore, connection, engine
 from tests.store.samples import HandClock
 

@@ -12,7 +12,7 @@ from comity.store import group_commit
 from comity.store.audit_chain import decode
 from comity.store.audit_log import verify_chain
 from comity.store.audit_trail import read_head_file
-from comity.store.operations import (
+from comity.store.interface import (
     CHAIN_BYTES,
     REPLIES,
     Advance,

@@ -58,7 +58,7 @@ from comity.envelopes.protocol.errors import (
 from comity.envelopes.protocol.message import A2AMessage
 from comity.http.client import HttpCarrier, HttpResponse
 from comity.identity.protocol.keys import SigningKey
-from comity.store.operations import StoreConflict
+from comity.store.interface import StoreConflict
 from comity.wire import strict_json
 from comity.wire.errors import (
     ComityError,

@@ -23,8 +23,7 @@ from comity.requests.caller import OWN_PROCESS, Caller
 from comity.requests.record import Act, Recorder
 from comity.store.audit_chain import privacy_hash
 from comity.store.audit_log import RestoreMark, read_restored
-from comity.store.interface import Store
-from comity.store.operations import Acquire, Advance, ChainKey, Operation, Put, Release, Tip
+from comity.store.interface import Acquire, Advance, ChainKey, Operation, Put, Release, Store, Tip
 from comity.wire import strict_json
 from comity.wire.errors import ComityError, StoreCorruptError
 

@@ -40,7 +40,7 @@ from comity.terminal.options import (
     settings_of,
 )
 from comity.terminal.output import one_line, paint, print_fields, print_json, print_line
-from comity.vcp.commands.tokens import app as token_app
+from comity.vcp.commands import app as token_app
 from comity.wire.errors import ConfigError, ConflictError, KeyRefusedError, NotFoundError
 
 if TYPE_CHECKING:

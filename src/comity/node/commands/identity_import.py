@@ -27,8 +27,7 @@ from comity.runtime.settings import Settings
 from comity.runtime.settings_file import CONFIG_FILE
 from comity.runtime.toml_edit import put_value
 from comity.store.claim import running_node
-from comity.store.interface import Store
-from comity.store.operations import Advance, Operation
+from comity.store.interface import Advance, Operation, Store
 from comity.system import is_loopback
 from comity.terminal.open_target import refuse_memory, writing
 from comity.terminal.output import one_line

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import to_builtins
 
-from comity.mcp.opening import LARGEST_LIMIT, MESSAGE_LIMIT, Opening
+from comity.mcp.socket import LARGEST_LIMIT, MESSAGE_LIMIT, Opening
 from comity.release import __version__
 from comity.rooms.opening import select
 from comity.rooms.protocol.loose_values import read_boolean

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Iterator
 from typing import Final
 
-from comity.mcp.opening import Opening, line_of, read_opened
+from comity.mcp.socket import Opening, line_of, read_opened
 from comity.wire.errors import PeerError
 
 _CHUNK: Final = 1 << 18

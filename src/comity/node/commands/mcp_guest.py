@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from comity.mcp.opening import Opening
+from comity.mcp.socket import Opening
 from comity.mcp.stdio import serve_stdio
 from comity.node.mcp_server import mcp_side
 from comity.node.node import wanted_parts
@@ -20,7 +20,7 @@ from comity.rooms.protocol.tool_table import Demands
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_chain import AuditDraft
-from comity.store.operations import Operation
+from comity.store.interface import Operation
 from comity.wire.errors import ComityError, RetryLaterError
 
 if TYPE_CHECKING:

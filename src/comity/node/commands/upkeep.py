@@ -17,7 +17,7 @@ from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_log import chains, pruning
 from comity.store.claim import FolderClaim
-from comity.store.operations import REPLIES, ForgetReplies
+from comity.store.interface import REPLIES, ForgetReplies
 from comity.store.sqlite.connection import compact_database
 from comity.terminal.help import HelpfulApp
 from comity.terminal.open_target import own_key, refuse_memory, writing

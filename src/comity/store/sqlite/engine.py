@@ -18,7 +18,7 @@ import apsw
 from comity.store.audit_chain import AuditDraft
 from comity.store.audit_trail import HEADS, AuditTrail, Mark
 from comity.store.group_commit import GroupCommit, Outcome, PendingTransaction
-from comity.store.operations import Answer, Operation, Put, StoreConflict
+from comity.store.interface import Answer, Operation, Put, StoreConflict
 from comity.store.sqlite import reads, writes
 from comity.store.sqlite.connection import (
     check_integrity,

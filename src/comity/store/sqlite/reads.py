@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import apsw
 
 from comity.store.audit_chain import AuditDraft
-from comity.store.operations import (
+from comity.store.interface import (
     SEALED_PREFIX,
     ChainKey,
     HeldItem,

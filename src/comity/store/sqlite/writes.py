@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from comity.store.operations import (
+from comity.store.interface import (
     Acquire,
     Advance,
     Answer,

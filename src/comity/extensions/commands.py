@@ -1,18 +1,71 @@
-"""`comity context`: the wire formats of VCP contexts, and what this node keeps of the owner's sessions."""
+"""The VCP extensions of this data folder, for a command that works while its node may be running.
 
+A command is the node's own user, and reads and writes the database itself. What the node or another command stores
+meanwhile is read, and the operation is applied to that.
+"""
+
+import contextlib
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
+from comity.extensions.handler import OperationRequest
+from comity.extensions.part import Extensions, extension_service
+from comity.extensions.protocol import calls
+from comity.extensions.protocol.calls import RelationalReport
+from comity.extensions.protocol.torch import TorchLineage
+from comity.extensions.service import ExtensionService
+from comity.requests.caller import OWN_PROCESS
+from comity.requests.pipeline import Walk
+from comity.runtime.settings import Settings
+from comity.runtime.system_clock import SystemClock
 from comity.terminal.help import HelpfulApp
+from comity.terminal.open_target import own_key, own_vault, refuse_memory, refuse_off, writing
 from comity.terminal.options import Json, KeyOptions, Yes, argument, confirm, option
 from comity.terminal.output import counted, note, one_line, print_fields, print_json, print_line, print_table
 from comity.wire import strict_json
 from comity.wire.errors import ConfigError, InvalidError, MalformedError
+
+_DOOR = "cli"
+
+
+class OwnExtensions:
+    def __init__(self, service: ExtensionService) -> None:
+        self.own_id = service.own_id
+        self._service = service
+        self._session = service.own_session()
+
+    async def perform(self, op: str, **args: Any) -> Any:
+        """Run an operation; arguments that are None are left out. Raises ExtensionError."""
+        given = {name: value for name, value in args.items() if value is not None}
+        request = OperationRequest(op=op, args=given, session=self._session)
+        return await self._service.perform(request, OWN_PROCESS, _DOOR)
+
+    async def relation(self) -> tuple[TorchLineage, RelationalReport]:
+        """What torches and sessions have come to. Looking counts for nothing and changes nothing."""
+        call = await self._service.view(self._session)
+        return calls.torch_view(call), calls.relational_view(call)
+
+    async def forget(self, session_id: str | None) -> int:
+        return await self._service.forget(session_id, OWN_PROCESS, _DOOR)
+
+
+@contextlib.asynccontextmanager
+async def own_extensions(settings: Settings, passphrase_file: str | None) -> AsyncIterator[OwnExtensions]:
+    refuse_off(settings, Extensions)
+    refuse_memory(settings, "what VCP extensions know is kept there")
+    key, vault, clock = own_key(settings, passphrase_file), own_vault(settings), SystemClock()
+    async with writing(settings, key) as (store, record, _chain):
+        walk = Walk(record, clock, budget=None)
+        yield OwnExtensions(extension_service(settings, walk, store, clock, vault, key))
+
+
+# `comity context`: the wire formats of VCP contexts, and what this node keeps of the owner's sessions.
+
 
 context_app = HelpfulApp(
     "Encode or decode a VCP context, or delete the data that this node has stored about your sessions.\n\n"
@@ -120,7 +173,6 @@ def forget(
         raise ConfigError("give either --session ID or --mine")
     if mine:
         confirm("Your sessions, trust, norms and torches are removed for good. Forget them?", yes=yes)
-    from comity.extensions.commands.target import own_extensions
     from comity.terminal.open_target import work_with
 
     values = work_with(own_extensions, home, lambda own: own.forget(session))
@@ -231,7 +283,6 @@ def take(
 
 
 def _run(home: KeyOptions, work: Callable[[Any], Awaitable[Any]]) -> Any:
-    from comity.extensions.commands.target import own_extensions
     from comity.terminal.open_target import work_with
 
     return work_with(own_extensions, home, work)
