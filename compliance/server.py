@@ -56,7 +56,7 @@ def fixtures() -> Catalog:
     return catalog
 
 
-class House(NamedTuple):
+class NodeRuntime(NamedTuple):
     store: Store
     record: Recorder
 
@@ -68,9 +68,9 @@ async def serving(port: int) -> AsyncIterator[str]:
     store = MemoryStore(clock, trail=AuditTrail("fixtures", SigningKey.from_seed(os.urandom(32))))
     changes = Changes(catalog)
 
-    house = House(store, Recorder(store, clock))
+    house = NodeRuntime(store, Recorder(store, clock))
 
-    async def opened() -> House:
+    async def opened() -> NodeRuntime:
         return house
 
     tasks = StoredTasks(opened, clock, changes)

@@ -170,10 +170,10 @@ class _OneLink:
     def unview(self, stream: str) -> None:
         """The link stays."""
 
-    def take_on_channel(self, attempt: int, message: dict[str, Any]) -> None:
+    def handle_channel_signal(self, attempt: int, message: dict[str, Any]) -> None:
         """Nothing is to be agreed about the link."""
 
-    async def next_news(self) -> Any:
+    async def next_event(self) -> Any:
         if self._news:
             return self._news.pop(0)
         await self._closed.wait()

@@ -15,7 +15,7 @@ import orjson
 from bench.harness.measure import computing
 from bench.harness.row import Contender, Row, Setting, Unit
 from bench.rows.messages import tool_calls
-from comity.wire.jsonrpc import Request, RpcStream
+from comity.wire.jsonrpc import RpcRequest, RpcStream
 
 MESSAGES = 1000
 CHUNK_BYTES = 65_536
@@ -26,7 +26,7 @@ LIMIT = 1_048_576
 def open_requests(setting: Setting) -> Iterator[Sequence[Contender]]:
     data = tool_calls(MESSAGES)
     chunks = [data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES)]
-    requests = [message for message in _received(chunks) if isinstance(message, Request)]
+    requests = [message for message in _received(chunks) if isinstance(message, RpcRequest)]
     if [request.params for request in requests] != [json.loads(line)["params"] for line in data.splitlines()]:
         raise ValueError("the stream did not give back what was put into it")
 

@@ -9,7 +9,7 @@ import contextlib
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from comity.identity.protocol.access_token import MOST_KEYS, SigningKeys, read_access_token
+from comity.identity.protocol.access_token import MAX_KEYS, SigningKeys, read_access_token
 from comity.wire import strict_json
 from comity.wire.errors import MalformedError, UnauthenticatedError
 
@@ -58,7 +58,7 @@ def check(data: bytes) -> None:
     _admits(_signed(data, _CLAIMS))
     with contextlib.suppress(MalformedError):
         keys = SigningKeys(strict_json.loads(data))
-        assert len(keys) <= MOST_KEYS
+        assert len(keys) <= MAX_KEYS
         with contextlib.suppress(UnauthenticatedError):
             read_access_token(_signed(_HEAD, _CLAIMS), keys, issuer=_ISSUER, audience=_AUDIENCE, now=_NOW)
 

@@ -15,7 +15,7 @@ from comity.directory.protocol.register_event import register_event
 from comity.envelopes.protocol.card import CapabilityCard, Visibility, serialize
 from comity.http.asgi import Message
 from comity.identity.protocol.keys import SigningKey
-from comity.requests.pipeline import Walk
+from comity.requests.pipeline import Pipeline
 from comity.requests.record import Recorder
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryStore
@@ -71,7 +71,7 @@ class _Directory:
     def __init__(self) -> None:
         clock = VirtualClock()
         store = MemoryStore(clock, trail=AuditTrail("main", _KEY))
-        walk = Walk(Recorder(store, clock), clock, budget=None)
+        walk = Pipeline(Recorder(store, clock), clock, budget=None)
         self._app = Starlette(routes=directory_routes(walk=walk, store=store, clock=clock))
 
     async def ask(self, method: str, path: str, *, query: bytes = b"", body: bytes = b"") -> int:

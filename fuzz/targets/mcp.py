@@ -13,7 +13,7 @@ from comity.mcp.protocol.methods import RunningRequest, Server
 from comity.mcp.protocol.results import Contents, PromptResult, said
 from comity.requests.caller import OWN_PROCESS
 from comity.vcp.protocol.mcp_places import VcpHandshake
-from comity.wire.jsonrpc import Batch, Incoming, Invalid, Request, RpcStream
+from comity.wire.jsonrpc import Batch, Incoming, Invalid, RpcRequest, RpcStream
 
 LONGEST = 2048
 
@@ -115,5 +115,5 @@ class _Talk:
 
 def _answers_due(message: Incoming) -> int:
     if isinstance(message, Batch):
-        return sum(isinstance(item, Request | Invalid) for item in message.items)
-    return int(isinstance(message, Request | Invalid))
+        return sum(isinstance(item, RpcRequest | Invalid) for item in message.items)
+    return int(isinstance(message, RpcRequest | Invalid))

@@ -4,7 +4,7 @@ The input is split at newlines; each piece is one message. With a password, a pi
 encrypted.
 """
 
-from comity.rooms.protocol.meeting import MOST_PENDING, Attending, Meeting
+from comity.rooms.protocol.meeting import MAX_PENDING, Attending, Meeting
 from comity.rooms.protocol.relay import LetGo, Say, SignallingRelay
 from comity.rooms.protocol.signalling import RoomCipher
 from comity.wire import strict_json
@@ -59,4 +59,4 @@ def _tell_peer(pieces: list[bytes]) -> None:
                 sealed = {"UUID": "u", "session": "s", "description": text, "vector": vector}
                 meeting.receive(strict_json.dumps(sealed), float(at))
             meeting.tick(float(at))
-        assert sum(meeting.attempt(number) is not None for number in range(200)) <= MOST_PENDING + 1
+        assert sum(meeting.attempt(number) is not None for number in range(200)) <= MAX_PENDING + 1

@@ -1,9 +1,9 @@
 import pytest
 
-from comity.actions.handler import ActionsRoom, Invocation
+from comity.actions.handler import ActionsHandler, Invocation
 from comity.actions.library import Library, load_plugins
 from comity.actions.runner import Runner
-from comity.requests.handler import Arrival
+from comity.requests.handler import Request
 from comity.store.audit_trail import log_of
 from comity.testing import running_node
 from comity.wire.errors import ActionError, NotFoundError, UnauthenticatedError
@@ -13,13 +13,13 @@ from tests.callers import OWNER, STRANGER
 @pytest.fixture
 async def room():
     runner = Runner(Library("enhanced", load_plugins(["tests.actions.sample_plugin"])))
-    yield ActionsRoom(runner)
+    yield ActionsHandler(runner)
     await runner.aclose()
 
 
 def arrival(action="greet", given=None, *, owner=True):
     body = Invocation(action, {"name": "Ada"} if given is None else given)
-    return Arrival(door="test", caller=OWNER if owner else STRANGER, body=body)
+    return Request(door="test", caller=OWNER if owner else STRANGER, body=body)
 
 
 async def test_a_call_takes_the_walk_and_is_audited(room):

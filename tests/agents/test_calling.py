@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from comity.agents.calling import MOST_OF_A_VISITOR, AgentCall, AgentReply, AgentsRoom
+from comity.agents.calling import MAX_OF_A_VISITOR, AgentCall, AgentReply, AgentsHandler
 from comity.requests.caller import OWN_PROCESS, UNKNOWN
-from comity.requests.handler import Arrival
+from comity.requests.handler import Request
 from comity.testing.nodes import running_node
 from comity.wire.errors import ForbiddenError, OverloadedError
 from tests.callers import visitor
@@ -16,7 +16,7 @@ CALL = AgentCall(agent="letters", message="hello")
 ANN, BOB = (replace(visitor(name), scopes=("mcp", "agents")) for name in ("ann", "bob"))
 
 
-class WayOut:
+class AgentCaller:
     def __init__(self):
         self.callers = []
         self.answered = asyncio.Event()
@@ -28,19 +28,19 @@ class WayOut:
 
 
 async def test_a_visitor_makes_some_calls_at_a_time_and_the_owner_any_number(patience):
-    way_out = WayOut()
-    room = AgentsRoom(way_out)
+    way_out = AgentCaller()
+    room = AgentsHandler(way_out)
     async with running_node() as node:
 
         def calling(caller):
-            return node.walk.take(room, Arrival(door="mcp", caller=caller, body=CALL))
+            return node.walk.take(room, Request(door="mcp", caller=caller, body=CALL))
 
-        many = [asyncio.ensure_future(calling(ANN)) for _ in range(MOST_OF_A_VISITOR)]
-        while len(way_out.callers) < MOST_OF_A_VISITOR:  # noqa: ASYNC110 - they only have to begin
+        many = [asyncio.ensure_future(calling(ANN)) for _ in range(MAX_OF_A_VISITOR)]
+        while len(way_out.callers) < MAX_OF_A_VISITOR:  # noqa: ASYNC110 - they only have to begin
             await asyncio.sleep(0)
         with pytest.raises(OverloadedError, match="wait for one to end"):
             await calling(ANN)
-        more = [asyncio.ensure_future(calling(OWN_PROCESS)) for _ in range(2 * MOST_OF_A_VISITOR)]
+        more = [asyncio.ensure_future(calling(OWN_PROCESS)) for _ in range(2 * MAX_OF_A_VISITOR)]
         more.append(asyncio.ensure_future(calling(BOB)))
         way_out.answered.set()
         await asyncio.gather(*many, *more)
@@ -48,7 +48,7 @@ async def test_a_visitor_makes_some_calls_at_a_time_and_the_owner_any_number(pat
 
 
 async def test_nobody_else_has_the_node_sign_for_them():
-    way_out = WayOut()
+    way_out = AgentCaller()
     async with running_node() as node:
         for caller in (
             UNKNOWN,
@@ -57,5 +57,5 @@ async def test_nobody_else_has_the_node_sign_for_them():
             replace(ANN, kind="peer"),
         ):
             with pytest.raises(ForbiddenError, match="the scope agents"):
-                await node.walk.take(AgentsRoom(way_out), Arrival(door="mcp", caller=caller, body=CALL))
+                await node.walk.take(AgentsHandler(way_out), Request(door="mcp", caller=caller, body=CALL))
     assert way_out.callers == []

@@ -2,11 +2,11 @@
 
 import pytest
 
-from comity.agents.residence import StateRoom, resident_form, stored_state
+from comity.agents.residence import StateHandler, resident_form, stored_state
 from comity.envelopes.protocol.card import RuntimeState
 from comity.envelopes.protocol.errors import EnvelopeFormatError
-from comity.requests.handler import Arrival
-from comity.requests.pipeline import Walk
+from comity.requests.handler import Request
+from comity.requests.pipeline import Pipeline
 from comity.requests.record import Recorder
 from comity.runtime.system_clock import SystemClock
 from comity.store.memory import MemoryStore
@@ -29,11 +29,11 @@ async def form(store):
 
 @pytest.fixture
 def ask(store, form):
-    walk = Walk(Recorder(store, SystemClock(), audited=False), SystemClock(), budget=None)
-    room = StateRoom(form, store)
+    walk = Pipeline(Recorder(store, SystemClock(), audited=False), SystemClock(), budget=None)
+    room = StateHandler(form, store)
 
     async def ask_for(body, *, owner=True):
-        return await walk.take(room, Arrival(door="test", caller=OWNER if owner else STRANGER, body=body))
+        return await walk.take(room, Request(door="test", caller=OWNER if owner else STRANGER, body=body))
 
     return ask_for
 

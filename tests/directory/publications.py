@@ -3,13 +3,13 @@
 from hashlib import blake2b
 
 from comity.directory.protocol.register_event import register_event
-from comity.directory.publish import PublishRoom, read_publication
+from comity.directory.publish import PublishHandler, read_publication
 from comity.directory.reading import DirectoryQuery, DirectoryReads, prove_reader
 from comity.envelopes.protocol.card import CapabilityCard, Visibility, serialize
 from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.requests.caller import stranger
-from comity.requests.handler import Arrival
-from comity.requests.pipeline import Walk
+from comity.requests.handler import Request
+from comity.requests.pipeline import Pipeline
 from comity.requests.record import Recorder
 from comity.store.interface import Store
 
@@ -56,12 +56,12 @@ class Directory:
         self.store = store
         self.clock = clock
         self.record = Recorder(store, clock)
-        self.walk = Walk(self.record, clock, budget=None)
-        self.room = PublishRoom(store, quota)
+        self.walk = Pipeline(self.record, clock, budget=None)
+        self.room = PublishHandler(store, quota)
         self.reads = DirectoryReads(store, clock)
 
     async def publish(self, body, peer=PEER):
-        arrival = Arrival(door="test", caller=stranger(peer), body=read_publication(body))
+        arrival = Request(door="test", caller=stranger(peer), body=read_publication(body))
         return await self.walk.take(self.room, arrival)
 
     async def ask(self, name: str, subject=None, reader: SigningKey | None = None, **query):
@@ -71,7 +71,7 @@ class Directory:
         asked = {key: str(value) for key, value in query.items()}
         question = DirectoryQuery(host=HOST, path=path, query={**proof, **asked}, subject=_hex(subject))
         room = getattr(self.reads, name)
-        return await self.walk.take(room, Arrival(door="test", caller=stranger(PEER), body=question))
+        return await self.walk.take(room, Request(door="test", caller=stranger(PEER), body=question))
 
     async def found(self, capability: str = "", **query) -> list[str]:
         """The ids that a search finds, in order."""

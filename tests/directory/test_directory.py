@@ -19,7 +19,7 @@ from comity.envelopes.protocol.errors import (
 )
 from comity.http.client import GuardedHttp, HttpResponse
 from comity.http.server import HttpServer
-from comity.requests.pipeline import Walk
+from comity.requests.pipeline import Pipeline
 from comity.requests.record import Recorder
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryStore
@@ -83,7 +83,7 @@ def store(clock):
 
 @pytest.fixture
 async def http(clock, store):
-    walk = Walk(Recorder(store, clock), clock, budget=None)
+    walk = Pipeline(Recorder(store, clock), clock, budget=None)
     carrier = AsgiHttp(Starlette(routes=directory_routes(walk=walk, store=store, clock=clock)))
     yield carrier
     await carrier.client.aclose()
@@ -320,7 +320,7 @@ class TestEventsAndLineage:
 
 
 async def test_it_works_over_a_real_connection_and_the_guarded_client(clock, store, patience):
-    walk = Walk(Recorder(store, clock), clock, budget=None)
+    walk = Pipeline(Recorder(store, clock), clock, budget=None)
     server = HttpServer("127.0.0.1", 0, cert=None, key=None)
     app = Starlette(routes=directory_routes(walk=walk, store=store, clock=clock))
     await server.start(app, shutdown_seconds=1.0)

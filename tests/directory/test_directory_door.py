@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from comity.directory.doors import directory_routes
 from comity.directory.reading import prove_reader
 from comity.requests.budget import Budget, Figures
-from comity.requests.pipeline import Walk
+from comity.requests.pipeline import Pipeline
 from comity.requests.record import Recorder
 from comity.runtime.settings import DirectorySettings
 from comity.store.audit_trail import AuditTrail
@@ -28,7 +28,7 @@ KINDS = ("capability_card", "event_log", "lineage")
 
 def served(clock, budget=None, **named):
     store = MemoryStore(clock, trail=AuditTrail("main", KEY))
-    walk = Walk(Recorder(store, clock), clock, budget=budget)
+    walk = Pipeline(Recorder(store, clock), clock, budget=budget)
     app = Starlette(routes=directory_routes(walk=walk, store=store, clock=clock, **named))
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"http://{HOST}")
 

@@ -17,7 +17,7 @@ from comity.envelopes.protocol.errors import (
     SignatureRejected,
     UnsupportedHaloVersionError,
 )
-from comity.requests.handler import Arrival, Call
+from comity.requests.handler import Call, Request
 from comity.store.audit_log import tail
 from comity.store.interface import StoreConflict
 from comity.testing import vector_file
@@ -79,7 +79,7 @@ class TestAPublication:
         directory = Directory(UntouchableStore(), agent)
         body = read_publication(publication(ALICE, signer=MALLORY))
         with pytest.raises(SignatureRejected, match=ALICE.vacant_id.short()):
-            directory.room.identify(Arrival(door="test", caller=STRANGER, body=body))
+            directory.room.identify(Request(door="test", caller=STRANGER, body=body))
 
     async def test_of_a_card_that_is_not_signed_by_its_owner_is_refused(self, directory):
         stolen = msgspec.structs.replace(card_of(ALICE), signature=MALLORY.sign(b"x"))
@@ -325,7 +325,7 @@ class TestARace:
     async def test_for_one_key_is_noticed_however_late_it_comes(self, directory):
         """The second request looks for the key before the first is done, and for its number after it."""
         late = read_publication(publication(ALICE, "two", seq=2, event_idempotency_key="same"))
-        arrival = Arrival(door="test", caller=STRANGER, body=late)
+        arrival = Request(door="test", caller=STRANGER, body=late)
         caller, evidence = directory.room.identify(arrival)
         call = Call(arrival=arrival, caller=caller, evidence=evidence, at=0.0)
         assert (await directory.room.admit(call)).answered is None

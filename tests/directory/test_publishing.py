@@ -10,7 +10,7 @@ from comity.directory.client import DirectoryClient
 from comity.directory.doors import directory_routes
 from comity.directory.publishing import KeptPublication, publish_card, refuse_unspecified
 from comity.envelopes.protocol.card import RuntimeState, Visibility
-from comity.requests.pipeline import Walk
+from comity.requests.pipeline import Pipeline
 from comity.requests.record import Recorder
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryStore
@@ -100,7 +100,7 @@ async def our_own():
     """A directory of ours, which also shows the state."""
     clock = VirtualClock()
     store = MemoryStore(clock, trail=AuditTrail("main", KEY))
-    walk = Walk(Recorder(store, clock), clock, budget=None)
+    walk = Pipeline(Recorder(store, clock), clock, budget=None)
     http = AsgiHttp(Starlette(routes=directory_routes(walk=walk, store=store, clock=clock)))
     http.clock = clock
     yield http

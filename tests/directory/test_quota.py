@@ -11,7 +11,7 @@ from tests.directory.publications import Directory, agent, publication
 TEXT = "w" * 8000
 
 
-class House:
+class NodeRuntime:
     def __init__(self, store, clock, total):
         quota = Quota(store, clock, name=CARDS, total=total, has_share=lambda peer: peer != "127.0.0.1")
         self.store, self.quota = store, quota
@@ -36,7 +36,7 @@ async def store(open_directory):
 
 
 async def test_cards_of_fresh_keys_fill_the_share_of_an_address_and_no_more(store, clock):
-    house = House(store, clock, total=32 * 200_000)
+    house = NodeRuntime(store, clock, total=32 * 200_000)
     stored, refusal = await house.flood()
     assert refusal.startswith("what is stored for this address would exceed its 200,000 bytes of cards")
     assert 3 < stored < 20
@@ -46,7 +46,7 @@ async def test_cards_of_fresh_keys_fill_the_share_of_an_address_and_no_more(stor
 
 
 async def test_in_all_they_fill_three_quarters_and_the_rest_is_for_those_who_are_there(store, clock):
-    house = House(store, clock, total=1_000_000)
+    house = NodeRuntime(store, clock, total=1_000_000)
     await house.publish("known", text="short", peer="127.0.0.1")
     _, refusal = await house.flood(peer="127.0.0.1")
     assert "no room for" in refusal
@@ -56,7 +56,7 @@ async def test_in_all_they_fill_three_quarters_and_the_rest_is_for_those_who_are
 
 
 async def test_refreshing_a_card_counts_what_is_added_and_not_the_card_again(store, clock):
-    house = House(store, clock, total=32 * 1_000_000)
+    house = NodeRuntime(store, clock, total=32 * 1_000_000)
     await house.publish("ann")
     first = await store.held(CARDS)
     for seq in range(2, 12):
@@ -67,7 +67,7 @@ async def test_refreshing_a_card_counts_what_is_added_and_not_the_card_again(sto
 
 
 async def test_a_publication_that_is_refused_or_repeated_counts_nothing(store, clock):
-    house = House(store, clock, total=32 * 1_000_000)
+    house = NodeRuntime(store, clock, total=32 * 1_000_000)
     await house.publish("ann")
     held = await store.held(CARDS)
     with pytest.raises(SequenceMonotonicityError):
@@ -78,7 +78,7 @@ async def test_a_publication_that_is_refused_or_repeated_counts_nothing(store, c
 
 async def test_what_is_counted_is_what_it_takes_on_the_disk(tmp_path, clock):
     store = await SqliteStore.open(tmp_path / "comity.db", clock)
-    house = House(store, clock, total=10**9)
+    house = NodeRuntime(store, clock, total=10**9)
     house.directory.walk.record._audited = False
     empty = (tmp_path / "comity.db").stat().st_size
     for number in range(60):

@@ -14,9 +14,9 @@ from comity.envelopes.protocol.envelope import (
     to_a2a_jsonrpc,
 )
 from comity.envelopes.protocol.message import A2AMessage, A2APart
-from comity.envelopes.server import EnvelopeRoom
+from comity.envelopes.server import EnvelopeHandler
 from comity.identity.protocol.keys import SigningKey
-from comity.requests.pipeline import Walk
+from comity.requests.pipeline import Pipeline
 from comity.requests.record import Recorder
 from comity.runtime.system_clock import SystemClock
 
@@ -66,7 +66,7 @@ class Server:
         self.state = state
         self.store = store
         clock = room.pop("clock", None) or SystemClock()
-        self.room = EnvelopeRoom(
+        self.room = EnvelopeHandler(
             key=SERVER,
             behaviour=behaviour,
             state_provider=lambda: self.state,
@@ -74,7 +74,7 @@ class Server:
             clock=clock,
             **room,
         )
-        self.walk = Walk(Recorder(store, clock, audited=False), clock, budget=None)
+        self.walk = Pipeline(Recorder(store, clock, audited=False), clock, budget=None)
         transport = httpx.ASGITransport(app=MessageSend(self.room, self.walk))
         self.http = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 

@@ -9,7 +9,7 @@ from comity.envelopes.protocol.chain import PairKey
 from comity.envelopes.protocol.envelope import to_a2a_jsonrpc
 from comity.envelopes.replay_stores import chain_of
 from comity.requests.budget import KEPT_SECONDS, Budget, Figures, Quota
-from comity.requests.pipeline import Walk
+from comity.requests.pipeline import Pipeline
 from comity.requests.record import Recorder
 from comity.store.audit_log import tail
 from comity.store.audit_trail import AuditTrail
@@ -22,7 +22,7 @@ from tests.http.asgi_calls import ask, scope_of
 LARGE = "x" * 9000
 
 
-class House:
+class NodeRuntime:
     """A server with quotas, asked from addresses of the test's choice."""
 
     def __init__(self, behaviour=echo, *, total=10_000_000, pair=100_000, store=None):
@@ -54,7 +54,7 @@ class House:
 
 
 async def test_large_calls_of_one_pair_fill_its_quota_and_no_more():
-    house, caller, sent = House(), Caller(), []
+    house, caller, sent = NodeRuntime(), Caller(), []
     for _ in range(70):
         sent.append(caller.next(LARGE))
         answer = await house.send(sent[-1])
@@ -77,20 +77,20 @@ def calls_of(caller):
 
 
 async def test_a_pair_that_was_refused_goes_on_where_it_was_when_its_replies_are_a_day_old():
-    house, caller = House(), Caller()
+    house, caller = NodeRuntime(), Caller()
     refused = None
     while refused is None:
         envelope = caller.next(LARGE)
         if (await house.send(envelope)).status == 507:
             refused = envelope
-    small = House(store=house.store)
+    small = NodeRuntime(store=house.store)
     assert (await small.send(refused)).status == 507
     await house.clock.advance(KEPT_SECONDS + 1)
     assert (await house.send(refused)).status == 200
 
 
 async def test_a_pair_of_many_small_replies_never_ends():
-    house, caller = House(pair=64 * 1000), Caller()
+    house, caller = NodeRuntime(pair=64 * 1000), Caller()
     for _ in range(300):
         assert (await house.send(caller.next())).status == 200
     assert house.worked == 300
@@ -100,7 +100,7 @@ async def test_a_reply_that_is_larger_than_what_is_left_is_not_stored_and_the_pa
     async def verbose(envelope):
         return text(LARGE * 20 if envelope.payload.parts[0].text == "much" else "little", "ROLE_AGENT")
 
-    house, caller = House(verbose), Caller()
+    house, caller = NodeRuntime(verbose), Caller()
     assert (await house.send(caller.next("little"))).status == 200
     seq, tip = caller.seq, caller.tip
     assert (await house.send(caller.next("much"))).status == 507
@@ -110,7 +110,7 @@ async def test_a_reply_that_is_larger_than_what_is_left_is_not_stored_and_the_pa
 
 
 async def test_one_address_holds_a_32nd_whatever_number_of_keys_it_makes():
-    house = House(total=32 * 50_000)
+    house = NodeRuntime(total=32 * 50_000)
     statuses = [(await house.send(Caller(f"fresh {n}").next(LARGE))).status for n in range(12)]
     assert statuses.count(200) == 4
     assert await house.store.held(REPLIES) <= 50_000
@@ -118,7 +118,7 @@ async def test_one_address_holds_a_32nd_whatever_number_of_keys_it_makes():
 
 
 async def test_the_last_quarter_is_for_pairs_that_exist():
-    house = House(total=40 * 1024)
+    house = NodeRuntime(total=40 * 1024)
     known = Caller("known")
     assert (await house.send(known.next(), "127.0.0.1")).status == 200
     while (await house.send(Caller(f"fresh {house.worked}").next("x" * 900), "127.0.0.1")).status == 200:
@@ -128,7 +128,7 @@ async def test_the_last_quarter_is_for_pairs_that_exist():
 
 
 async def test_pairs_count_although_their_replies_are_small():
-    house = House(total=32 * 10 * 1024)
+    house = NodeRuntime(total=32 * 10 * 1024)
     statuses = [(await house.send(Caller(f"fresh {n}").next())).status for n in range(12)]
     assert statuses[-1] == 507
     assert await house.store.held(REPLIES) > 4 * 2 * CHAIN_BYTES
@@ -138,7 +138,7 @@ async def test_calls_that_fail_give_back_what_was_set_aside():
     async def broken(_envelope):
         raise ValueError
 
-    house = House(broken)
+    house = NodeRuntime(broken)
     for n in range(5):
         assert (await house.send(Caller(str(n)).next(LARGE))).status == 500
     assert house.quota.held == 0
@@ -148,7 +148,7 @@ async def test_calls_that_fail_give_back_what_was_set_aside():
         began.set()
         await asyncio.Event().wait()
 
-    slow = House(endless)
+    slow = NodeRuntime(endless)
     call = asyncio.create_task(slow.send(Caller().next(LARGE)))
     await began.wait()
     assert slow.quota.held > 9000
@@ -159,11 +159,11 @@ async def test_calls_that_fail_give_back_what_was_set_aside():
 
 @pytest.mark.parametrize("peer", ["192.0.2.1", "127.0.0.1"])
 async def test_what_is_held_is_exact_after_a_restart(store, peer):
-    house = House(store=store)
+    house = NodeRuntime(store=store)
     callers = [Caller(str(n)) for n in range(3)]
     for caller in callers * 4:
         assert (await house.send(caller.next("x" * 500), peer)).status == 200
-    again = House(store=store)
+    again = NodeRuntime(store=store)
     await again.quota.look()
     rows = 0
     for caller in callers:
@@ -177,7 +177,7 @@ async def test_refused_first_envelopes_of_fresh_keys_are_counted_and_not_written
     store = MemoryStore(clock, trail=AuditTrail("main", SERVER))
     budget = Budget(clock, Figures(new_pairs=1))
     server = Server(store, clock=clock, budget=budget, sole_writer=True)
-    door = MessageSend(server.room, Walk(Recorder(store, clock), clock, budget=budget))
+    door = MessageSend(server.room, Pipeline(Recorder(store, clock), clock, budget=budget))
     for number in range(600):
         body = server.http.build_request(
             "POST", "http://x", json=to_a2a_jsonrpc(Caller(f"fresh {number}").next())

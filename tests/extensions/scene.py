@@ -8,7 +8,7 @@ from comity.extensions.service import ExtensionService
 from comity.extensions.state import ExtensionStates
 from comity.identity.protocol.keys import SigningKey
 from comity.requests.caller import Caller
-from comity.requests.pipeline import Walk
+from comity.requests.pipeline import Pipeline
 from comity.requests.record import Recorder
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryStore
@@ -40,7 +40,7 @@ class Processes:
     def _service(self, **named):
         record = Recorder(self.store, self.clock)
         return ExtensionService(
-            Walk(record, self.clock, budget=None),
+            Pipeline(record, self.clock, budget=None),
             self.clock,
             states=ExtensionStates(self.store, self.clock, vault=lambda: self.vault),
             contexts=Contexts(self.store, self.clock),

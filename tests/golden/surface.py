@@ -21,7 +21,7 @@ import comity
 from comity.http.statuses import http_status, rpc_code, sentence_for_strangers
 from comity.release import __version__
 from comity.requests.events import ACT_WORDS
-from comity.requests.handler import PlainRoom
+from comity.requests.handler import HandlerDefaults
 from comity.runtime.settings import AgentSettings, DirectorySettings
 from comity.store.sqlite import SqliteStore
 from comity.testing import bearer, running_node
@@ -119,7 +119,9 @@ def words_in_capitals() -> str:
         found |= {text for text in _texts(tree) if _CAPITALS.fullmatch(text)}
     reference.load_everything()
     handlers = {
-        kind.name for kind in _below(PlainRoom) if _is_ours(kind) and isinstance(vars(kind).get("name"), str)
+        kind.name
+        for kind in _below(HandlerDefaults)
+        if _is_ours(kind) and isinstance(vars(kind).get("name"), str)
     }
     return "\n".join((_lines(found), _table(sorted(ACT_WORDS.items())), _lines(handlers)))
 

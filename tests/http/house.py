@@ -3,10 +3,10 @@
 from comity.http.app import HttpDoor, Readiness
 from comity.http.guard import HttpAccess, TokenHolder
 from comity.identity.protocol.keys import SigningKey
-from comity.node.http_server import PingRoom
+from comity.node.http_server import PingHandler
 from comity.node.page import page_door
 from comity.requests.budget import Budget
-from comity.requests.pipeline import Walk
+from comity.requests.pipeline import Pipeline
 from comity.requests.record import Metrics, Recorder
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryStore
@@ -37,12 +37,12 @@ STATUS = {
 }
 
 
-class House:
+class NodeRuntime:
     def __init__(self, status=STATUS, readiness=None, body_limit=1000):
         self.clock = VirtualClock()
         trail = AuditTrail("main", SigningKey.from_seed(bytes(32)))
         self.store = MemoryStore(self.clock, trail=trail)
-        self.walk = Walk(Recorder(self.store, self.clock), self.clock, budget=None)
+        self.walk = Pipeline(Recorder(self.store, self.clock), self.clock, budget=None)
         self.entry = HttpAccess(
             lambda token: TokenHolder("admin") if token == "right" else None,
             self.clock,
@@ -54,7 +54,7 @@ class House:
             walk=self.walk,
             entry=self.entry,
             metrics=Metrics("1", lambda: 1.0),
-            ping=PingRoom(),
+            ping=PingHandler(),
             readiness=self._readiness,
             status=self._status,
             body_limit=body_limit,

@@ -5,7 +5,7 @@ import pytest
 from comity.http.app import Readiness
 from comity.testing import EPOCH
 from comity.wire.errors import StoreUnavailableError
-from tests.http.house import JSON, TOKEN, House
+from tests.http.house import JSON, TOKEN, NodeRuntime
 
 PUBLIC = ["/healthz", "/readyz", "/assets/page.css", "/assets/page.js"]
 PRIVATE = ["/", "/metrics", "/v1/status"]
@@ -13,7 +13,7 @@ PRIVATE = ["/", "/metrics", "/v1/status"]
 
 @pytest.mark.parametrize("path", PUBLIC)
 async def test_a_public_path_answers_everybody(path):
-    answer = await House().ask("GET", path)
+    answer = await NodeRuntime().ask("GET", path)
     assert answer.status == 200
     assert answer.body
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -21,7 +21,7 @@ async def test_a_public_path_answers_everybody(path):
 
 @pytest.mark.parametrize("path", PRIVATE)
 async def test_every_other_path_answers_the_owner_only(path):
-    house = House()
+    house = NodeRuntime()
     assert (await house.ask("GET", path)).status == 401
     answer = await house.ask("GET", path, TOKEN)
     assert answer.status == 200
@@ -30,13 +30,13 @@ async def test_every_other_path_answers_the_owner_only(path):
 
 @pytest.mark.parametrize("path", [*PUBLIC, *PRIVATE])
 async def test_a_look_at_the_head_is_allowed_where_a_get_is(path):
-    assert (await House().ask("HEAD", path, TOKEN)).status == 200
+    assert (await NodeRuntime().ask("HEAD", path, TOKEN)).status == 200
 
 
 @pytest.mark.parametrize("path", [*PUBLIC, *PRIVATE, "/v1/ping", "/enter/ticket"])
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"])
 async def test_other_methods_are_refused_with_those_that_are_not(path, method):
-    house = House()
+    house = NodeRuntime()
     answer = await house.ask(method, path, TOKEN)
     assert answer.status == 405
     assert answer.json()["code"] == "method_not_allowed"
@@ -47,11 +47,11 @@ async def test_other_methods_are_refused_with_those_that_are_not(path, method):
 @pytest.mark.parametrize("path", [*PRIVATE, "/v1/ping", "/nowhere"])
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "OPTIONS", "BREW"])
 async def test_a_stranger_learns_nothing_of_a_private_path_by_any_method(path, method):
-    assert (await House().ask(method, path)).status == 401
+    assert (await NodeRuntime().ask(method, path)).status == 401
 
 
 async def test_a_path_that_is_nowhere_is_told_to_the_owner():
-    answer = await House().ask("GET", "/nowhere", TOKEN)
+    answer = await NodeRuntime().ask("GET", "/nowhere", TOKEN)
     assert answer.status == 404
     assert answer.json() == {"detail": "there is nothing at this path", "code": "not_found"}
 
@@ -86,14 +86,14 @@ async def test_a_path_that_is_nowhere_is_told_to_the_owner():
     ],
 )
 async def test_no_spelling_of_a_path_leads_a_stranger_to_what_is_private(path):
-    answer = await House().ask("GET", path)
+    answer = await NodeRuntime().ask("GET", path)
     assert answer.status in (307, 401, 403, 404)
     assert b"vacant_id" not in answer.body
 
 
 @pytest.mark.parametrize("path", ["/.well-known/nothing", "/.well-known/", "/.well-known/agent.json"])
 async def test_a_well_known_path_that_is_unknown_here_is_404_to_everybody(path):
-    answer = await House().ask("GET", path)
+    answer = await NodeRuntime().ask("GET", path)
     assert (answer.status, answer.json()["code"]) == (404, "not_found")
 
 
@@ -111,12 +111,12 @@ async def test_a_well_known_path_that_is_unknown_here_is_404_to_everybody(path):
     ],
 )
 async def test_an_asset_is_one_of_the_files_of_the_page_and_nothing_else(path):
-    assert (await House().ask("GET", path)).status == 404
-    assert (await House().ask("GET", path, TOKEN)).status == 404
+    assert (await NodeRuntime().ask("GET", path)).status == 404
+    assert (await NodeRuntime().ask("GET", path, TOKEN)).status == 404
 
 
 async def test_a_link_lets_a_browser_in_once_and_leads_to_the_page():
-    house = House()
+    house = NodeRuntime()
     link = house.entry.new_link()
     answer = await house.ask("GET", link)
     assert answer.status == 303
@@ -131,7 +131,7 @@ async def test_a_link_lets_a_browser_in_once_and_leads_to_the_page():
 
 
 async def test_a_link_that_only_reads_lets_a_browser_look_and_do_nothing():
-    house = House()
+    house = NodeRuntime()
     entered = await house.ask("GET", house.entry.new_link(reads_only=True))
     cookie = ("cookie", entered.headers["set-cookie"].partition(";")[0])
     for path in ("/", "/v1/status", "/v1/views", "/assets/page.js"):
@@ -147,7 +147,7 @@ async def test_a_link_that_only_reads_lets_a_browser_look_and_do_nothing():
 
 @pytest.mark.parametrize("method", ["HEAD", "POST", "OPTIONS"])
 async def test_a_link_is_not_used_up_by_looking_at_it(method):
-    house = House()
+    house = NodeRuntime()
     link = house.entry.new_link()
     answer = await house.ask(method, link)
     assert answer.status == 405
@@ -156,7 +156,7 @@ async def test_a_link_is_not_used_up_by_looking_at_it(method):
 
 
 async def test_a_ping_is_answered_with_its_nonce():
-    house = House()
+    house = NodeRuntime()
     answer = await house.ask("POST", "/v1/ping", TOKEN, JSON, parts=[b'{"nonce":', b'"hello"}'])
     assert answer.status == 200
     assert answer.json() == {"pong": "hello", "principal": "local", "at": EPOCH}
@@ -181,29 +181,29 @@ async def test_a_ping_is_answered_with_its_nonce():
     ],
 )
 async def test_a_body_that_is_no_json_of_ours_is_refused_clearly(kind, body, status):
-    answer = await House().ask("POST", "/v1/ping", TOKEN, ("content-type", kind), parts=[body])
+    answer = await NodeRuntime().ask("POST", "/v1/ping", TOKEN, ("content-type", kind), parts=[body])
     assert answer.status == status
     assert ("detail" in answer.json()) == (status != 200)
 
 
 async def test_who_goes_away_before_he_has_said_everything_is_not_answered(caplog):
-    answer = await House().ask("POST", "/v1/ping", TOKEN, JSON, parts=[b"{", None])
+    answer = await NodeRuntime().ask("POST", "/v1/ping", TOKEN, JSON, parts=[b"{", None])
     assert answer.status == 0
     assert caplog.text == ""
 
 
 async def test_a_node_that_is_not_ready_says_why():
-    house = House(readiness=Readiness(False, "stopping"))
+    house = NodeRuntime(readiness=Readiness(False, "stopping"))
     answer = await house.ask("GET", "/readyz")
     assert answer.status == 503
     assert answer.json() == {"ready": False, "reason": "stopping"}
-    assert (await House().ask("GET", "/readyz")).json() == {"ready": True}
+    assert (await NodeRuntime().ask("GET", "/readyz")).json() == {"ready": True}
     assert (await house.ask("GET", "/healthz")).status == 200
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/status"])
 async def test_a_page_that_cannot_be_made_is_refused_without_internals(path):
-    house = House(status=StoreUnavailableError("/data/comity.db is locked"))
+    house = NodeRuntime(status=StoreUnavailableError("/data/comity.db is locked"))
     answer = await house.ask("GET", path, TOKEN)
     assert answer.status == 503
     assert answer.json()["code"] == "store_unavailable"
@@ -211,7 +211,7 @@ async def test_a_page_that_cannot_be_made_is_refused_without_internals(path):
 
 
 async def test_refusals_of_strangers_are_counted():
-    house = House()
+    house = NodeRuntime()
     for _ in range(3):
         await house.ask("GET", "/v1/status")
     await house.ask("GET", "/v1/status", ("origin", "https://evil.example"))
@@ -223,7 +223,7 @@ async def test_refusals_of_strangers_are_counted():
 
 
 async def test_figures_are_in_the_form_that_prometheus_reads():
-    house = House()
+    house = NodeRuntime()
     answer = await house.ask("GET", "/metrics", TOKEN)
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert b"comity_uptime_seconds 1.0" in answer.body

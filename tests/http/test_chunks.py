@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.http.heads import LONGEST_SIZE_LINE, Chunks, HeadRefused
+from comity.http.heads import MAX_SIZE_LINE_LENGTH, Chunks, HeadRefused
 
-MOST_BYTES = 1000
+MAX_BYTES = 1000
 MOST_TRAILERS = 5
 
 
 def read(data, step=1_000_000):
     """The body, and what follows it; None while it goes on."""
-    chunks = Chunks(MOST_BYTES, MOST_TRAILERS)
+    chunks = Chunks(MAX_BYTES, MOST_TRAILERS)
     body, at = b"", 0
     while at < len(data) and not chunks.ended:
         part, used = chunks.take(data[at : at + step])
@@ -53,11 +53,11 @@ def test_it_is_whole_in_whatever_pieces_it_comes_and_what_follows_is_left(body, 
         b"5\r\nhello!\r\n",
         b"5\r\nhello\n0\r\n\r\n",
         b"f" * 16 + b"\r\n",
-        b"5;" + b"a" * LONGEST_SIZE_LINE + b"\r\n",
-        b"5;" + b"a" * LONGEST_SIZE_LINE,
+        b"5;" + b"a" * MAX_SIZE_LINE_LENGTH + b"\r\n",
+        b"5;" + b"a" * MAX_SIZE_LINE_LENGTH,
         b"0\r\nx: y\n\r\n",
         b"0\r\n" + b"x: y\r\n" * (MOST_TRAILERS + 1) + b"\r\n",
-        b"0\r\nx: " + b"y" * MOST_BYTES,
+        b"0\r\nx: " + b"y" * MAX_BYTES,
         b"0\r\n" + (b"x: " + b"y" * 400 + b"\r\n") * 3,
     ],
 )

@@ -13,13 +13,13 @@ from comity.http.asgi import WHOLE
 from comity.http.connection import DISCARD_LIMIT, HOLD_SECONDS, HttpConnection
 from comity.http.serving import AHEAD_BYTES, LINGER_BYTES, LINGER_SECONDS, FaultPolicy, ServerLimits, Serving
 from comity.testing import run_simulated
-from tests.http.wires import GET, PATIENCE, POST, House, Wire, code_of
+from tests.http.wires import GET, PATIENCE, POST, NodeRuntime, Wire, code_of
 from tests.requests.walking import settle, simulated
 
 
 @simulated
 async def test_requests_on_one_connection_are_answered_in_turn():
-    house = House()
+    house = NodeRuntime()
     connection, wire = house.connect()
     for _ in range(3):
         connection.data_received(GET)
@@ -38,7 +38,7 @@ async def test_requests_sent_together_are_answered_in_order():
     async def odd_ones_are_slow(scope):
         await asyncio.sleep(int(scope["path"][1:]) % 2)
 
-    house = House(odd_ones_are_slow)
+    house = NodeRuntime(odd_ones_are_slow)
     connection, wire = house.connect()
     connection.data_received(b"".join(GET.replace(b"hello", b"%d" % n) for n in range(10)))
     await asyncio.sleep(10)
@@ -47,7 +47,7 @@ async def test_requests_sent_together_are_answered_in_order():
 
 @simulated
 async def test_the_head_and_the_body_of_an_answer_leave_together():
-    connection, wire = House().connect()
+    connection, wire = NodeRuntime().connect()
     for count in (1, 2):
         connection.data_received(GET)
         await settle()
@@ -55,7 +55,7 @@ async def test_the_head_and_the_body_of_an_answer_leave_together():
     assert wire.answers == [(200, b"/hello ")] * 2
 
 
-class Streaming(House):
+class Streaming(NodeRuntime):
     """Its answer comes bit by bit, a second apart."""
 
     async def app(self, scope, receive, send):
@@ -80,7 +80,7 @@ async def test_a_head_does_not_wait_for_a_body_that_comes_later():
 
 @simulated
 async def test_a_head_without_a_body_is_sent_before_the_connection_is_closed():
-    connection, wire = House().connect()
+    connection, wire = NodeRuntime().connect()
     connection.data_received(GET.replace(b"GET", b"HEAD")[:-2] + b"connection: close\r\n\r\n")
     await settle()
     assert wire.got.startswith(b"HTTP/1.1 200 OK\r\n")
@@ -109,7 +109,7 @@ def whole(house, body=b"{}", told=None):
 
 @simulated
 async def test_a_whole_answer_is_one_piece_and_the_connection_goes_on():
-    house = whole(House(), b'{"a":1}')
+    house = whole(NodeRuntime(), b'{"a":1}')
     connection, wire = house.connect()
     connection.data_received(GET)
     await settle()
@@ -122,7 +122,7 @@ async def test_a_whole_answer_is_one_piece_and_the_connection_goes_on():
 
 
 @simulated
-@pytest.mark.parametrize("house", [House(), whole(House())])
+@pytest.mark.parametrize("house", [NodeRuntime(), whole(NodeRuntime())])
 async def test_what_a_request_was_made_of_goes_with_its_answer_and_not_with_the_garbage(house):
     connection, wire = house.connect()
     connection.data_received(GET)
@@ -143,7 +143,7 @@ async def test_what_a_request_was_made_of_goes_with_its_answer_and_not_with_the_
 
 @simulated
 async def test_a_whole_answer_ends_a_connection_that_asked_for_it():
-    house = whole(House())
+    house = whole(NodeRuntime())
     connection, wire = house.connect()
     connection.data_received(GET.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
     await settle()
@@ -155,7 +155,7 @@ async def test_a_whole_answer_ends_a_connection_that_asked_for_it():
 @simulated
 async def test_a_whole_answer_does_not_overtake_one_that_the_peer_has_not_taken():
     told = []
-    house = whole(House(), told=told)
+    house = whole(NodeRuntime(), told=told)
     connection, wire = house.connect()
     connection.pause_writing()
     connection.data_received(GET)
@@ -166,7 +166,7 @@ async def test_a_whole_answer_does_not_overtake_one_that_the_peer_has_not_taken(
 
 @simulated
 async def test_a_head_is_refused_as_soon_as_it_is_too_large():
-    house = House(head_bytes=10_000)
+    house = NodeRuntime(head_bytes=10_000)
     connection, wire = house.connect()
     connection.data_received(b"GET / HTTP/1.1\r\nx: ")
     sent = 0
@@ -194,7 +194,7 @@ async def test_a_head_is_refused_as_soon_as_it_is_too_large():
 @pytest.mark.parametrize("step", [1, 1000, 1_000_000])
 @simulated
 async def test_a_head_at_the_limit_passes_and_one_beyond_it_does_not(head, status, step):
-    house = House(head_bytes=10_000)
+    house = NodeRuntime(head_bytes=10_000)
     connection, wire = house.connect()
     whole = head + b"\r\n\r\n"
     for at in range(0, len(whole), step):
@@ -206,7 +206,7 @@ async def test_a_head_at_the_limit_passes_and_one_beyond_it_does_not(head, statu
 
 @simulated
 async def test_many_requests_in_one_chunk_are_not_taken_for_one_large_head():
-    house = House(head_bytes=1000)
+    house = NodeRuntime(head_bytes=1000)
     connection, wire = house.connect()
     body = POST + b"content-length: 5000\r\n\r\n" + b"x" * 5000
     connection.data_received(body + GET * 50 + GET[:20])
@@ -220,7 +220,7 @@ async def test_many_requests_in_one_chunk_are_not_taken_for_one_large_head():
 @simulated
 async def test_while_one_request_is_answered_a_little_of_the_next_is_kept_and_no_more_is_read():
     go_on = asyncio.Event()
-    house = House(lambda _scope: go_on.wait())
+    house = NodeRuntime(lambda _scope: go_on.wait())
     connection, wire = house.connect()
     connection.data_received(GET)
     assert wire.reading
@@ -245,7 +245,7 @@ async def test_a_trailer_is_thrown_away():
     async def note(scope):
         seen.extend(scope["headers"])
 
-    house = House(note)
+    house = NodeRuntime(note)
     connection, wire = house.connect()
     connection.data_received(CHUNKED + b"2\r\nhi\r\n0\r\nauthorization: Bearer x\r\nhost: y\r\n\r\n" + GET)
     await settle()
@@ -277,7 +277,7 @@ async def test_a_trailer_is_thrown_away():
 @pytest.mark.parametrize("step", [1, 1_000_000])
 @simulated
 async def test_what_two_readers_could_understand_differently_is_refused(request_bytes, status, step):
-    connection, wire = House().connect()
+    connection, wire = NodeRuntime().connect()
     for at in range(0, len(request_bytes), step):
         connection.data_received(request_bytes[at : at + step])
     await settle()
@@ -285,7 +285,7 @@ async def test_what_two_readers_could_understand_differently_is_refused(request_
     assert wire.over == (status != 200)
 
 
-class Telling(House):
+class Telling(NodeRuntime):
     """Answers with the status that the path names."""
 
     async def app(self, scope, receive, send):
@@ -311,7 +311,7 @@ async def test_a_peer_that_was_told_to_come_later_is_not_read_for_a_moment():
 @simulated
 async def test_an_address_that_sends_garbage_finds_its_next_connections_closed_and_others_do_not():
     charged = []
-    house = House()
+    house = NodeRuntime()
     house.state.faults = FaultPolicy(charged.append, lambda address: charged.count(address) > 2)
     for _ in range(3):
         connection, wire = house.connect()
@@ -364,7 +364,7 @@ GARBAGE = [
 @pytest.mark.parametrize("step", [1, 1_000_000])
 @simulated
 async def test_garbage_is_refused_once_in_json_or_answered_and_the_next_connection_is_fine(garbage, step):
-    house = House()
+    house = NodeRuntime()
     connection, wire = house.connect()
     for at in range(0, len(garbage), step):
         connection.data_received(garbage[at : at + step])
@@ -383,7 +383,7 @@ async def test_garbage_is_refused_once_in_json_or_answered_and_the_next_connecti
 
 @simulated
 async def test_garbage_after_a_request_does_not_cost_it_its_answer():
-    house = House(lambda _scope: asyncio.sleep(5))
+    house = NodeRuntime(lambda _scope: asyncio.sleep(5))
     connection, wire = house.connect()
     connection.data_received(GET + b"\0garbage\r\n\r\n")
     connection.data_received(b"more garbage")
@@ -395,7 +395,7 @@ async def test_garbage_after_a_request_does_not_cost_it_its_answer():
 
 @simulated
 async def test_garbage_inside_a_body_is_told_to_the_peer_and_to_the_room():
-    house = House()
+    house = NodeRuntime()
     connection, wire = house.connect()
     connection.data_received(POST + b"transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n")
     await settle()
@@ -408,7 +408,7 @@ async def test_garbage_inside_a_body_is_told_to_the_peer_and_to_the_room():
 
 @simulated
 async def test_a_body_in_many_small_pieces_arrives_whole():
-    house = House()
+    house = NodeRuntime()
     connection, wire = house.connect()
     pieces = [bytes([97 + n % 26]) * (1 + n % 3) for n in range(2000)]
     chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
@@ -422,7 +422,7 @@ async def test_a_body_in_many_small_pieces_arrives_whole():
 
 @simulated
 async def test_a_body_longer_than_it_said_is_the_beginning_of_another_request():
-    house = House()
+    house = NodeRuntime()
     connection, wire = house.connect()
     connection.data_received(POST + b"content-length: 5\r\n\r\nhello world")
     await asyncio.sleep(1)
@@ -432,7 +432,7 @@ async def test_a_body_longer_than_it_said_is_the_beginning_of_another_request():
     assert house.refused == ["malformed"]
 
 
-class Refusing(House):
+class Refusing(NodeRuntime):
     """Answers before it has read anything, as the guard does."""
 
     async def app(self, scope, receive, send):
@@ -471,7 +471,7 @@ async def test_a_body_that_nobody_wants_and_that_does_not_end_is_cut():
 @pytest.mark.parametrize("refused", [False, True])
 @simulated
 async def test_a_body_that_is_no_body_is_charged_unless_its_request_was_refused_already(refused):
-    house, charged = Refusing() if refused else House(), []
+    house, charged = Refusing() if refused else NodeRuntime(), []
     house.state.faults = FaultPolicy(charged.append)
     connection, wire = house.connect()
     connection.data_received(POST + b"transfer-encoding: chunked\r\n\r\n")
@@ -484,7 +484,7 @@ async def test_a_body_that_is_no_body_is_charged_unless_its_request_was_refused_
 
 @simulated
 async def test_of_a_connection_that_was_refused_a_bounded_number_of_bytes_is_read():
-    connection, wire = House().connect()
+    connection, wire = NodeRuntime().connect()
     connection.data_received(b"no request\r\n\r\n")
     assert code_of(wire) == "malformed"
     sent = 0
@@ -496,7 +496,7 @@ async def test_of_a_connection_that_was_refused_a_bounded_number_of_bytes_is_rea
 
 @simulated
 async def test_an_address_with_many_connections_lets_another_one_in_after_one_request():
-    house = House()
+    house = NodeRuntime()
     house.state.faults = FaultPolicy(takes_turns=lambda _address: True)
     for number in range(64):
         connection, _ = house.connect("192.0.2.7")
@@ -510,7 +510,7 @@ async def test_an_address_with_many_connections_lets_another_one_in_after_one_re
 
 @simulated
 async def test_the_requests_of_one_address_are_begun_no_faster_than_its_turns():
-    house = House()
+    house = NodeRuntime()
     house.state.faults = FaultPolicy(takes_turns=lambda _address: True, turn_seconds=1.0)
     for number in range(3):
         connection, _ = house.connect("192.0.2.7")
@@ -525,7 +525,7 @@ async def test_the_requests_of_one_address_are_begun_no_faster_than_its_turns():
 
 @simulated
 async def test_a_connection_that_ends_while_it_waits_to_start_holds_up_nobody():
-    house = House()
+    house = NodeRuntime()
     house.state.faults = FaultPolicy(takes_turns=lambda _address: True)
     wires = []
     for _ in range(3):
@@ -615,7 +615,7 @@ async def test_a_peer_that_was_held_back_is_read_again_while_it_reads_its_answer
 
 @simulated
 async def test_a_peer_that_has_sent_everything_is_not_waited_for():
-    house = House()
+    house = NodeRuntime()
     connection, wire = house.connect()
     connection.data_received(POST + b"connection: close\r\ncontent-length: 5\r\n\r\nhello")
     await settle()
@@ -625,7 +625,7 @@ async def test_a_peer_that_has_sent_everything_is_not_waited_for():
 
 @simulated
 async def test_one_connection_too_many_is_told_so_and_the_next_one_after_one_left_is_not():
-    house = House(connections=3)
+    house = NodeRuntime(connections=3)
     inside = [house.connect() for _ in range(3)]
     _, outside = house.connect()
     assert outside.answers[0][0] == 503
@@ -644,7 +644,7 @@ async def test_one_connection_too_many_is_told_so_and_the_next_one_after_one_lef
 
 @simulated
 async def test_who_holds_most_places_gives_one_up_for_a_newcomer_and_what_is_answered_is_finished():
-    house = House(lambda _scope: asyncio.sleep(1), connections=3)
+    house = NodeRuntime(lambda _scope: asyncio.sleep(1), connections=3)
     (busy, answered), (_, oldest), (_, other) = [house.connect("198.51.100.1") for _ in range(3)]
     busy.data_received(GET)
     await settle()
@@ -661,7 +661,7 @@ async def test_who_holds_most_places_gives_one_up_for_a_newcomer_and_what_is_ans
 @pytest.mark.parametrize("protocol", [b"websocket", b"h2c"])
 @simulated
 async def test_a_wish_for_another_protocol_is_answered_in_this_one_and_then_the_connection_ends(protocol):
-    house = House()
+    house = NodeRuntime()
     connection, wire = house.connect()
     connection.data_received(GET[:-2] + b"connection: upgrade\r\nupgrade: " + protocol + b"\r\n\r\n")
     await settle()
@@ -671,7 +671,7 @@ async def test_a_wish_for_another_protocol_is_answered_in_this_one_and_then_the_
 
 @simulated
 async def test_a_client_that_goes_away_in_the_middle_of_a_body_leaves_nothing_behind():
-    house = House()
+    house = NodeRuntime()
     connection, wire = house.connect()
     connection.data_received(POST + b"content-length: 100\r\n\r\nhalf")
     await settle()
@@ -697,7 +697,7 @@ PIPELINE = (
 @settings(max_examples=50, deadline=None)
 def test_however_a_stream_is_cut_the_answers_are_the_same(cuts):
     async def story():
-        house = House()
+        house = NodeRuntime()
         connection, wire = house.connect()
         edges = [0, *sorted(cuts), len(PIPELINE)]
         for start, stop in itertools.pairwise(edges):
@@ -724,7 +724,7 @@ def test_however_a_stream_is_cut_the_answers_are_the_same(cuts):
 @settings(max_examples=100, deadline=None)
 def test_no_bytes_at_all_break_it(parts):
     async def story():
-        house = House()
+        house = NodeRuntime()
         connection, wire = house.connect()
         for part in parts:
             if not wire.gone:

@@ -5,13 +5,13 @@ import asyncio
 import pytest
 
 from comity.http.connection import BODY_BYTES
-from tests.http.wires import GET, KEEP_ALIVE, PATIENCE, POST, House, code_of
+from tests.http.wires import GET, KEEP_ALIVE, PATIENCE, POST, NodeRuntime, code_of
 from tests.requests.walking import settle, simulated
 
 
 @simulated
 async def test_a_connection_that_says_nothing_is_closed_without_a_word():
-    house = House()
+    house = NodeRuntime()
     _, wire = house.connect()
     await asyncio.sleep(PATIENCE - 0.1)
     assert not wire.gone
@@ -23,7 +23,7 @@ async def test_a_connection_that_says_nothing_is_closed_without_a_word():
 
 @simulated
 async def test_a_head_that_comes_byte_by_byte_is_given_up():
-    house = House()
+    house = NodeRuntime()
     connection, wire = house.connect()
     began = asyncio.get_running_loop().time()
     for byte in b"GET / HTTP/1.1\r\nhost: localhost\r\nx-slow: " + b"a" * 1000:
@@ -42,7 +42,7 @@ async def test_a_head_that_comes_byte_by_byte_is_given_up():
 @simulated
 async def test_the_head_of_a_later_request_has_no_more_time(dripped):
     """Also where what is dripped is no head at all: empty lines between requests."""
-    house = House()
+    house = NodeRuntime()
     connection, wire = house.connect()
     connection.data_received(GET)
     await asyncio.sleep(70)
@@ -60,7 +60,7 @@ async def test_the_head_of_a_later_request_has_no_more_time(dripped):
 @pytest.mark.parametrize("form", ["announced", "chunked"])
 @simulated
 async def test_a_body_that_comes_byte_by_byte_is_given_up(form):
-    house = House()
+    house = NodeRuntime()
     connection, wire = house.connect()
     announced = b"content-length: 100000\r\n\r\n"
     connection.data_received(
@@ -81,7 +81,7 @@ async def test_a_body_that_comes_byte_by_byte_is_given_up(form):
 
 @simulated
 async def test_a_body_that_keeps_coming_is_waited_for():
-    house = House()
+    house = NodeRuntime()
     connection, wire = house.connect()
     seconds = 600
     per_second = BODY_BYTES * 4 // int(PATIENCE)
@@ -96,7 +96,7 @@ async def test_a_body_that_keeps_coming_is_waited_for():
 
 @simulated
 async def test_a_peer_that_we_hold_back_is_not_blamed_for_it():
-    house = House(lambda _scope: asyncio.sleep(1000))
+    house = NodeRuntime(lambda _scope: asyncio.sleep(1000))
     connection, wire = house.connect()
     connection.data_received(POST + b"content-length: 200000\r\n\r\n" + b"x" * 100_000)
     await asyncio.sleep(999)
@@ -111,7 +111,7 @@ async def test_a_peer_that_we_hold_back_is_not_blamed_for_it():
 
 @simulated
 async def test_a_connection_on_which_nothing_happens_is_closed_in_the_end():
-    house = House()
+    house = NodeRuntime()
     connection, wire = house.connect()
     for _ in range(3):
         connection.data_received(GET)
@@ -125,7 +125,7 @@ async def test_a_connection_on_which_nothing_happens_is_closed_in_the_end():
 
 @simulated
 async def test_one_that_waits_for_its_answer_is_not_taken_for_idle():
-    house = House(lambda _scope: asyncio.sleep(10 * KEEP_ALIVE))
+    house = NodeRuntime(lambda _scope: asyncio.sleep(10 * KEEP_ALIVE))
     connection, wire = house.connect()
     connection.data_received(GET)
     await asyncio.sleep(10 * KEEP_ALIVE + KEEP_ALIVE / 2)
@@ -137,7 +137,7 @@ async def test_one_that_waits_for_its_answer_is_not_taken_for_idle():
 
 @simulated
 async def test_work_that_takes_long_is_not_cut_short():
-    house = House(lambda _scope: asyncio.sleep(3600))
+    house = NodeRuntime(lambda _scope: asyncio.sleep(3600))
     connection, wire = house.connect()
     connection.data_received(GET)
     await asyncio.sleep(3601)
@@ -146,7 +146,7 @@ async def test_work_that_takes_long_is_not_cut_short():
 
 @simulated
 async def test_a_peer_that_takes_nothing_of_what_we_send_is_given_up():
-    house = House()
+    house = NodeRuntime()
     connection, wire = house.connect()
     wire.stuck = True
     connection.pause_writing()
@@ -160,7 +160,7 @@ async def test_a_peer_that_takes_nothing_of_what_we_send_is_given_up():
 
 @simulated
 async def test_a_peer_that_takes_it_in_time_is_not():
-    house = House()
+    house = NodeRuntime()
     connection, wire = house.connect()
     connection.data_received(GET)
     await settle()
@@ -174,7 +174,7 @@ async def test_a_peer_that_takes_it_in_time_is_not():
 
 @simulated
 async def test_a_connection_that_does_not_end_when_it_is_closed_is_cut():
-    house = House()
+    house = NodeRuntime()
     connection, wire = house.connect()
     wire.stuck = True
     connection.data_received(GET[:-2] + b"connection: close\r\n\r\n")

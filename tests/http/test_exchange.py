@@ -7,13 +7,13 @@ import weakref
 import pytest
 
 from comity.http.asgi import WHOLE, answer_at_once, read_body
-from tests.http.wires import GET, POST, House
+from tests.http.wires import GET, POST, NodeRuntime
 from tests.requests.walking import settle, simulated
 
 BODY = POST + b"content-length: 4\r\n\r\nbody"
 
 
-class Application(House):
+class Application(NodeRuntime):
     """Does with a request what the test says."""
 
     def __init__(self, work):

@@ -29,7 +29,7 @@ class Room:
             await send({"type": "http.response.body", "body": b"inside"})
 
 
-class House:
+class NodeRuntime:
     def __init__(self, figures=None, **named):
         self.room = Room()
         self.refused = []
@@ -77,7 +77,7 @@ class House:
     ],
 )
 async def test_a_name_of_this_node_is_let_in(host):
-    house = House(hosts=("Node.Example", "2001:DB8::1"))
+    house = NodeRuntime(hosts=("Node.Example", "2001:DB8::1"))
     assert (await house.with_host(host)).status == 200
 
 
@@ -102,7 +102,7 @@ async def test_a_name_of_this_node_is_let_in(host):
     ],
 )
 async def test_a_host_that_is_not_ours_is_refused(host):
-    house = House()
+    house = NodeRuntime()
     answer = await house.with_host(host)
     assert answer.status in (400, 403)
     assert answer.json()["code"] in ("forbidden", "malformed")
@@ -111,17 +111,17 @@ async def test_a_host_that_is_not_ours_is_refused(host):
 
 
 async def test_the_refusal_of_a_host_says_how_to_allow_it():
-    assert "http.allowed_hosts" in (await House().with_host("node.example")).json()["detail"]
+    assert "http.allowed_hosts" in (await NodeRuntime().with_host("node.example")).json()["detail"]
 
 
 @pytest.mark.parametrize("port", ["http", "-1", "", "84 20", "8_420"])
 async def test_a_host_with_something_else_than_a_port_is_malformed(port):
-    answer = await House().with_host(f"localhost:{port}")
+    answer = await NodeRuntime().with_host(f"localhost:{port}")
     assert answer.status == 400
 
 
 async def test_a_request_without_a_host_or_with_two_is_refused():
-    house = House()
+    house = NodeRuntime()
     answer = await house.with_host()
     assert answer.status == 400
     assert answer.json()["detail"] == "there is no Host header; send one that names this node"
@@ -154,14 +154,14 @@ async def test_a_request_without_a_host_or_with_two_is_refused():
     ],
 )
 async def test_only_pages_of_ours_and_of_allowed_origins_may_ask(origin, scheme, status):
-    house = House(origins=("https://App.example/",))
+    house = NodeRuntime(origins=("https://App.example/",))
     answer = await house.ask(("origin", origin), path="/public", scheme=scheme)
     assert answer.status == status
     assert house.room.reached == (status == 200)
 
 
 async def test_the_token_of_a_page_of_another_origin_does_not_help():
-    house = House()
+    house = NodeRuntime()
     assert (await house.ask(("origin", "https://evil.example"), TOKEN)).status == 403
 
 
@@ -175,7 +175,7 @@ async def test_the_token_of_a_page_of_another_origin_does_not_help():
     ],
 )
 async def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_read(size, status):
-    house = House()
+    house = NodeRuntime()
     answer = await house.ask(("content-length", size), path="/public", method="POST")
     assert answer.status == status
     if status == 413:
@@ -205,7 +205,7 @@ async def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_read(siz
     ],
 )
 async def test_what_is_not_public_needs_the_token(authorization, status):
-    house = House()
+    house = NodeRuntime()
     answer = await house.ask(("authorization", authorization))
     assert answer.status == status
     assert house.room.reached == (status == 200)
@@ -215,7 +215,7 @@ async def test_what_is_not_public_needs_the_token(authorization, status):
 
 
 async def test_without_a_token_and_with_two_it_stays_closed():
-    house = House()
+    house = NodeRuntime()
     assert (await house.ask()).status == 401
     assert (await house.ask(TOKEN, TOKEN)).status == 400
     assert (await house.ask(path="/public")).status == 200
@@ -224,14 +224,14 @@ async def test_without_a_token_and_with_two_it_stays_closed():
 
 @pytest.mark.parametrize("path", ["/public/", "//public", "/public/..", "/PUBLIC", "/private/../public", ""])
 async def test_public_is_a_path_and_nothing_that_resembles_it(path):
-    house = House()
+    house = NodeRuntime()
     assert (await house.ask(path=path)).status == 401
     assert house.room.reached == 0
 
 
 @pytest.mark.parametrize("host", [b"evil.example", b"localhost"])
 async def test_a_websocket_that_may_not_pass_is_closed(host):
-    house = House()
+    house = NodeRuntime()
     sent = []
     scope = scope_of(path="/private", type="websocket", scheme="ws")
     scope["headers"] = [(b"host", host)]
@@ -245,7 +245,7 @@ async def test_a_websocket_that_may_not_pass_is_closed(host):
 
 
 async def test_a_websocket_that_may_pass_does():
-    house = House()
+    house = NodeRuntime()
     same = ("origin", "http://localhost:8420")
     await house.guard(
         scope_of(path="/private", type="websocket", scheme="ws", headers=[TOKEN, same]), None, None
@@ -258,7 +258,7 @@ FIGURES = Figures(requests=2, bytes=2000, per_seconds=60)
 
 
 async def test_who_has_nothing_left_is_told_when_to_come_again_before_anything_else_is_looked_at():
-    house = House(Figures(requests=4, per_seconds=120))
+    house = NodeRuntime(Figures(requests=4, per_seconds=120))
     for _ in range(2):
         assert (await house.with_host("evil.example", **STRANGER)).status == 403
     answer = await house.with_host("evil.example", **STRANGER)
@@ -274,11 +274,11 @@ async def test_who_has_nothing_left_is_told_when_to_come_again_before_anything_e
 
 
 async def test_announced_bytes_are_charged_and_refused_before_they_are_read():
-    house = House(FIGURES)
+    house = NodeRuntime(FIGURES)
     body = ("content-length", "1000")
     for _ in range(2):
         assert (await house.ask(body, path="/public", **STRANGER)).status == 200
-    house = House(Figures(requests=100, bytes=1600, per_seconds=100))
+    house = NodeRuntime(Figures(requests=100, bytes=1600, per_seconds=100))
     assert (await house.ask(body, path="/public", **STRANGER)).status == 200
     answer = await house.ask(body, path="/public", **STRANGER)
     assert (answer.status, answer.headers["retry-after"]) == (429, "25")
@@ -287,7 +287,7 @@ async def test_announced_bytes_are_charged_and_refused_before_they_are_read():
 
 
 async def test_a_body_beyond_the_limit_costs_a_refusal_and_no_bytes():
-    house = House(Figures(requests=6, bytes=6000, per_seconds=60))
+    house = NodeRuntime(Figures(requests=6, bytes=6000, per_seconds=60))
     for _ in range(3):
         answer = await house.ask(("content-length", "99999999999"), path="/public", **STRANGER)
         assert answer.status == 413
@@ -296,7 +296,7 @@ async def test_a_body_beyond_the_limit_costs_a_refusal_and_no_bytes():
 
 @pytest.mark.parametrize("parts", [[b"x" * 500] * 2, [b"x" * 1000]])
 async def test_bytes_that_are_not_announced_are_charged_as_they_are_read(parts):
-    house = House(Figures(requests=100, bytes=1500, per_seconds=60))
+    house = NodeRuntime(Figures(requests=100, bytes=1500, per_seconds=60))
 
     async def read(scope, receive, send):
         try:
@@ -316,14 +316,14 @@ async def test_bytes_that_are_not_announced_are_charged_as_they_are_read(parts):
 
 
 async def test_this_machine_is_not_charged_unless_a_setting_says_so():
-    house = House(FIGURES)
+    house = NodeRuntime(FIGURES)
     assert {(await house.ask(path="/public")).status for _ in range(5)} == {200}
-    house = House(Figures(requests=2, limit_loopback=True))
+    house = NodeRuntime(Figures(requests=2, limit_loopback=True))
     assert [(await house.ask(path="/public")).status for _ in range(3)] == [200, 200, 429]
 
 
 async def test_the_owner_is_not_charged_and_a_wrong_token_is():
-    house = House(FIGURES)
+    house = NodeRuntime(FIGURES)
     assert {(await house.ask(TOKEN, **STRANGER)).status for _ in range(5)} == {200}
     wrong = ("authorization", "Bearer wrong")
     assert [(await house.ask(wrong, **STRANGER)).status for _ in range(3)] == [401, 429, 429]
@@ -336,7 +336,7 @@ class TestRefusalsAreCharged:
 
     async def answering(self, status, *headers, excused=False, **more):
         """What an address has left of 1000 after ten requests that the application answers with `status`."""
-        house = House(Figures(requests=1000, per_seconds=1e9))
+        house = NodeRuntime(Figures(requests=1000, per_seconds=1e9))
 
         async def answer(scope, receive, send):
             if excused:
@@ -374,7 +374,7 @@ class TestRefusalsAreCharged:
             ((("origin", "http://evil.example"),), "/public"),
             ((("content-length", "99999999"),), "/public"),
         ):
-            house = House(Figures(requests=1000, per_seconds=1e9))
+            house = NodeRuntime(Figures(requests=1000, per_seconds=1e9))
             assert (await house.ask(*headers, path=path, **STRANGER)).status in (401, 403, 413)
             assert self.left_of(house) == 1000 - (1 + 10)
 
@@ -387,7 +387,7 @@ class TestRefusalsAreCharged:
             await send({"type": "websocket.http.response.body", "body": b""})
 
         for path, app in (("/private", None), ("/public", refuse)):
-            house = House(Figures(requests=1000, per_seconds=1e9))
+            house = NodeRuntime(Figures(requests=1000, per_seconds=1e9))
             house.guard._app = app
             await house.guard(scope_of(path=path, type="websocket", scheme="ws", **STRANGER), None, ignore)
             assert self.left_of(house) == 1000 - (1 + 10)
@@ -400,7 +400,7 @@ class TestRefusalsAreCharged:
             def challenge(self, path, error):
                 return None
 
-        house = House(Figures(requests=1000, per_seconds=1e9), visitors=Lacking())
+        house = NodeRuntime(Figures(requests=1000, per_seconds=1e9), visitors=Lacking())
         assert (await house.ask(("authorization", "Bearer ann"), **STRANGER)).status == 403
         assert self.left_of(house) == 1000 - 1
 
@@ -415,7 +415,7 @@ class TestRefusalsAreCharged:
         async def refuse(scope, receive, send):
             await answer_json(send, {}, 400)
 
-        house = House(
+        house = NodeRuntime(
             Figures(requests=1000, per_seconds=1e9), visitors=Known(), right_for=lambda _path: "mcp"
         )
         house.guard._app = refuse
@@ -424,7 +424,7 @@ class TestRefusalsAreCharged:
 
 
 async def test_headers_that_come_twice_are_charged_and_refused():
-    house = House(Figures(requests=4))
+    house = NodeRuntime(Figures(requests=4))
     twice = [await house.ask(TOKEN, TOKEN, **STRANGER) for _ in range(3)]
     assert [answer.status for answer in twice] == [400, 400, 429]
 
@@ -437,7 +437,7 @@ async def test_a_visitor_is_charged_wherever_it_comes_from():
         def challenge(self, path, error):
             return None
 
-    house = House(FIGURES, visitors=Known(), right_for=lambda _path: "mcp")
+    house = NodeRuntime(FIGURES, visitors=Known(), right_for=lambda _path: "mcp")
 
     async def visit(who, address):
         return (await house.ask(("authorization", f"Bearer {who}"), client=(address, 1))).status
@@ -449,7 +449,7 @@ async def test_a_visitor_is_charged_wherever_it_comes_from():
 class TestTrustedProxies:
     async def peer(self, *headers, client="127.0.0.1", proxies=("127.0.0.1", "10.1.0.0/16", "2001:db8::/32")):
         seen = []
-        house = House(proxies=proxies)
+        house = NodeRuntime(proxies=proxies)
 
         async def look(scope, receive, send):
             seen.append(peer_of(scope))
@@ -511,7 +511,7 @@ class TestTrustedProxies:
         assert await self.peer(*forged, proxies=()) == "127.0.0.1"
 
     async def test_clients_behind_a_local_proxy_each_have_a_budget(self):
-        house = House(FIGURES, proxies=["127.0.0.1"])
+        house = NodeRuntime(FIGURES, proxies=["127.0.0.1"])
 
         async def status(client):
             return (await house.ask(("x-forwarded-for", client), path="/public")).status

@@ -8,28 +8,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.http.asgi import HEADERS_BY_NAME, by_name
-from comity.http.heads import KEPT_HEADS, LONGEST_HEAD, SIGHTINGS, KnownHeads
+from comity.http.heads import KEPT_HEADS, MAX_HEAD_LENGTH, SIGHTINGS, HeadCache
 from comity.testing import run_simulated
-from tests.http.wires import House
+from tests.http.wires import NodeRuntime
 from tests.requests.walking import settle, simulated
 
 REQUEST_ID = re.compile(rb"x-request-id: [0-9a-f]+\r\n")
 HELLO = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 
-class Forgetful(KnownHeads):
+class Forgetful(HeadCache):
     def learn(self, data, head):
         pass
 
 
-class Watching(House):
+class Watching(NodeRuntime):
     """Writes down the scopes it is asked in, and counts what is left to the parser."""
 
     def __init__(self, heads=None):
         super().__init__()
         self.scopes = []
         self.parsed = 0
-        self.heads = heads or KnownHeads()
+        self.heads = heads or HeadCache()
         self.state.heads = Counting(self, self.heads)
 
     async def app(self, scope, receive, send):
@@ -115,7 +115,7 @@ async def test_a_head_is_known_on_every_connection_and_each_has_its_own_scope():
         ),
         post(b"body", b"Expect: 100-continue"),
         post(b"body", length=b"CONTENT-length:%d"),
-        post(b"body", b"X: " + b"a" * LONGEST_HEAD),
+        post(b"body", b"X: " + b"a" * MAX_HEAD_LENGTH),
         b"\r\n" + post(b"body"),
         b"\r\n\r\n" + post(b"body"),
     ],
@@ -209,7 +209,7 @@ async def test_only_so_many_are_kept():
 
 
 def test_heads_that_never_come_again_push_none_out_and_are_not_kept():
-    heads = KnownHeads()
+    heads = HeadCache()
     _, head = run_simulated(lambda: head_of(heads, post(b"body")))
     for number in range(2 * SIGHTINGS):
         heads.learn(b"GET /%d HTTP/1.1\r\nhost: localhost\r\n\r\n" % number, head)
@@ -280,4 +280,4 @@ def test_whoever_has_said_what_before_everybody_is_answered_as_if_nobody_had(sai
         ends = [(REQUEST_ID.sub(b"", wire.got), wire.over, wire.reading) for _, wire in connected]
         return ends, house.heard, house.scopes, house.refused, len(house.state.tasks)
 
-    assert run_simulated(lambda: played(KnownHeads())) == run_simulated(lambda: played(Forgetful()))
+    assert run_simulated(lambda: played(HeadCache())) == run_simulated(lambda: played(Forgetful()))

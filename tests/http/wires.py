@@ -79,7 +79,7 @@ class Wire(asyncio.Transport):
         return found
 
 
-class House:
+class NodeRuntime:
     """`work` is what the application does with a request; it answers with its path and its body."""
 
     def __init__(self, work=None, **limits):

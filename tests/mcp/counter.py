@@ -13,7 +13,7 @@ from comity.mcp.streams import Changes
 from comity.testing import SimulatedClock
 from comity.vcp.protocol.mcp_places import VcpHandshake
 from comity.wire import jsonrpc, strict_json
-from comity.wire.jsonrpc import Request, RpcError
+from comity.wire.jsonrpc import RpcError, RpcRequest
 from tests.callers import named
 
 ABLE = {"elicitation": {}, "sampling": {}, "roots": {}}
@@ -77,7 +77,7 @@ class Counter:
     def work(self, method, params, *, modern=True, owner="ann", capabilities=ABLE, id_=1):
         version = "2026-07-28" if modern else "2025-11-25"
         asker = Asker(version=version, modern=modern, caller=named(owner), capabilities=capabilities)
-        return begin(self.server, Selection(demands="d"), asker, Request(id_, method, params))
+        return begin(self.server, Selection(demands="d"), asker, RpcRequest(id_, method, params))
 
     def start(self, name="t", arguments=None, carrier=None, reply=None, more=None, **asker):
         """An outcome, or the coroutine that gives one."""

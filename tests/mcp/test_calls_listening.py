@@ -111,7 +111,7 @@ def test_tasks_that_nobody_keeps_are_not_promised():
 
 
 def test_the_number_of_listeners_is_bounded(monkeypatch):
-    monkeypatch.setattr(streams, "MOST_LISTENERS", 1)
+    monkeypatch.setattr(streams, "MAX_LISTENERS", 1)
 
     async def main():
         counter = a_counter()

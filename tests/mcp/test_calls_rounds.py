@@ -2,7 +2,7 @@
 
 import asyncio
 
-from comity.mcp.calls import MOST_ROUNDS
+from comity.mcp.calls import MAX_ROUNDS
 from comity.mcp.protocol.catalog import Prompt
 from comity.mcp.protocol.results import InputRequest, InputRequired, PromptResult, said
 from comity.mcp.protocol.session import LIFETIME, McpSession
@@ -234,7 +234,7 @@ def test_cancelling_reaches_a_handler_in_its_second_round():
 def test_questions_without_end_come_to_one():
     async def main():
         carrier, running = legacy(a_counter(lambda _c, _a: InputRequired({"who": WHO})))
-        for number in range(MOST_ROUNDS):
+        for number in range(MAX_ROUNDS):
             await soon(lambda number=number: len(carrier.sent) > number)
             carrier.answer(carrier.sent[number]["id"], result=ANN)
         assert (await running).code == -32603

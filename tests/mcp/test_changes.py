@@ -4,7 +4,7 @@ import pytest
 
 from comity.mcp import streams
 from comity.mcp.protocol.results import said
-from comity.mcp.sessions import MOST_SESSIONS
+from comity.mcp.sessions import MAX_SESSIONS
 from comity.testing import run_simulated
 from comity.wire.errors import OverloadedError
 from tests.mcp.counter import Counter
@@ -40,7 +40,7 @@ def test_a_listener_may_stop_while_it_is_told():
 
 
 def test_too_many_listeners_are_told_to_come_later(monkeypatch):
-    monkeypatch.setattr(streams, "MOST_LISTENERS", 0)
+    monkeypatch.setattr(streams, "MAX_LISTENERS", 0)
 
     async def main():
         with pytest.raises(OverloadedError), Counter().changes.subscribe(lambda *_: True, lambda *_: None):
@@ -50,7 +50,7 @@ def test_too_many_listeners_are_told_to_come_later(monkeypatch):
 
 
 def test_every_session_there_may_be_can_listen():
-    assert streams.MOST_LISTENERS > MOST_SESSIONS
+    assert streams.MAX_LISTENERS > MAX_SESSIONS
 
 
 def test_a_change_of_the_catalogue_is_told():

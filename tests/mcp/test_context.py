@@ -7,7 +7,7 @@ import pytest
 from comity.mcp.protocol.results import META_LOG_LEVEL, said
 from comity.mcp.protocol.session import McpSession
 from comity.testing import run_simulated
-from comity.wire.jsonrpc import Request
+from comity.wire.jsonrpc import RpcRequest
 from tests.mcp.counter import Carrier, Counter, words
 
 
@@ -92,7 +92,7 @@ def test_a_legacy_session_has_its_level():
         {"level": "info", "data": {"at": "info"}},
         {"level": "error", "logger": "shop", "data": {"at": "error"}},
     ]
-    carrier.session.heard(Request(1, "logging/setLevel", {"level": "error"}))
+    carrier.session.heard(RpcRequest(1, "logging/setLevel", {"level": "error"}))
     carrier.sent.clear()
     run(logging, modern=False, carrier=carrier)
     assert [one["level"] for one in carrier.of("notifications/message")] == ["error"]

@@ -11,7 +11,7 @@ from comity.mcp.protocol.session import Sealer
 from comity.mcp.streams import Changes
 from comity.testing import VirtualClock
 from comity.wire import strict_json
-from comity.wire.jsonrpc import Request
+from comity.wire.jsonrpc import RpcRequest
 from comity.wire.machine import Clock
 
 WHO = InputRequest("elicitation/create", {"message": "Who?"})
@@ -52,7 +52,7 @@ def server_and_calls() -> tuple[Server, McpCalls]:
 
 async def call(asker: Asker, carrier: Carrier, **params):
     server, calls = server_and_calls()
-    request = Request(1, "tools/call", {"name": "asks", "arguments": {}, **params})
+    request = RpcRequest(1, "tools/call", {"name": "asks", "arguments": {}, **params})
     return strict_json.loads(await calls.start(begin(server, Selection(), asker, request), carrier))
 
 
@@ -83,5 +83,5 @@ async def test_only_resources_that_are_there_can_be_listened_to():
     server, _ = server_and_calls()
     asker = Asker(version="2026-07-28", modern=True)
     wanted = {"resourceSubscriptions": ["t://1", "t://2"]}
-    work = begin(server, Selection(), asker, Request(1, "subscriptions/listen", {"notifications": wanted}))
+    work = begin(server, Selection(), asker, RpcRequest(1, "subscriptions/listen", {"notifications": wanted}))
     assert work.special.to_json() == {"resourceSubscriptions": ["t://1"]}

@@ -134,7 +134,7 @@ def test_a_new_reader_waits_a_moment_for_the_former_one_to_be_gone():
 
 
 def test_the_latest_messages_are_kept_by_number(monkeypatch):
-    monkeypatch.setattr(events, "MOST_EVENTS", 3)
+    monkeypatch.setattr(events, "MAX_EVENTS", 3)
 
     async def main():
         stream = a_stream(*(b"%d" % n for n in range(1, 11)))
@@ -145,7 +145,7 @@ def test_the_latest_messages_are_kept_by_number(monkeypatch):
 
 
 def test_the_latest_messages_are_kept_by_size_and_the_last_one_always(monkeypatch):
-    monkeypatch.setattr(events, "MOST_BYTES", 10)
+    monkeypatch.setattr(events, "MAX_BYTES", 10)
 
     async def main():
         stream = a_stream(b"aaaa", b"bbbb", b"cccc", b"d" * 50)

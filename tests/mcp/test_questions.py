@@ -56,7 +56,7 @@ def test_an_error_is_raised_where_the_answer_was_waited_for():
 
 
 def test_questions_are_bounded(monkeypatch):
-    monkeypatch.setattr(calls, "MOST_OPEN", 1)
+    monkeypatch.setattr(calls, "MAX_OPEN", 1)
 
     async def main():
         open_, sent = Questions(), []

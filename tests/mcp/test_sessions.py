@@ -24,7 +24,7 @@ from comity.store.vault import Vault
 from comity.testing import VirtualClock
 from comity.vcp.protocol.mcp_places import VcpHandshake
 from comity.wire.errors import NotFoundError, OverloadedError, StoreUnavailableError
-from comity.wire.jsonrpc import Request
+from comity.wire.jsonrpc import RpcRequest
 from tests.callers import named
 from tests.mcp.protocol.talk import AGREED
 
@@ -269,8 +269,8 @@ async def test_another_process_goes_on_with_what_was_agreed(engine, clock, tmp_p
     session = McpSession(AGREED.agreed(a_session(capabilities={"n": 10**30, "deep": [[{}]]}).asker))
     held = await first.sessions.begin(session)
     lost = held.new_stream()
-    session.heard(Request(1, "logging/setLevel", {"level": "error"}))
-    session.heard(Request(2, "resources/subscribe", {"uri": "x://a"}))
+    session.heard(RpcRequest(1, "logging/setLevel", {"level": "error"}))
+    session.heard(RpcRequest(2, "resources/subscribe", {"uri": "x://a"}))
     await first.sessions.keep(held)
     first.sessions.close()
     await first.store.close()
@@ -373,7 +373,7 @@ async def test_without_a_key_a_session_lives_in_its_process_and_nothing_is_store
 
 
 async def test_streams_of_a_session_are_found_by_name_and_old_ones_make_room(process, monkeypatch):
-    monkeypatch.setattr(module, "MOST_STREAMS", 3)
+    monkeypatch.setattr(module, "MAX_STREAMS", 3)
     held = await process.begin()
     streams = [held.new_stream() for _ in range(5)]
     assert len({stream.name for stream in streams} | {held.standing.name}) == 6
@@ -392,8 +392,8 @@ async def test_streams_of_a_session_are_found_by_name_and_old_ones_make_room(pro
 
 
 async def test_calls_of_one_session_are_bounded(process, monkeypatch):
-    monkeypatch.setattr(module, "MOST_OPEN_STREAMS", 3)
-    monkeypatch.setattr(module, "MOST_STREAMS", 2)
+    monkeypatch.setattr(module, "MAX_OPEN_STREAMS", 3)
+    monkeypatch.setattr(module, "MAX_STREAMS", 2)
     held = await process.begin()
     first, *_ = [held.new_stream() for _ in range(3)]
     with pytest.raises(OverloadedError):
@@ -417,7 +417,7 @@ async def test_a_call_is_cancelled_by_its_id_and_by_nothing_else(process):
 
 async def test_a_session_hears_of_lists_and_of_what_it_subscribed_to(process):
     held = await process.begin()
-    held.session.heard(Request(1, "resources/subscribe", {"uri": "x://a"}))
+    held.session.heard(RpcRequest(1, "resources/subscribe", {"uri": "x://a"}))
     process.changes.list_changed("prompts")
     process.changes.resource_updated("x://a")
     process.changes.resource_updated("x://b")

@@ -12,14 +12,14 @@ from comity.mcp.protocol.methods import Server, begin
 from comity.mcp.protocol.results import META_SUBSCRIPTION, TASKS, InputRequest, InputRequired, McpError, said
 from comity.mcp.protocol.session import Sealer
 from comity.mcp.streams import Changes
-from comity.mcp.tasks import BEAT, MOST_OF_ONE, StoredTasks
+from comity.mcp.tasks import BEAT, MAX_OF_ONE, StoredTasks
 from comity.requests.record import Recorder
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryDisk, MemoryStore
 from comity.testing import SimulatedClock, run_simulated
 from comity.wire import strict_json
 from comity.wire.errors import InvalidError
-from comity.wire.jsonrpc import Request, RpcError
+from comity.wire.jsonrpc import RpcError, RpcRequest
 from tests.callers import named
 
 KEY = SigningKey.from_seed(bytes(32))
@@ -76,7 +76,7 @@ class Process:
 
     async def request(self, method, params, *, owner="ann", capabilities=DECLARED, outlet=None):
         asker = Asker(version="2026-07-28", modern=True, caller=named(owner), capabilities=capabilities)
-        work = begin(self.server, Selection(), asker, Request(next(NUMBERS), method, params))
+        work = begin(self.server, Selection(), asker, RpcRequest(next(NUMBERS), method, params))
         if not isinstance(work, bytes):
             work = self.calls.start(work, outlet or Nowhere())
             work = await work if asyncio.iscoroutine(work) else work
@@ -243,7 +243,7 @@ async def test_a_legacy_client_never_gets_a_task():
     process = Process()
     process.tool("slow", slowly)
     asker = Asker(version="2025-11-25", modern=False, capabilities=DECLARED)
-    request = Request(1, "tools/call", {"name": "slow", "arguments": {}})
+    request = RpcRequest(1, "tools/call", {"name": "slow", "arguments": {}})
     outcome = process.calls.start(begin(process.server, Selection(), asker, request), Nowhere())
     assert strict_json.loads(await outcome)["content"][0]["text"] == "done"
 
@@ -405,9 +405,9 @@ async def test_whoever_listens_for_a_task_hears_each_change_of_it():
 
 @simulated
 async def test_too_many_tasks_are_refused_by_owner_and_in_all():
-    process = Process(most=MOST_OF_ONE + 1)
+    process = Process(most=MAX_OF_ONE + 1)
     process.tool("slow", slowly)
-    ids = [(await process.call("slow", {"seconds": 50}))["taskId"] for _ in range(MOST_OF_ONE)]
+    ids = [(await process.call("slow", {"seconds": 50}))["taskId"] for _ in range(MAX_OF_ONE)]
     assert (await process.call("slow"))["isError"] is True
     assert (await process.call("slow", owner="bob"))["resultType"] == "task"
     assert (await process.call("slow", owner="cid"))["isError"] is True

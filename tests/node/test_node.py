@@ -19,8 +19,8 @@ import pytest
 
 from comity.http.server import PortTakenError
 from comity.node.node import Node
-from comity.requests.handler import Identified, PlainRoom
-from comity.runtime.node_runtime import House
+from comity.requests.handler import HandlerDefaults, Identified
+from comity.runtime.node_runtime import NodeRuntime
 from comity.runtime.settings import (
     AuditSettings,
     HttpSettings,
@@ -297,7 +297,7 @@ async def test_a_node_that_is_stopping_says_so(data):
         assert (answer.status_code, answer.json()["reason"]) == (503, "stopping")
 
 
-class SlowRoom(PlainRoom):
+class SlowRoom(HandlerDefaults):
     """Takes the place of the ping; works until it is told."""
 
     name = "slow"
@@ -317,7 +317,7 @@ class SlowRoom(PlainRoom):
 
 async def test_stopping_lets_what_is_under_way_finish(data, monkeypatch):
     room = SlowRoom()
-    monkeypatch.setattr("comity.node.http_server.PingRoom", lambda: room)
+    monkeypatch.setattr("comity.node.http_server.PingHandler", lambda: room)
     async with running_node(data) as node, asking(node) as client:
         call = asyncio.create_task(client.post("/v1/ping", json={}))
         await room.began.wait()
@@ -333,7 +333,7 @@ async def test_stopping_lets_what_is_under_way_finish(data, monkeypatch):
 
 async def test_stopping_ends_what_does_not_finish_in_time(data, monkeypatch, caplog):
     room = SlowRoom()
-    monkeypatch.setattr("comity.node.http_server.PingRoom", lambda: room)
+    monkeypatch.setattr("comity.node.http_server.PingHandler", lambda: room)
     async with running_node(data, http=HttpSettings(shutdown_seconds=0.05)) as node, asking(node) as client:
         call = asyncio.create_task(client.post("/v1/ping", json={}))
         await room.began.wait()
@@ -457,12 +457,12 @@ async def test_a_start_that_fails_is_told_as_it_failed_also_when_stopping_fails_
     async def refuse(*_args):
         raise StoreUnavailableError("the second failure")
 
-    real = House.note
+    real = NodeRuntime.note
 
     async def note(self, event):
         await (refuse() if event == "NODE_STOPPED" else real(self, event))
 
-    monkeypatch.setattr(House, "note", note)
+    monkeypatch.setattr(NodeRuntime, "note", note)
     with pytest.raises(ConfigError, match="the first failure"):
         await node.start()
     assert "the second failure" in caplog.text

@@ -9,7 +9,7 @@ import pytest
 
 from comity.node.page import page, refusal_page
 from comity.testing import bearer, running_node
-from tests.http.house import STATUS, TOKEN, House
+from tests.http.house import STATUS, TOKEN, NodeRuntime
 
 ASSETS = files("comity.node") / "assets"
 FIGURES = ("state", "uptime", "calls", "audit_entries")
@@ -98,7 +98,7 @@ def test_the_script_knows_every_place_that_it_fills():
 
 
 async def test_a_browser_that_is_refused_gets_a_page_and_a_program_gets_json():
-    house = House()
+    house = NodeRuntime()
     shown = await house.ask("GET", "/", ("accept", "text/html,application/xhtml+xml"))
     assert (shown.status, shown.headers["content-type"]) == (401, "text/html; charset=utf-8")
     assert "comity open" in shown.body.decode()
@@ -117,7 +117,7 @@ def test_the_page_of_a_refusal_is_sound_and_shows_text_as_text():
 
 
 async def test_the_page_comes_with_a_policy_that_forbids_all_but_its_own_files():
-    answer = await House().ask("GET", "/", TOKEN)
+    answer = await NodeRuntime().ask("GET", "/", TOKEN)
     policy = dict(rule.split(" ", 1) for rule in answer.headers["content-security-policy"].split("; "))
     assert policy["default-src"] == "'none'"
     assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"

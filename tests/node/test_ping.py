@@ -2,23 +2,23 @@
 
 import pytest
 
-from comity.node.http_server import NONCE_LIMIT, PingRoom
-from comity.requests.handler import Arrival
+from comity.node.http_server import NONCE_LIMIT, PingHandler
+from comity.requests.handler import Request
 from comity.testing import EPOCH
 from comity.wire.errors import InvalidError, UnauthenticatedError
 from tests.callers import OWNER, STRANGER
-from tests.requests.walking import House, settle, simulated
+from tests.requests.walking import NodeRuntime, settle, simulated
 
 
 def ping(body, *, owner=True):
-    return Arrival(door="test", caller=OWNER if owner else STRANGER, body=body)
+    return Request(door="test", caller=OWNER if owner else STRANGER, body=body)
 
 
 @pytest.mark.parametrize("nonce", ["", "hello", "x" * NONCE_LIMIT, "\N{SNOWMAN}" * NONCE_LIMIT])
 @simulated
 async def test_the_owner_gets_his_nonce_back(nonce):
-    house = House()
-    answer = await house.take(PingRoom(), ping({"nonce": nonce}))
+    house = NodeRuntime()
+    answer = await house.take(PingHandler(), ping({"nonce": nonce}))
     assert answer == {"pong": nonce, "principal": "local", "at": EPOCH}
     house.record.flush()
     await settle()
@@ -29,13 +29,13 @@ async def test_the_owner_gets_his_nonce_back(nonce):
 
 @simulated
 async def test_the_nonce_may_be_left_out():
-    assert (await House().take(PingRoom(), ping({})))["pong"] == ""
+    assert (await NodeRuntime().take(PingHandler(), ping({})))["pong"] == ""
 
 
 @simulated
 async def test_a_stranger_is_told_where_the_token_is():
     with pytest.raises(UnauthenticatedError, match="file `token` of the data folder"):
-        await House().take(PingRoom(), ping({}, owner=False))
+        await NodeRuntime().take(PingHandler(), ping({}, owner=False))
 
 
 @pytest.mark.parametrize(
@@ -54,4 +54,4 @@ async def test_a_stranger_is_told_where_the_token_is():
 @simulated
 async def test_anything_else_is_refused_with_the_shape_of_a_ping(body):
     with pytest.raises(InvalidError, match=f"at most {NONCE_LIMIT} characters"):
-        await House().take(PingRoom(), ping(body))
+        await NodeRuntime().take(PingHandler(), ping(body))

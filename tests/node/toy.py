@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from comity.mcp.protocol.catalog import Tool
 from comity.mcp.protocol.results import said
-from comity.requests.handler import Arrival, Identified, PlainRoom
+from comity.requests.handler import HandlerDefaults, Identified, Request
 from comity.runtime.part import CheckResult, Chore, Fact, Panel, Part, View, ViewPage
 from comity.runtime.settings import text
 from comity.wire.errors import UnauthenticatedError
@@ -17,7 +17,7 @@ class ToySettings(Struct, frozen=True, kw_only=True):
     enabled: bool = True
 
 
-class ToyRoom(PlainRoom):
+class ToyRoom(HandlerDefaults):
     name = "toy"
     deadline = 5.0
 
@@ -48,7 +48,7 @@ class Toy(Part):
         async def greet(context, arguments):
             opened = await house()
             toy = opened.find(cls)
-            arrival = Arrival(door="mcp", caller=context.asker.caller, body=arguments)
+            arrival = Request(door="mcp", caller=context.asker.caller, body=arguments)
             return said((await opened.walk.take(toy.toys, arrival))["greeting"])
 
         return [Tool(name="toy_greet", description="Greet.", handler=greet, room=cls.room, audit="own")]
@@ -73,12 +73,12 @@ class Toy(Part):
         from starlette.responses import PlainTextResponse
         from starlette.routing import Route
 
-        from comity.http.app import RoomRoute
+        from comity.http.app import HandlerRoute
 
         async def show(_request):
             return PlainTextResponse(self.greeting)
 
-        self.hot = {"/v1/toy": RoomRoute(self.toys, house.walk, 1000)}
+        self.hot = {"/v1/toy": HandlerRoute(self.toys, house.walk, 1000)}
         self.routes = [Route("/toy/show", show), Route("/toy/{name}/colour", show)]
         self.public, self.public_prefixes = {"/toy/show"}, ("/toy/red/",)
 

@@ -14,7 +14,7 @@ from comity.store.interface import Put
 from comity.testing import SimulatedClock
 from comity.wire.errors import MalformedError, UnauthenticatedError
 from tests.callers import OWNER, STRANGER, signer, visitor
-from tests.requests.walking import ANN, HeldStore, House, Observing, Shop, Window, settle, simulated
+from tests.requests.walking import ANN, HeldStore, NodeRuntime, Observing, Shop, Window, settle, simulated
 
 PUT = Put(space="s", key="k", value=b"v")
 
@@ -71,7 +71,7 @@ async def test_what_could_not_be_stored_has_no_event():
 async def test_a_commit_that_was_begun_is_seen_through_and_says_that_it_was_cancelled():
     desk = Desk()
     desk.store.held = True
-    buying = asyncio.create_task(desk.record.commit_through([PUT], Act(room="shop", result="SHOP_OK")))
+    buying = asyncio.create_task(desk.record.commit_shielded([PUT], Act(room="shop", result="SHOP_OK")))
     await settle()
     buying.cancel()
     await settle()
@@ -118,11 +118,11 @@ async def test_a_minute_is_told_once_and_only_when_it_is_over_unless_somebody_as
     desk = Desk("full")
     desk.record.refuse("http", "forbidden")
     await desk.clock.sleep(30)
-    desk.record.close_minute()
+    desk.record.flush_refusals()
     assert await desk.told() == []
     await desk.clock.sleep(30)
     for _ in range(2):
-        desk.record.close_minute()
+        desk.record.flush_refusals()
     await settle()
     (entry,) = await desk.store.entries()
     assert (entry.audit_level, entry.duration_ms) == ("full", 60_000)
@@ -209,7 +209,7 @@ async def test_an_act_is_named_by_what_it_was_about_or_by_its_hash():
 
 @simulated
 async def test_the_walk_writes_refused_strangers_down_once_a_minute():
-    house = House(budget=Budget(SimulatedClock(), Figures(requests=1, per_seconds=3600)))
+    house = NodeRuntime(budget=Budget(SimulatedClock(), Figures(requests=1, per_seconds=3600)))
     await house.take(Window(caller=ANN))
     for _ in range(3):
         with pytest.raises(Exception, match="too many requests"):
@@ -226,7 +226,7 @@ async def test_the_walk_writes_refused_strangers_down_once_a_minute():
 
 @simulated
 async def test_the_first_refusal_of_a_new_minute_writes_the_old_one_down():
-    house = House()
+    house = NodeRuntime()
     stranger = Shop(identify=UnauthenticatedError("who are you?"))
     for wait in (0, 1, 60, 1):
         await house.clock.sleep(wait)

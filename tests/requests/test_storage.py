@@ -14,7 +14,7 @@ TOTAL = 3200
 SHARE = 100
 
 
-class House:
+class NodeRuntime:
     def __init__(self):
         self.clock = VirtualClock()
         self.store = MemoryStore(self.clock)
@@ -36,7 +36,7 @@ class House:
 
 @pytest.fixture
 def house():
-    return House()
+    return NodeRuntime()
 
 
 async def test_one_address_holds_a_32nd_and_no_more(house):

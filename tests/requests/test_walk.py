@@ -7,8 +7,8 @@ import pytest
 
 from comity.requests.budget import Budget, Figures
 from comity.requests.caller import stranger
-from comity.requests.handler import Admission, Arrival, Sealed, begin_request, current_request
-from comity.requests.pipeline import Walk
+from comity.requests.handler import Admission, HandlerResult, Request, begin_request, current_request
+from comity.requests.pipeline import Pipeline
 from comity.requests.record import Recorder
 from comity.store.audit_chain import privacy_hash
 from comity.store.interface import Put, StoreConflict
@@ -24,7 +24,7 @@ from comity.wire.errors import (
     UnauthenticatedError,
 )
 from tests.callers import OWNER, STRANGER, signer
-from tests.requests.walking import ANN, ARRIVAL, House, Shop, Window, settle, simulated
+from tests.requests.walking import ANN, ARRIVAL, NodeRuntime, Shop, Window, settle, simulated
 
 
 class UntouchedStore:
@@ -57,7 +57,7 @@ class NotedBudget(Budget):
 @simulated
 async def test_each_step_comes_after_the_one_before():
     shop = Shop(caller=ANN)
-    house = House(budget=NotedBudget(shop.steps))
+    house = NodeRuntime(budget=NotedBudget(shop.steps))
     assert await house.take(shop) == "goods"
     assert shop.steps == ["identify", "budget", "hold", "admit", "handle", "seal", "let go"]
     assert await house.store.results() == ["SHOP_ADMITTED", "SHOP_OK"]
@@ -72,7 +72,7 @@ async def test_nothing_stored_is_read_for_a_refused_stranger(refused_by):
     budget = Budget(SimulatedClock(), Figures(requests=1))
     unknown = {"identify": UnauthenticatedError("who are you?")} if refused_by == "identity" else {}
     shop = Shop(caller=ANN, **unknown)
-    walk = Walk(Recorder(store, SimulatedClock()), SimulatedClock(), budget=budget)
+    walk = Pipeline(Recorder(store, SimulatedClock()), SimulatedClock(), budget=budget)
     budget.spend_identity("vacant:ann", ARRIVAL.caller.address)
     with pytest.raises(RateLimitedError if refused_by == "budget" else UnauthenticatedError):
         await walk.take(shop, ARRIVAL)
@@ -81,7 +81,7 @@ async def test_nothing_stored_is_read_for_a_refused_stranger(refused_by):
 
 
 def limited(**figures):
-    return House(budget=Budget(SimulatedClock(), Figures(**figures)))
+    return NodeRuntime(budget=Budget(SimulatedClock(), Figures(**figures)))
 
 
 @simulated
@@ -103,13 +103,13 @@ async def test_one_identity_does_not_use_up_what_another_may_ask_of_the_same_add
     with pytest.raises(RateLimitedError):
         await house.take(Window(caller=ANN))
     with pytest.raises(RateLimitedError):
-        await house.take(Window(caller=ANN), Arrival(door="test", caller=stranger("198.51.100.1"), body={}))
+        await house.take(Window(caller=ANN), Request(door="test", caller=stranger("198.51.100.1"), body={}))
     await house.take(Window(caller=signer("bob")))
 
 
 @simulated
 async def test_a_refusal_is_excused_once_the_caller_has_proven_who_it_is_or_where_nothing_was_found():
-    house = House()
+    house = NodeRuntime()
 
     async def excused(room, refusal):
         begin_request("one")
@@ -128,7 +128,7 @@ async def test_a_refusal_is_excused_once_the_caller_has_proven_who_it_is_or_wher
 @simulated
 async def test_the_bytes_of_a_message_are_charged_to_who_sent_it():
     house = limited(requests=10, bytes=1000)
-    large = Arrival(door="test", caller=STRANGER, body={}, size=600)
+    large = Request(door="test", caller=STRANGER, body={}, size=600)
     await house.take(Window(caller=ANN), large)
     with pytest.raises(RateLimitedError, match="too many bytes of this identity"):
         await house.take(Window(caller=ANN), large)
@@ -139,14 +139,14 @@ async def test_the_bytes_of_a_message_are_charged_to_who_sent_it():
 async def test_neither_the_owner_nor_who_calls_from_this_machine_is_charged():
     house = limited(requests=1)
     for _ in range(5):
-        await house.take(Window(caller=ANN), Arrival(door="test", caller=OWNER, body={}))
-        await house.take(Window(caller=ANN), Arrival(door="test", caller=stranger("127.0.0.1"), body={}))
+        await house.take(Window(caller=ANN), Request(door="test", caller=OWNER, body={}))
+        await house.take(Window(caller=ANN), Request(door="test", caller=stranger("127.0.0.1"), body={}))
         await house.take(Window())
 
 
 @simulated
 async def test_a_state_change_and_its_audit_entry_are_one_transaction():
-    house = House()
+    house = NodeRuntime()
     await house.take(Shop())
     spaces = [[operation.space for operation in operations] for operations, _ in house.store.written]
     entries = [[draft.verification_result for draft in drafts] for _, drafts in house.store.written]
@@ -156,7 +156,7 @@ async def test_a_state_change_and_its_audit_entry_are_one_transaction():
 
 @simulated
 async def test_the_work_begins_only_when_the_admission_is_durable():
-    house = House()
+    house = NodeRuntime()
     shop = Shop()
     house.store.held = True
     call = house.begin(shop)
@@ -169,7 +169,7 @@ async def test_the_work_begins_only_when_the_admission_is_durable():
 
 @simulated
 async def test_the_reply_leaves_only_after_its_own_commit():
-    house = House()
+    house = NodeRuntime()
 
     async def hold(_call):
         house.store.held = True
@@ -184,9 +184,9 @@ async def test_the_reply_leaves_only_after_its_own_commit():
 
 @simulated
 async def test_a_call_that_changes_nothing_does_not_wait_for_its_audit_entry():
-    house = House()
+    house = NodeRuntime()
     house.store.held = True
-    sealed = Sealed(reply="a look", audit={"content_hash": "sha256:abc"})
+    sealed = HandlerResult(reply="a look", audit={"content_hash": "sha256:abc"})
     assert await house.take(Window(sealed=sealed)) == "a look"
     assert await house.store.results() == []
     house.store.release()
@@ -196,7 +196,7 @@ async def test_a_call_that_changes_nothing_does_not_wait_for_its_audit_entry():
 
 @simulated
 async def test_alike_calls_that_change_nothing_share_an_audit_entry():
-    house = House()
+    house = NodeRuntime()
     for _ in range(3):
         assert await house.take(Window()) == "a look"
     house.record.flush()
@@ -207,12 +207,12 @@ async def test_alike_calls_that_change_nothing_share_an_audit_entry():
 
 @simulated
 async def test_the_audit_entry_says_what_happened_and_not_who_by_name():
-    house = House(level="full")
+    house = NodeRuntime(level="full")
 
     async def slowly(_call):
         await asyncio.sleep(0.25)
 
-    sealed = Sealed(reply="goods", audit={"content_hash": "sha256:abc"})
+    sealed = HandlerResult(reply="goods", audit={"content_hash": "sha256:abc"})
     await house.take(Shop(handle=slowly, sealed=sealed))
     await settle()
     entry = (await house.store.entries())[-1]
@@ -227,8 +227,8 @@ async def test_the_audit_entry_says_what_happened_and_not_who_by_name():
 
 @simulated
 async def test_an_answer_that_was_given_before_is_given_again_without_work():
-    house = House()
-    shop = Shop(admission=Admission(answered=Sealed(reply="the same as last time")))
+    house = NodeRuntime()
+    shop = Shop(admission=Admission(answered=HandlerResult(reply="the same as last time")))
     assert await house.take(shop) == "the same as last time"
     assert shop.steps == ["identify", "hold", "admit", "let go"]
     house.record.flush()
@@ -248,7 +248,7 @@ FAILURES = {
 @simulated
 async def test_work_that_fails_gives_its_admission_back(step, failure):
     raised, heard, code = FAILURES[failure]
-    house = House()
+    house = NodeRuntime()
     shop = Shop(**{step: raised})
     with pytest.raises(heard) as refusal:
         await house.take(shop)
@@ -264,7 +264,7 @@ async def test_work_that_fails_gives_its_admission_back(step, failure):
 
 @simulated
 async def test_work_that_takes_too_long_is_ended_at_its_deadline_and_gives_its_admission_back():
-    house = House()
+    house = NodeRuntime()
     ended = []
 
     async def forever(_call):
@@ -283,7 +283,7 @@ async def test_work_that_takes_too_long_is_ended_at_its_deadline_and_gives_its_a
 @pytest.mark.parametrize("step", ["identify", "admit", "handle", "seal"])
 @simulated
 async def test_a_fault_becomes_one_clean_error_and_a_line_in_the_log(step, caplog):
-    house = House()
+    house = NodeRuntime()
     with pytest.raises(ComityError) as refusal:
         await house.take(Shop(**{step: KeyError("/home/somebody/comity.db")}))
     assert type(refusal.value) is ComityError
@@ -295,7 +295,7 @@ async def test_a_fault_becomes_one_clean_error_and_a_line_in_the_log(step, caplo
 
 @simulated
 async def test_a_refusal_in_the_admission_is_heard_and_leaves_one_entry():
-    house = House()
+    house = NodeRuntime()
     shop = Shop(admit=InvalidError("closed today"))
     with pytest.raises(InvalidError, match="closed today"):
         await house.take(shop)
@@ -307,7 +307,7 @@ async def test_a_refusal_in_the_admission_is_heard_and_leaves_one_entry():
 
 @simulated
 async def test_a_conflict_in_the_admission_is_heard_and_there_is_nothing_to_give_back():
-    house = House()
+    house = NodeRuntime()
     await house.store.commit(Put(space="slot", key="1", value=b"somebody else's"))
     shop = Shop()
     with pytest.raises(ConflictError) as refusal:
@@ -321,8 +321,8 @@ async def test_a_conflict_in_the_admission_is_heard_and_there_is_nothing_to_give
 
 @simulated
 async def test_who_is_overtaken_while_he_works_gives_the_answer_of_the_other():
-    house = House()
-    sealed = Sealed(reply="mine", operations=(Put(space="sale", key="1", value=b"mine", expect=0),))
+    house = NodeRuntime()
+    sealed = HandlerResult(reply="mine", operations=(Put(space="sale", key="1", value=b"mine", expect=0),))
 
     async def meanwhile(_call):
         await house.store.commit(Put(space="sale", key="1", value=b"other"))
@@ -336,12 +336,12 @@ async def test_who_is_overtaken_while_he_works_gives_the_answer_of_the_other():
 
 
 def selling(expect):
-    return Sealed(reply="mine", operations=(Put(space="sale", key="1", value=b"mine", expect=expect),))
+    return HandlerResult(reply="mine", operations=(Put(space="sale", key="1", value=b"mine", expect=expect),))
 
 
 @simulated
 async def test_what_a_room_wants_stored_after_a_conflict_is_stored_with_one_entry():
-    house = House()
+    house = NodeRuntime()
     await house.store.commit(Put(space="sale", key="1", value=b"other"))
     shop = Shop(sealed=selling(expect=0), answered=selling(expect=None))
     assert await house.take(shop) == "mine"
@@ -352,7 +352,7 @@ async def test_what_a_room_wants_stored_after_a_conflict_is_stored_with_one_entr
 
 @simulated
 async def test_a_room_that_is_overtaken_again_and_again_gives_up_in_the_end():
-    house = House()
+    house = NodeRuntime()
     await house.store.commit(Put(space="sale", key="1", value=b"other"))
     shop = Shop(sealed=selling(expect=0), answered=selling(expect=0))
     with pytest.raises(ConflictError):
@@ -363,7 +363,7 @@ async def test_a_room_that_is_overtaken_again_and_again_gives_up_in_the_end():
 
 @simulated
 async def test_who_is_overtaken_and_has_no_answer_gives_his_admission_back():
-    house = House()
+    house = NodeRuntime()
     conflict = StoreConflict(Put(space="sale", key="1", value=b""), None)
 
     async def overtake(_call):
@@ -378,7 +378,7 @@ async def test_who_is_overtaken_and_has_no_answer_gives_his_admission_back():
 
 @simulated
 async def test_a_store_that_is_full_when_the_answer_is_sealed_gets_the_admission_back():
-    house = House()
+    house = NodeRuntime()
 
     async def fill_up(_call):
         house.store.refusals = [StoreFullError("no space is left for /data/comity.db")]
@@ -393,7 +393,7 @@ async def test_a_store_that_is_full_when_the_answer_is_sealed_gets_the_admission
 @pytest.mark.parametrize("second", [StoreFullError("still full"), ValueError("a bug")])
 @simulated
 async def test_what_cannot_be_given_back_is_logged_and_does_not_hide_the_first_failure(second, caplog):
-    house = House()
+    house = NodeRuntime()
     with pytest.raises(InvalidError, match="the first"):
         await house.take(Shop(handle=InvalidError("the first"), undo=second))
     assert [record.getMessage() for record in caplog.records] == [
@@ -406,7 +406,7 @@ async def test_what_cannot_be_given_back_is_logged_and_does_not_hide_the_first_f
 
 @simulated
 async def test_an_audit_entry_that_cannot_be_written_is_for_the_log_and_not_for_the_caller(caplog):
-    house = House()
+    house = NodeRuntime()
     house.store.refusals = [StoreFullError("no space is left")]
     assert await house.take(Window()) == "a look"
     house.record.flush()
@@ -416,7 +416,7 @@ async def test_an_audit_entry_that_cannot_be_written_is_for_the_log_and_not_for_
 
 @simulated
 async def test_a_walk_without_a_trail_writes_state_and_no_entries():
-    house = House(audited=False)
+    house = NodeRuntime(audited=False)
     await house.take(Shop())
     await house.take(Window())
     house.record.refuse("http", "forbidden")
@@ -426,7 +426,7 @@ async def test_a_walk_without_a_trail_writes_state_and_no_entries():
 
 @simulated
 async def test_calls_that_must_wait_for_each_other_do_so_until_the_last_commit():
-    house = House()
+    house = NodeRuntime()
     lock = asyncio.Lock()
     first, second = Shop(handle=InvalidError("sold out")), Shop()
     first.lock = second.lock = lock
@@ -455,7 +455,7 @@ OUTCOMES = {
 @pytest.mark.parametrize("outcome", OUTCOMES)
 @simulated
 async def test_each_call_is_observed_once_with_its_outcome(outcome):
-    house = House()
+    house = NodeRuntime()
     logging.disable(logging.CRITICAL)
     try:
         await asyncio.gather(house.take(Shop(**OUTCOMES[outcome])), return_exceptions=True)

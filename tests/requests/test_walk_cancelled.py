@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from comity.requests.caller import Caller
-from comity.requests.handler import Admission, Identified, Sealed
+from comity.requests.handler import Admission, HandlerResult, Identified
 from comity.store.group_commit import Written
 from comity.store.interface import Delete, Put
 from comity.testing import run_simulated
 from comity.wire.errors import ComityError, InvalidError, StoreFullError
-from tests.requests.walking import ARRIVAL, House, Shop, settle, simulated
+from tests.requests.walking import ARRIVAL, NodeRuntime, Shop, settle, simulated
 
 
 async def cancelled(call):
@@ -21,7 +21,7 @@ async def cancelled(call):
 
 @simulated
 async def test_who_goes_away_during_the_work_gets_the_admission_back():
-    house = House()
+    house = NodeRuntime()
     call = house.begin(Shop(handle=lambda _call: asyncio.sleep(3)))
     await asyncio.sleep(1)
     assert await house.slot()
@@ -33,7 +33,7 @@ async def test_who_goes_away_during_the_work_gets_the_admission_back():
 
 @simulated
 async def test_who_goes_away_while_the_admission_is_written_gets_it_back_once_it_is():
-    house = House()
+    house = NodeRuntime()
     shop = Shop()
     house.store.held = True
     call = house.begin(shop)
@@ -52,7 +52,7 @@ async def test_who_goes_away_while_the_admission_is_written_gets_it_back_once_it
 
 @simulated
 async def test_who_goes_away_while_the_admission_is_refused_has_nothing_to_give_back():
-    house = House()
+    house = NodeRuntime()
     await house.store.commit(Put(space="slot", key="1", value=b"somebody else's"))
     shop = Shop()
     house.store.held = True
@@ -72,7 +72,7 @@ async def test_who_goes_away_while_the_admission_is_refused_has_nothing_to_give_
 
 @simulated
 async def test_an_answer_that_is_being_stored_stays_stored_when_its_caller_goes_away():
-    house = House()
+    house = NodeRuntime()
 
     async def hold(_call):
         house.store.held = True
@@ -95,7 +95,7 @@ async def test_an_answer_that_is_being_stored_stays_stored_when_its_caller_goes_
 
 @simulated
 async def test_an_answer_that_could_not_be_stored_is_given_back_when_its_caller_went_away():
-    house = House()
+    house = NodeRuntime()
     stored = Written(loop=asyncio.get_running_loop())
 
     async def hold(_call):
@@ -116,7 +116,7 @@ async def test_an_answer_that_could_not_be_stored_is_given_back_when_its_caller_
 
 @simulated
 async def test_the_admission_is_given_back_before_the_turn_ends_however_often_the_caller_is_cancelled():
-    house = House()
+    house = NodeRuntime()
     shop = Shop(handle=InvalidError("sold out"))
     shop.lock = asyncio.Lock()
 
@@ -169,7 +169,9 @@ class Till:
 
     async def seal(self, call, result):
         await self._live()
-        return Sealed(reply=result, operations=(Put(space="sale", key=self.customer, value=result.encode()),))
+        return HandlerResult(
+            reply=result, operations=(Put(space="sale", key=self.customer, value=result.encode()),)
+        )
 
     async def undo(self, call):
         return (Delete(space="slot", key=self.customer),)
@@ -183,7 +185,7 @@ def test_the_books_balance_whatever_fails_and_whoever_goes_away(seed):
 
     async def day():
         chance = asyncio.get_running_loop().random
-        house = House()
+        house = NodeRuntime()
         house.store._commit_delay = 0.2
 
         async def customer(number):

@@ -5,8 +5,8 @@ import contextlib
 import functools
 
 from comity.identity.protocol.keys import SigningKey
-from comity.requests.handler import Admission, Arrival, Identified, Sealed
-from comity.requests.pipeline import Walk
+from comity.requests.handler import Admission, HandlerResult, Identified, Request
+from comity.requests.pipeline import Pipeline
 from comity.requests.record import Recorder
 from comity.store.audit_chain import AuditEntry
 from comity.store.audit_log import tail
@@ -20,7 +20,7 @@ from tests.callers import OWNER, STRANGER, signer
 
 KEY = SigningKey.from_seed(bytes(range(32)))
 ANN = signer("ann")
-ARRIVAL = Arrival(door="test", caller=STRANGER, body={})
+ARRIVAL = Request(door="test", caller=STRANGER, body={})
 
 
 def simulated(story):
@@ -125,7 +125,7 @@ class Shop:
         await self._step("seal", call)
         return self.instead.get(
             "sealed",
-            Sealed(reply=result, operations=(Put(space="sale", key="1", value=b"goods"),)),
+            HandlerResult(reply=result, operations=(Put(space="sale", key="1", value=b"goods"),)),
         )
 
     async def undo(self, call):
@@ -134,7 +134,7 @@ class Shop:
 
     async def answer_conflict(self, call, conflict):
         await self._step("answer conflict", call)
-        return self.instead.get("answered", Sealed(reply="what the other one sold"))
+        return self.instead.get("answered", HandlerResult(reply="what the other one sold"))
 
     async def _step(self, name, call):
         self.steps.append(name)
@@ -145,7 +145,7 @@ class Shop:
             await instead(call)
 
 
-A_LOOK = Sealed(reply="a look")
+A_LOOK = HandlerResult(reply="a look")
 
 
 class Window:
@@ -174,7 +174,7 @@ class Observing:
         self._observed.append((room, outcome, 0.0))
 
 
-class House:
+class NodeRuntime:
     """A store, a walk over it, and what was observed."""
 
     def __init__(self, **named) -> None:
@@ -189,7 +189,7 @@ class House:
             level=named.pop("level", "standard"),
             audited=named.pop("audited", True),
         )
-        self.walk = Walk(self.record, self.clock, **named)
+        self.walk = Pipeline(self.record, self.clock, **named)
 
     async def take(self, room, arrival=ARRIVAL):
         return await self.walk.take(room, arrival)

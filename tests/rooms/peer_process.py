@@ -40,7 +40,7 @@ class Peer:
 
     async def run(self):
         while True:
-            news = await self.room.next_news()
+            news = await self.room.next_event()
             if isinstance(news, SignallingUp):
                 say("up")
             elif isinstance(news, SignallingDown):

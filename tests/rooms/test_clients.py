@@ -149,7 +149,7 @@ async def test_what_is_kept_is_sealed():
 
 
 async def test_a_session_too_many_is_refused_and_the_others_live_on(monkeypatch):
-    monkeypatch.setattr("comity.rooms.sessions.MOST_SESSIONS", 2)
+    monkeypatch.setattr("comity.rooms.sessions.MAX_SESSIONS", 2)
     async with rooms_node() as node:
         for room in ("a", "b"):
             await Client(node).join(room)

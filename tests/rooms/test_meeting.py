@@ -65,7 +65,7 @@ async def people(url, folder):
 
 async def news(room, kind):
     while True:
-        told = await room.next_news()
+        told = await room.next_event()
         if isinstance(told, kind):
             return told
 

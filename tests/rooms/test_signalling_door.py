@@ -19,7 +19,7 @@ from comity.runtime.system_clock import SystemClock
 pytestmark = pytest.mark.usefixtures("patience")
 
 
-class House:
+class NodeRuntime:
     def __init__(self, server, relay):
         self.relay = relay
         self.port = server.port
@@ -40,7 +40,7 @@ async def open_door(relay=None, budget=None, **options):
     guard = Guard(door, entry, is_public=lambda _path: True, body_limit=1000, budget=budget)
     await server.start(guard, shutdown_seconds=1, websockets=(SIGNAL_PATH,))
     try:
-        yield House(server, relay)
+        yield NodeRuntime(server, relay)
     finally:
         await server.stop()
 

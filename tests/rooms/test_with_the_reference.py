@@ -93,7 +93,7 @@ async def meeting(role, carrier, *, connect=None, at_once=lambda _reference: Non
             if role == "publisher":
                 room.view("alice")
             async with asyncio.timeout(PATIENCE):
-                while not isinstance(opened := await room.next_news(), LinkOpened):
+                while not isinstance(opened := await room.next_event(), LinkOpened):
                     pass
             assert opened.link.is_offerer == (role == "viewer")
             peer = ReferencePeer("nodejs", **reference)

@@ -12,17 +12,17 @@ import pytest
 
 from comity.envelopes.doors import MessageSend
 from comity.identity.protocol.keys import SigningKey
-from comity.requests.pipeline import Walk
+from comity.requests.pipeline import Pipeline
 from comity.requests.record import Recorder
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryDisk
 from comity.store.vault import Vault
 from comity.testing.links import Randomness
 from comity.testing.loop import SimulatedClock, run_simulated
-from comity.votes.client import DELIBERATIONS_PATH, KeeperClient
-from comity.votes.host import KEEPER_BOOK, KeeperRoom
+from comity.votes.client import DELIBERATIONS_PATH, VoteHostClient
+from comity.votes.host import KEEPER_BOOK, VoteHostHandler
 from comity.votes.logs import Ledger
-from comity.votes.party import DeliberationDesk
+from comity.votes.party import VoteParty
 from comity.votes.protocol.provenance import verify_record, write_record
 from comity.wire.errors import StoreUnavailableError
 from tests.envelopes.client.lossy_world import ENDPOINT, NODE, CalledNode, CrashingStore, Network
@@ -45,7 +45,7 @@ def batches():
 
 
 def desk_of(store, key, clock, post, holder):
-    return DeliberationDesk(
+    return VoteParty(
         store=store,
         ledger=Ledger(store, lambda: OPEN_VAULT),
         record=Recorder(store, clock, audited=False),
@@ -63,7 +63,7 @@ class KeepingNode(CalledNode):
         self.store.omen = lambda: self._randomness.chance(self._crashing)
         self.store.die = self.crash
         self.ledger = Ledger(self.store, lambda: OPEN_VAULT)
-        room = KeeperRoom(
+        room = VoteHostHandler(
             ledger=self.ledger,
             key=NODE,
             state_provider=lambda: "ACTIVE",
@@ -71,7 +71,7 @@ class KeepingNode(CalledNode):
             clock=self._clock,
             book=KEEPER_BOOK,
         )
-        self._door = MessageSend(room, Walk(Recorder(self.store, self._clock), self._clock, budget=None))
+        self._door = MessageSend(room, Pipeline(Recorder(self.store, self._clock), self._clock, budget=None))
         self.desk = desk_of(self.store, NODE, self._clock, None, "main")
         self.up = True
 
@@ -82,7 +82,7 @@ class WayToTheKeeper(Network):
         return await super().request(method, ENDPOINT, json, headers, body=body)
 
 
-class Knows(KeeperClient):
+class Knows(VoteHostClient):
     async def identify(self, url, *, public_only):
         return NODE.vacant_id.hex()
 

@@ -17,7 +17,7 @@ from comity.http.server import HttpServer, bind
 from comity.requests.budget import Budget
 from comity.runtime.system_clock import SystemClock
 from comity.vcp.doors import VCP_PATH, TcpDoor, VcpOverWebSocket
-from tests.vcp.house import House
+from tests.vcp.house import NodeRuntime
 
 DOORS = ("websocket", "tcp")
 
@@ -96,7 +96,7 @@ def text(message):
 
 @contextlib.asynccontextmanager
 async def open_doors(**named):
-    house = House(clock=SystemClock(), **named)
+    house = NodeRuntime(clock=SystemClock(), **named)
     http = HttpServer("127.0.0.1", 0, cert=None, key=None)
     app = Starlette(routes=[WebSocketRoute(VCP_PATH, VcpOverWebSocket(house.service))])
     entry = HttpAccess(lambda _token: None, house.clock, port=http.port, secure=False)

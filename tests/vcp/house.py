@@ -17,7 +17,7 @@ from comity.store.memory import MemoryStore
 from comity.store.vault import Vault
 from comity.testing import SimulatedClock
 from comity.vcp.contexts import Contexts
-from comity.vcp.identity import IdentityDesk
+from comity.vcp.identity import IdentityChecker
 from comity.vcp.protocol.agreement import Identity
 from comity.vcp.protocol.negotiation import ServerPolicy
 from comity.vcp.protocol.registry import STANDARD_EXTENSIONS, ExtensionRegistry
@@ -62,7 +62,7 @@ class Link(LoopbackLink):
         self.allowed = message_bytes
 
 
-class House:
+class NodeRuntime:
     """All that a service stands on. `vault` may be replaced while it runs."""
 
     def __init__(
@@ -103,7 +103,7 @@ class House:
             self.clock,
             policy=ServerPolicy(**policy),
             features=self.features,
-            desk=desk or IdentityDesk(self.clock, mode=mode, issuers=ISSUERS),
+            desk=desk or IdentityChecker(self.clock, mode=mode, issuers=ISSUERS),
             contexts=Contexts(self.store, self.clock, ttl=ttl),
             vault=lambda: self.vault,
             budget=self.budget,

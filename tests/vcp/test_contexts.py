@@ -11,7 +11,7 @@ from comity.vcp.protocol.context import read_request
 from comity.vcp.protocol.negotiation import ExchangeContext
 from comity.wire.errors import ConflictError
 from tests.requests.walking import HeldStore, settle, simulated
-from tests.vcp.house import ALICE, PERSONAL, WIRE, House
+from tests.vcp.house import ALICE, PERSONAL, WIRE, NodeRuntime
 
 SESSION = Session(id="ses_1", version="3.1", extensions=(PERSONAL,), identity=ALICE)
 STRANGER = Session(id="ses_2", version="3.1", extensions=(PERSONAL,))
@@ -23,7 +23,7 @@ def asking(**told):
 
 
 def house_of(store_of):
-    house = House()
+    house = NodeRuntime()
     house.store = store = store_of(house.clock)
     house.record._store = house.service._contexts._store = store
     return house
@@ -96,7 +96,7 @@ async def test_a_request_is_applied_again_up_to_eight_times():
 
 @simulated
 async def test_strangers_may_exchange_at_once_too():
-    house = House()
+    house = NodeRuntime()
     requests = ({"categorical": WIRE}, {"generation_preferences": {"depth": 4}})
     await asyncio.gather(
         *(

@@ -5,7 +5,7 @@ import pytest
 from comity.identity.protocol.revocation import CrlSource, Denylist, RevocationList
 from comity.identity.protocol.tokens import IdentityMode, subject_id
 from comity.testing import EPOCH, VirtualClock
-from comity.vcp.identity import IdentityDesk
+from comity.vcp.identity import IdentityChecker
 from comity.vcp.protocol.agreement import Identity
 from tests.vcp.house import ALICE, ISSUERS
 from tests.vcp.test_identity import WITH_LIST
@@ -30,7 +30,7 @@ class Lists:
 
 
 def desk(**named):
-    return IdentityDesk(VirtualClock(), **({"mode": IdentityMode.VERIFIED, "issuers": ISSUERS} | named))
+    return IdentityChecker(VirtualClock(), **({"mode": IdentityMode.VERIFIED, "issuers": ISSUERS} | named))
 
 
 @pytest.mark.parametrize("identity", [None, ALICE, STRUCTURAL, Identity()])

@@ -16,7 +16,7 @@ from comity.identity.protocol.revocation import (
 )
 from comity.identity.protocol.tokens import IdentityMode, Issuer, IssuerRegistry, SignatureKey, token_id
 from comity.testing import EPOCH, VirtualClock
-from comity.vcp.identity import IdentityDesk
+from comity.vcp.identity import IdentityChecker
 from comity.vcp.protocol.agreement import Identity, Session
 from comity.vcp.protocol.context import constitution_id
 from comity.vcp.protocol.negotiation import IdentityRefusedError, SessionEndedError
@@ -47,7 +47,7 @@ class Lists:
 
 
 def desk(**named):
-    return IdentityDesk(VirtualClock(), **({"mode": IdentityMode.VERIFIED, "issuers": ISSUERS} | named))
+    return IdentityChecker(VirtualClock(), **({"mode": IdentityMode.VERIFIED, "issuers": ISSUERS} | named))
 
 
 async def decisions_about(desk, text):

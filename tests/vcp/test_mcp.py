@@ -18,15 +18,15 @@ from comity.store.memory import MemoryStore
 from comity.store.vault import Vault
 from comity.testing import VirtualClock
 from comity.vcp.contexts import Contexts
-from comity.vcp.identity import IdentityDesk
+from comity.vcp.identity import IdentityChecker
 from comity.vcp.protocol.agreement import Identity, Session
 from comity.vcp.protocol.negotiation import ServerPolicy
 from comity.vcp.resource_addresses import EXTENSION_ADDRESSES, ResourceReader
 from comity.vcp.resources import VcpResources
 from comity.vcp.sessions import LiveSessions, RunningFeatures
-from comity.vcp.tools import VcpRooms, vcp_resources, vcp_tools
+from comity.vcp.tools import VcpTools, vcp_resources, vcp_tools
 from comity.wire import strict_json
-from comity.wire.jsonrpc import Request, RpcError
+from comity.wire.jsonrpc import RpcError, RpcRequest
 from tests.mcp.counter import Carrier
 from tests.vcp.house import ALICE, ISSUERS, PERSONAL, VAULT_KEY, registry, token
 
@@ -40,14 +40,16 @@ def a_session(id_, identity=None, extensions=()):
     return Session(id=id_, version="3.1", extensions=extensions, identity=identity)
 
 
-class House:
+class NodeRuntime:
     def __init__(self):
         clock = VirtualClock()
         store = MemoryStore(clock)
         vault = Vault([VAULT_KEY])
         features = RunningFeatures(clock, vault=lambda: vault)
         self.denied = Denylist()
-        desk = IdentityDesk(clock, mode=IdentityMode.VERIFIED, issuers=ISSUERS, denylist=lambda: self.denied)
+        desk = IdentityChecker(
+            clock, mode=IdentityMode.VERIFIED, issuers=ISSUERS, denylist=lambda: self.denied
+        )
         self.sessions = LiveSessions()
         self.resources = VcpResources(
             policy=ServerPolicy(core_features={}, registry=registry(), environment="test", server_id="here"),
@@ -58,7 +60,7 @@ class House:
             desk=desk,
         )
         self.opened = 0
-        rooms = VcpRooms(desk=desk, resources=self.resources, version="1.2.3", uptime=lambda: 7.5)
+        rooms = VcpTools(desk=desk, resources=self.resources, version="1.2.3", uptime=lambda: 7.5)
 
         async def opened():
             self.opened += 1
@@ -81,7 +83,7 @@ class House:
             token_prefix=prefix,
         )
         try:
-            found = begin(self.server, Selection(rooms), asker, Request(1, method, params or {}))
+            found = begin(self.server, Selection(rooms), asker, RpcRequest(1, method, params or {}))
         except McpError as refusal:
             return refusal.rpc
         if not isinstance(found, bytes):
@@ -106,7 +108,7 @@ class House:
 
 @pytest.fixture
 def house():
-    return House()
+    return NodeRuntime()
 
 
 @ERAS

@@ -14,13 +14,23 @@ from comity.requests.caller import OWN_PROCESS, Caller, stranger
 from comity.store.vault import Vault
 from comity.testing import SimulatedClock, run_simulated
 from comity.vcp import over_mcp
-from comity.vcp.identity import IdentityDesk
+from comity.vcp.identity import IdentityChecker
 from comity.vcp.over_mcp import VcpOverMcp, owner_of_caller
 from comity.vcp.protocol.agreement import Identity
 from comity.vcp.protocol.messages import HANDSHAKE_LIMIT
 from comity.wire import strict_json
 from tests.callers import visitor
-from tests.vcp.house import ISSUERS, PERSONAL, RELATIONAL, STRANGER, TORCH, House, SlowDesk, hello, token
+from tests.vcp.house import (
+    ISSUERS,
+    PERSONAL,
+    RELATIONAL,
+    STRANGER,
+    TORCH,
+    NodeRuntime,
+    SlowDesk,
+    hello,
+    token,
+)
 
 JSON = st.recursive(
     st.none()
@@ -40,7 +50,7 @@ def asker(*, modern=False, peer=STRANGER, owner="ann"):
 
 class Over:
     def __init__(self, **settings):
-        self.house = House(**settings)
+        self.house = NodeRuntime(**settings)
         self.vcp = VcpOverMcp(self.house.service, self.house.clock, own_id="f" * 64)
 
     async def say(self, message, **who):
@@ -211,7 +221,7 @@ def test_only_the_same_hello_of_the_same_asker_is_a_repetition():
 
 
 def test_the_hellos_that_are_remembered_are_bounded_and_the_oldest_goes_first(monkeypatch):
-    monkeypatch.setattr(over_mcp, "_MOST_REPEATING", 2)
+    monkeypatch.setattr(over_mcp, "_MAX_REPEATING", 2)
 
     async def main():
         over = Over()
@@ -311,7 +321,7 @@ def test_a_revoked_identity_ends_its_session_at_the_next_request():
     async def main():
         denied = Denylist()
         clock = SimulatedClock()
-        desk = IdentityDesk(clock, mode=IdentityMode.VERIFIED, issuers=ISSUERS, denylist=lambda: denied)
+        desk = IdentityChecker(clock, mode=IdentityMode.VERIFIED, issuers=ISSUERS, denylist=lambda: denied)
         over = Over(clock=clock, desk=desk)
         alice = (await over.say(hello(PERSONAL, identity=token()))).agreed(asker())
         bob = (await over.say(hello(PERSONAL, identity=token("bob")))).agreed(asker())

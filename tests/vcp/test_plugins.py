@@ -11,7 +11,7 @@ from comity.vcp.plugins import announced_extensions, named_extensions
 from comity.vcp.protocol.registry import Dependency, ExtensionRegistry
 from comity.wire.errors import ConfigError, InvalidError
 from tests.requests.walking import simulated
-from tests.vcp.house import House, hello
+from tests.vcp.house import NodeRuntime, hello
 
 WEATHER, TIDES, DROUGHT = "VCP-X-Weather", "VCP-X-Tides", "VCP-X-Drought"
 
@@ -46,7 +46,7 @@ OURS = (
 
 def connected():
     registry = ExtensionRegistry(each.registration() for each in OURS)
-    return House(registry=registry, plugins=OURS).connect()
+    return NodeRuntime(registry=registry, plugins=OURS).connect()
 
 
 @simulated

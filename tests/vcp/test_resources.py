@@ -10,7 +10,7 @@ from comity.store.memory import MemoryStore
 from comity.store.vault import Vault
 from comity.testing import VirtualClock
 from comity.vcp.contexts import Contexts, UnreadableContextError
-from comity.vcp.identity import IdentityDesk
+from comity.vcp.identity import IdentityChecker
 from comity.vcp.protocol.agreement import Identity, Session
 from comity.vcp.protocol.context import after, constitution_id, read_request
 from comity.vcp.protocol.negotiation import ServerPolicy
@@ -36,7 +36,7 @@ def a_session(id_, identity=None):
     )
 
 
-class House:
+class NodeRuntime:
     def __init__(self):
         self.clock = VirtualClock()
         self.store = MemoryStore(self.clock)
@@ -53,7 +53,7 @@ class House:
             sessions=self.sessions,
             contexts=self.contexts,
             vault=lambda: self.vault,
-            desk=IdentityDesk(
+            desk=IdentityChecker(
                 self.clock, mode=IdentityMode.VERIFIED, issuers=ISSUERS, denylist=lambda: self.denied
             ),
         )
@@ -104,7 +104,7 @@ def _ids_of(host):
 
 class TestTheLists:
     async def test_show_a_stranger_what_everybody_has(self):
-        house = House()
+        house = NodeRuntime()
         await house.open("ses_1", ALICE)
         assert await house.uris(NOBODY) == ["vcp://capabilities"]
         assert await house.uris(Owner(identity=STRUCTURAL)) == ["vcp://capabilities"]
@@ -115,7 +115,7 @@ class TestTheLists:
         ]
 
     async def test_show_an_owner_its_own_sessions_and_nobody_elses(self):
-        house = House()
+        house = NodeRuntime()
         one, two = await house.open("ses_1", ALICE), await house.open("ses_2", ALICE)
         await house.open("ses_3", BOB)
         await house.open("ses_4", STRUCTURAL)
@@ -128,12 +128,12 @@ class TestTheLists:
         )
 
     async def test_show_a_session_that_nobody_owns_to_itself(self):
-        house = House()
+        house = NodeRuntime()
         session = await house.open("ses_1")
         assert await house.uris(Owner(session=session)) == ["vcp://capabilities", "vcp://bundle/ses_1"]
 
     async def test_show_an_extension_while_it_is_active(self):
-        house = House()
+        house = NodeRuntime()
         house.add_readers()
         for host, address in EXTENSION_ADDRESSES.items():
             uri = f"vcp://{host}/{IDS.get(host, 'ses_1')}"
@@ -144,12 +144,12 @@ class TestTheLists:
         assert len(house.resources.templates(EXTENSIONS)) == 8
 
     async def test_do_not_show_an_extension_that_nobody_implements(self):
-        house = House()
+        house = NodeRuntime()
         assert await house.uris(NOBODY, EXTENSIONS) == ["vcp://capabilities"]
         assert len(house.resources.templates(EXTENSIONS)) == 3
 
     async def test_write_an_id_so_that_it_can_be_read(self):
-        house = House()
+        house = NodeRuntime()
         session = await house.open("a/b c%20")
         owner = Owner(session=session)
         _, uri = await house.uris(owner)
@@ -158,7 +158,7 @@ class TestTheLists:
 
 class TestABundle:
     async def test_holds_what_a_model_may_see_and_no_signal(self):
-        house = House()
+        house = NodeRuntime()
         await house.open(
             "ses_1",
             ALICE,
@@ -192,7 +192,7 @@ class TestABundle:
         assert not [word for word in words if f'"{word}"' in json.dumps(told)]
 
     async def test_of_a_session_that_nobody_owns_is_for_that_session_only(self):
-        house = House()
+        house = NodeRuntime()
         session = await house.open("ses_1", constitution=CONSTITUTION)
         told = await house.read("vcp://bundle/ses_1", Owner(session=session))
         assert (told["identity"], told["constitution"]["text"]) == (None, CONSTITUTION)
@@ -202,7 +202,7 @@ class TestABundle:
 
     @pytest.mark.parametrize("ended", [False, True])
     async def test_of_somebody_else_is_refused_also_when_the_session_has_ended(self, ended):
-        house = House()
+        house = NodeRuntime()
         session = await house.open("ses_1", ALICE)
         if ended:
             house.sessions.ended(session)
@@ -211,7 +211,7 @@ class TestABundle:
                 await house.read("vcp://bundle/ses_1", other)
 
     async def test_of_a_session_that_has_ended_is_kept_for_its_owner(self):
-        house = House()
+        house = NodeRuntime()
         house.sessions.ended(await house.open("ses_1", ALICE, constitution=CONSTITUTION))
         told = await house.read("vcp://bundle/ses_1", Owner(identity=ALICE))
         assert (told["session_active"], told["constitution"]["text"]) == (False, CONSTITUTION)
@@ -220,7 +220,7 @@ class TestABundle:
 
     async def test_of_no_session_is_not_found(self):
         with pytest.raises(NotFoundError):
-            await House().read("vcp://bundle/ses_1", Owner(identity=ALICE))
+            await NodeRuntime().read("vcp://bundle/ses_1", Owner(identity=ALICE))
 
     @pytest.mark.parametrize(
         "denied",
@@ -231,21 +231,21 @@ class TestABundle:
         ],
     )
     async def test_that_is_revoked_is_refused(self, denied):
-        house = House()
+        house = NodeRuntime()
         await house.open("ses_1", ALICE, constitution=CONSTITUTION)
         house.denied = denied
         with pytest.raises(RevokedError, match="Bundle has been revoked: "):
             await house.read("vcp://bundle/ses_1", Owner(identity=ALICE))
 
     async def test_is_refused_with_another_sentence_when_nobody_can_tell(self):
-        house = House()
+        house = NodeRuntime()
         await house.open("ses_1", ALICE)
         house.resources._desk = Unsure()
         with pytest.raises(RevocationUnknownError, match="list of its issuer was not available"):
             await house.read("vcp://bundle/ses_1", Owner(identity=ALICE))
 
     async def test_is_not_even_opened_when_its_session_is_revoked(self):
-        house = House()
+        house = NodeRuntime()
         await house.open("ses_1", ALICE)
         house.vault = Vault([], environment="test")
         with pytest.raises(UnreadableContextError):
@@ -257,7 +257,7 @@ class TestABundle:
 
 class TestAnIdentity:
     async def test_is_read_by_the_beginning_of_its_tokens_id_by_whoever_came_with_it(self):
-        house = House()
+        house = NodeRuntime()
         prefix = log_prefix(token())
         owner = Owner(identity=ALICE, token_prefix=prefix)
         assert await house.read(f"vcp://identity/{prefix}", owner) == {
@@ -273,7 +273,7 @@ class TestAnIdentity:
                 await house.read(f"vcp://identity/{prefix}", other)
 
     async def test_token_of_values_is_read_by_everybody(self):
-        house = House()
+        house = NodeRuntime()
         told = await house.read("vcp://identity/family.safe.guide@1.2.0")
         assert (told["valid"], told["full"]) == (True, "family.safe.guide@1.2.0")
         assert not (await house.read("vcp://identity/nonsense"))["valid"]
@@ -283,13 +283,13 @@ class TestAnIdentity:
     )
     async def test_token_that_is_a_credential_has_no_place_in_an_address(self, credential):
         with pytest.raises(InvalidError) as refusal:
-            await House().read(f"vcp://identity/{credential}", Owner(identity=ALICE))
+            await NodeRuntime().read(f"vcp://identity/{credential}", Owner(identity=ALICE))
         assert "creed" not in refusal.value.message
 
 
 class TestTheOthers:
     async def test_capabilities_are_for_everybody(self):
-        told = await House().read("vcp://capabilities")
+        told = await NodeRuntime().read("vcp://capabilities")
         assert (told["server_id"], told["versions"]) == ("here", ["1.0", "2.0", "3.0", "3.1"])
         assert list(told["extensions"]) == [PERSONAL, RELATIONAL]
         assert told["extensions"][PERSONAL]["max_intensity"] == 5
@@ -297,16 +297,16 @@ class TestTheOthers:
 
     @pytest.mark.parametrize("code", ["N5+F+E:ELEM@1.2.0", "N5%2BF%2BE%3AELEM%401.2.0"])
     async def test_a_constitution_is_told_by_its_code(self, code):
-        told = await House().read(f"vcp://constitution/{code}")
+        told = await NodeRuntime().read(f"vcp://constitution/{code}")
         assert (told["persona_name"], told["canonical"]) == ("nanny", "N5+E+F:ELEM@1.2.0")
 
     async def test_a_compact_code_can_stand_in_an_address(self):
-        told = await House().read("vcp://constitution/CS1%7Cnanny%7C5%7Cfamily.safe.guide%7CF")
+        told = await NodeRuntime().read("vcp://constitution/CS1%7Cnanny%7C5%7Cfamily.safe.guide%7CF")
         assert told["token"] == "family.safe.guide"
 
     async def test_a_constitution_without_a_code_is_refused_by_its_label(self):
         with pytest.raises(InvalidError, match="invalid_persona"):
-            await House().read("vcp://constitution/R4+E")
+            await NodeRuntime().read("vcp://constitution/R4+E")
 
     @pytest.mark.parametrize(
         "uri",
@@ -332,13 +332,13 @@ class TestTheOthers:
     )
     async def test_what_is_no_address_is_not_found(self, uri):
         with pytest.raises(NotFoundError):
-            await House().resources.read(uri, Owner(identity=ALICE), EXTENSIONS)
+            await NodeRuntime().resources.read(uri, Owner(identity=ALICE), EXTENSIONS)
 
 
 class TestAnExtension:
     @pytest.mark.parametrize("host", [*EXTENSION_ADDRESSES, "deliberation"])
     async def test_that_is_not_active_or_not_there_is_refused_with_the_remedy(self, host):
-        house = House()
+        house = NodeRuntime()
         session = await house.open("ses_1", ALICE)
         extension = EXTENSION_ADDRESSES["consensus" if host == "deliberation" else host].extension
         said = f"Extension {extension} is not active. Re-initialize with the extension in your VCP-Hello"
@@ -353,7 +353,7 @@ class TestAnExtension:
         assert refusal.value.message == said
 
     async def test_reads_what_belongs_to_a_session_for_its_owner_only(self):
-        house = House()
+        house = NodeRuntime()
         house.add_readers()
         session = await house.open("ses_1", ALICE)
         for host in ("personal-state", "relational", "torch", "intent"):
@@ -367,7 +367,7 @@ class TestAnExtension:
                 await house.read(f"vcp://{host}/ses_2", Owner(identity=ALICE), EXTENSIONS)
 
     async def test_reads_a_deliberation_under_both_names(self):
-        house = House()
+        house = NodeRuntime()
         house.add_readers()
         for host in ("consensus", "deliberation"):
             assert await house.read(f"vcp://{host}/delib_1", NOBODY, EXTENSIONS) == {
@@ -400,7 +400,7 @@ class TestSubscriptions:
         ],
     )
     async def test_to_what_is_not_there_or_not_ones_own_are_refused(self, uri):
-        session = await House().open("ses_1", ALICE)
+        session = await NodeRuntime().open("ses_1", ALICE)
         assert not may_watch(uri, Owner(identity=ALICE, session=session, token_prefix="ffffffff"), EXTENSIONS)
 
     @pytest.mark.parametrize(
@@ -416,7 +416,7 @@ class TestSubscriptions:
         ],
     )
     async def test_to_what_one_may_read_are_taken_while_its_extension_is_active(self, uri):
-        session = await House().open("ses_1", ALICE)
+        session = await NodeRuntime().open("ses_1", ALICE)
         owner = Owner(identity=ALICE, session=session, token_prefix="0123abcd")
         assert may_watch(uri, owner, EXTENSIONS)
         of_extension = uri.split("/")[2] in {*EXTENSION_ADDRESSES, "deliberation"}

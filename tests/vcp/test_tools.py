@@ -11,7 +11,7 @@ from comity.identity.protocol.revocation import Denylist
 from comity.identity.protocol.tokens import IdentityMode, Issuer, IssuerRegistry, SharedKey, issue_b, token_id
 from comity.testing import EPOCH, VirtualClock
 from comity.vcp import tools as schemas
-from comity.vcp.identity import IdentityDesk
+from comity.vcp.identity import IdentityChecker
 from comity.vcp.protocol.agreement import Identity, Session
 from comity.vcp.tool_handlers import encode_context, parse_csm1, status, validate_token
 from tests.vcp.house import ALICE, ISSUERS, PERSONAL, token
@@ -36,7 +36,7 @@ UVC_KEYS = {
 
 
 def desk(mode=IdentityMode.VERIFIED, **named):
-    return IdentityDesk(VirtualClock(), **({"mode": mode, "issuers": ISSUERS} | named))
+    return IdentityChecker(VirtualClock(), **({"mode": mode, "issuers": ISSUERS} | named))
 
 
 def fits(answer, schema):

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from comity.requests.record import Recorder
 from comity.store.memory import MemoryStore
 from comity.testing.loop import VirtualClock
-from comity.vcp.client import MOST_SERVERS, FileAcks, LastAcks, merged
+from comity.vcp.client import MAX_SERVERS, FileAcks, LastAcks, merged
 from comity.vcp.protocol.client import alerts
 from comity.vcp.protocol.messages import Ack, encode
 from tests.vcp.protocol.negotiation_samples import EVERY_EXTENSION
@@ -76,7 +76,7 @@ async def test_a_file_keeps_the_last_thousand_servers(tmp_path):
     )
     for number in (0, 1):
         await memory.remember(f"ws://{number}", "3.1", ack, None)
-    known = {f"3.1 ws://{number}": json.loads(encode(ack)) for number in range(MOST_SERVERS)}
+    known = {f"3.1 ws://{number}": json.loads(encode(ack)) for number in range(MAX_SERVERS)}
     (tmp_path / "vcp-acks.json").write_bytes(json.dumps(known).encode())
     await memory.remember("ws://new", "3.1", ack, None)
     assert await FileAcks(tmp_path).recall("ws://new", "3.1") == ack

@@ -12,7 +12,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from comity.http.serving import LINGER_SECONDS, ServerLimits
-from comity.http.websocket import MOST_FRAGMENTS
+from comity.http.websocket import MAX_FRAGMENTS
 from tests.vcp.doors import open_doors
 from tests.vcp.house import WIRE, hello
 
@@ -129,7 +129,7 @@ async def test_fragments_count_together():
 
 async def test_a_message_in_too_many_shreds_is_refused():
     async with open_doors() as doors, raw(doors) as (reader, writer, _):
-        writer.write(frame(0x1, b"", fin=False) + frame(0x0, b"", fin=False) * (MOST_FRAGMENTS + 1))
+        writer.write(frame(0x1, b"", fin=False) + frame(0x0, b"", fin=False) * (MAX_FRAGMENTS + 1))
         assert b"\x03\xf0" in await until_closed(reader)  # 1008
         assert await honest(doors)
 

@@ -10,9 +10,9 @@ from comity.requests.record import Recorder
 from comity.runtime.system_clock import SystemClock
 from comity.store.memory import MemoryStore
 from comity.testing import running_node
-from comity.votes.client import KeeperClient
+from comity.votes.client import VoteHostClient
 from comity.votes.part import Deliberations
-from comity.votes.party import DeliberationDesk
+from comity.votes.party import VoteParty
 from comity.votes.protocol import log
 
 CLAUSES = ["Every call is answered within a day.", "Logs are kept for a year."]
@@ -22,7 +22,7 @@ SPACES = ("deliberations", "deliberation.entries", "deliberation.waiting")
 def keeper_client(store, key, clock, holder, record=None):
     http = GuardedHttp(allow_loopback=True)
     record = record or Recorder(store, clock, audited=False)
-    return KeeperClient(store, key, clock, http, public_http=GuardedHttp(), holder=holder, record=record)
+    return VoteHostClient(store, key, clock, http, public_http=GuardedHttp(), holder=holder, record=record)
 
 
 class Party:
@@ -44,7 +44,7 @@ class Party:
         """As another process of the same node has it. `wrap` stands between it and the keepers."""
         house = self.node.house
         post = keeper_client(house.store, house.key, house.clock, holder, house.record)
-        return DeliberationDesk(
+        return VoteParty(
             store=house.store,
             ledger=type(self.ledger)(house.store, house.current_vault),
             record=house.record,

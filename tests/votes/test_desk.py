@@ -349,7 +349,7 @@ class TestTheVault:
 
 class TestTooMany:
     async def test_a_visitor_opens_and_joins_so_many_and_the_owner_more(self, monkeypatch):
-        monkeypatch.setattr("comity.votes.party.MOST_OF_A_VISITOR", 2)
+        monkeypatch.setattr("comity.votes.party.MAX_OF_A_VISITOR", 2)
         async with parties(2) as (alice, bob):
             dave = bob.desk.voice("dave")
             there = [await alice.open({"id": "dave", "node": bob.id}) for _ in range(2)]
@@ -369,7 +369,7 @@ class TestTooMany:
             assert await bob.open()
 
     async def test_what_is_joined_counts_like_what_is_opened(self, monkeypatch):
-        monkeypatch.setattr("comity.votes.party.MOST_DELIBERATIONS", 1)
+        monkeypatch.setattr("comity.votes.party.MAX_DELIBERATIONS", 1)
         async with parties(3) as (alice, bob, carol):
             mine = await alice.open({"id": carol.id})
             other = await bob.open({"id": carol.id})

@@ -15,9 +15,9 @@ from comity.wire.jsonrpc import (
     Batch,
     Invalid,
     Notification,
-    Request,
     Response,
     RpcError,
+    RpcRequest,
     error_bytes,
     parse,
     result_bytes,
@@ -50,7 +50,7 @@ def test_the_codes_are_those_of_the_specification():
 @pytest.mark.parametrize("given_id", [1, 0, -5, "abc", "", 1.5, 2**70])
 def test_a_request_has_an_id_that_is_a_string_or_a_number(given_id):
     message = parse(body(id=given_id, method="m", params={"a": 1}))
-    assert message == Request(given_id, "m", {"a": 1})
+    assert message == RpcRequest(given_id, "m", {"a": 1})
     assert type(message.id) is type(given_id)
 
 
@@ -67,9 +67,9 @@ def test_a_notification_has_no_id():
 
 
 def test_params_are_an_object_or_an_array_or_absent():
-    assert parse(body(id=1, method="m", params=[1])) == Request(1, "m", [1])
-    assert parse(body(id=1, method="m", params=None)) == Request(1, "m")
-    assert parse(body(id=1, method="m")) == Request(1, "m")
+    assert parse(body(id=1, method="m", params=[1])) == RpcRequest(1, "m", [1])
+    assert parse(body(id=1, method="m", params=None)) == RpcRequest(1, "m")
+    assert parse(body(id=1, method="m")) == RpcRequest(1, "m")
     for params in (5, "a", True):
         assert answer(body(id=1, method="m", params=params)) == (1, INVALID_PARAMS)
         assert answer(body(method="m", params=params)) == (None, INVALID_PARAMS)
@@ -146,10 +146,10 @@ def test_a_batch_is_one_invalid_request_by_default():
 def test_a_batch_is_parsed_item_by_item_where_batches_are_spoken():
     batch = parse(BATCH, batches=True)
     assert isinstance(batch, Batch)
-    kinds = [Request, Notification, Invalid, Invalid, Response]
+    kinds = [RpcRequest, Notification, Invalid, Invalid, Response]
     assert [type(item) for item in batch.items] == kinds
     assert all(item.code == INVALID_REQUEST for item in batch.items if isinstance(item, Invalid))
-    assert parse(body(id=1, method="a"), batches=True) == Request(1, "a")
+    assert parse(body(id=1, method="a"), batches=True) == RpcRequest(1, "a")
 
 
 def test_an_empty_or_endless_batch_is_one_invalid_request():
@@ -161,7 +161,7 @@ def test_an_empty_or_endless_batch_is_one_invalid_request():
 
 def test_a_stricter_reader_can_be_given():
     data = b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1,"a":2}}'
-    assert isinstance(parse(data), Request)
+    assert isinstance(parse(data), RpcRequest)
     assert parse(data, read=partial(loads, unique_keys=True)).code == PARSE_ERROR
 
 
@@ -178,7 +178,7 @@ def test_error_data_is_sent_only_when_it_is_given():
 @given(st.binary() | values().map(lambda value: json.dumps(value).encode()), st.booleans())
 def test_parsing_never_raises(data, batches):
     message = parse(data, batches=batches)
-    assert isinstance(message, Request | Notification | Response | Batch | Invalid)
+    assert isinstance(message, RpcRequest | Notification | Response | Batch | Invalid)
 
 
 members = st.fixed_dictionaries(
@@ -199,7 +199,7 @@ def test_any_object_is_one_kind_of_message(value):
     message = parse(json.dumps(value).encode())
     if isinstance(message, Invalid):
         assert json.loads(error_bytes(message.id, message.error))["error"]["code"] < 0
-    elif isinstance(message, Request):
+    elif isinstance(message, RpcRequest):
         assert message.id == value["id"]
         assert message.id is not None
     elif isinstance(message, Notification):

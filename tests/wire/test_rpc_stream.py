@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from comity.testing.vectors import format_runner, known_keys
 from comity.wire import jsonrpc
 from comity.wire.frames import FrameDecoder, encode
-from comity.wire.jsonrpc import Batch, Invalid, Notification, Request, RpcError, RpcStream
+from comity.wire.jsonrpc import Batch, Invalid, Notification, RpcError, RpcRequest, RpcStream
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 LIMIT = 1 << 20
@@ -35,9 +35,9 @@ def serve(data, *, limit=LIMIT, chunk=None):
 
 def answer(stream, message):
     match message:
-        case Request(id, "ping"):
+        case RpcRequest(id, "ping"):
             return stream.encode(jsonrpc.result_bytes(id, {}))
-        case Request(id, method):
+        case RpcRequest(id, method):
             error = RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {method}")
             return stream.encode(jsonrpc.error_bytes(id, error))
         case Invalid(id):
@@ -74,7 +74,7 @@ def test_what_is_too_large_or_has_a_bad_header_is_an_invalid_request():
     assert messages[0].data == {"code": "message_too_large", "message": "line exceeds max size 100"}
     assert messages[1].data == {"code": "message_too_large", "message": "message exceeds max size 100"}
     assert messages[2].data["code"] == "invalid_header"
-    assert messages[3] == Request(1, "ping")
+    assert messages[3] == RpcRequest(1, "ping")
 
 
 def test_half_a_frame_at_the_end_is_a_parse_error():
@@ -92,7 +92,7 @@ def test_the_framing_at_the_moment_of_writing_counts():
     assert stream.encode(b"{}") == b"{}\n"
     (_second,) = stream.receive(encode(PING, framed=True))
     assert stream.encode(b"{}") == b"Content-Length: 2\r\n\r\n{}"
-    assert first == Request(1, "ping")
+    assert first == RpcRequest(1, "ping")
 
 
 def test_batches_can_be_agreed_on_by_a_message_that_came_in_the_same_bytes():

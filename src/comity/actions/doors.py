@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from starlette.routing import BaseRoute, Route
 
-from comity.actions.handler import ActionsRoom, Invocation
+from comity.actions.handler import ActionsHandler, Invocation
 from comity.actions.protocol.action import Mode
 from comity.actions.protocol.calls import RegisteredAction, Registry, Settled, Work, embedded, reply_schema
 from comity.actions.protocol.machine import NdjsonMachine, RpcMachine, Steps
@@ -26,8 +26,8 @@ from comity.actions.runner import Runner
 from comity.http.asgi import Endpoint, Receive, Scope, read_json_body
 from comity.http.guard import caller_of
 from comity.http.statuses import rpc_code
-from comity.requests.handler import Arrival
-from comity.requests.pipeline import Walk
+from comity.requests.handler import Request
+from comity.requests.pipeline import Pipeline
 from comity.wire import strict_json
 
 # Actions over HTTP, for the owner of the node: the guard has checked the token before a request gets here.
@@ -112,8 +112,8 @@ def _refused(status: str) -> dict[str, Any]:
 OPENAPI_PATH: Final = f"{ACTIONS_PATH}/openapi.json"
 
 
-def action_routes(runner: Runner, walk: Walk, *, body_limit: int, version: str) -> list[BaseRoute]:
-    room = ActionsRoom(runner)
+def action_routes(runner: Runner, walk: Pipeline, *, body_limit: int, version: str) -> list[BaseRoute]:
+    room = ActionsHandler(runner)
     registry = runner.library.registry
 
     # in a thread: the first look at the skills imports them
@@ -127,7 +127,7 @@ def action_routes(runner: Runner, walk: Walk, *, body_limit: int, version: str) 
         body = await read_json_body(scope, receive, body_limit, "the input of an action")
         given = strict_json.loads(body, lone_surrogates=True)
         asked = Invocation(scope["path_params"]["name"], given)
-        return await walk.take(room, Arrival(door="http", caller=caller_of(scope), body=asked))
+        return await walk.take(room, Request(door="http", caller=caller_of(scope), body=asked))
 
     endpoint = partial(Endpoint, room=room.name, record=walk.record)
     return [

@@ -16,8 +16,8 @@ from comity.actions.runner import Runner, Tell, ignore_progress
 from comity.mcp.protocol.catalog import Tool
 from comity.mcp.protocol.context import Context
 from comity.mcp.protocol.results import ToolResult, structured
-from comity.requests.handler import Admission, Arrival, Call, Identified, PlainRoom, Sealed
-from comity.requests.pipeline import Walk
+from comity.requests.handler import Admission, Call, HandlerDefaults, HandlerResult, Identified, Request
+from comity.requests.pipeline import Pipeline
 from comity.wire.errors import ActionError, UnauthenticatedError
 
 
@@ -30,14 +30,14 @@ class Invocation(Struct, frozen=True):
     tell: Tell = ignore_progress
 
 
-class ActionsRoom(PlainRoom):
+class ActionsHandler(HandlerDefaults):
     name = "actions"
     deadline: Final = 150.0  # the workers and the fetcher have their own, and tell more
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
 
-    def identify(self, arrival: Arrival) -> Identified:
+    def identify(self, arrival: Request) -> Identified:
         if not (arrival.caller.may("act") or arrival.caller.may("mcp")):
             raise UnauthenticatedError(
                 "an action needs this node's token; it is in the file `token` of the data folder"
@@ -53,8 +53,8 @@ class ActionsRoom(PlainRoom):
         asked: Invocation = call.arrival.body
         return await self._runner.call(asked.action, asked.input, call.caller, asked.client, asked.tell)
 
-    async def seal(self, call: Call, result: dict[str, Any]) -> Sealed:
-        return Sealed(reply=result, about=call.arrival.body.action)
+    async def seal(self, call: Call, result: dict[str, Any]) -> HandlerResult:
+        return HandlerResult(reply=result, about=call.arrival.body.action)
 
 
 _SHOWN_LEVELS: Final = 2
@@ -65,8 +65,8 @@ _READS_PAGES: Final = frozenset({"accessibility_audit"})
 class ActionsDesk(NamedTuple):
     """Where calls are taken: the room, and the walk to it."""
 
-    room: ActionsRoom
-    walk: Walk
+    room: ActionsHandler
+    walk: Pipeline
 
 
 def action_tools(registry: Registry, desk: Callable[[], Awaitable[ActionsDesk]]) -> list[Tool]:
@@ -80,7 +80,7 @@ def _tool(entry: RegisteredAction, desk: Callable[[], Awaitable[ActionsDesk]]) -
         # clients of the node's own user take turns with each other; a visitor is one caller, whatever its clients
         client = context.client if caller.is_local else ""
         body = Invocation(entry.name, arguments, client, context.progress)
-        return structured(await walk.take(room, Arrival(door="mcp", caller=caller, body=body)))
+        return structured(await walk.take(room, Request(door="mcp", caller=caller, body=body)))
 
     contract = entry.contract
     return Tool(
@@ -88,7 +88,7 @@ def _tool(entry: RegisteredAction, desk: Callable[[], Awaitable[ActionsDesk]]) -
         title=entry.name.replace("_", " ").capitalize(),
         description=f"{contract.description} Boundary: {contract.boundary}.".strip(),
         handler=call,
-        room=ActionsRoom.name,
+        room=ActionsHandler.name,
         input_schema=plain(contract.input_schema),
         output_schema=in_outline(reply_schema(entry)),
         annotations={
@@ -99,7 +99,7 @@ def _tool(entry: RegisteredAction, desk: Callable[[], Awaitable[ActionsDesk]]) -
         },
         audit="own",
         task="optional" if entry.action.slow else "forbidden",
-        deadline=ActionsRoom.deadline,
+        deadline=ActionsHandler.deadline,
         validator=lambda _arguments: None,  # left to the room
     )
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from comity.identity.protocol.rights import Right
 from comity.release import __version__
-from comity.runtime.part import OpenHouse, Part, Table, View, ViewPage, ViewQuery, paged
+from comity.runtime.part import OpenNode, Part, Table, View, ViewPage, ViewQuery, paged
 from comity.runtime.settings import ActionSettings
 
 if TYPE_CHECKING:
     from comity.actions.handler import ActionsDesk
     from comity.actions.runner import ActionLimits
     from comity.mcp.protocol.catalog import Tool
-    from comity.runtime.node_runtime import House
+    from comity.runtime.node_runtime import NodeRuntime
 
 log = logging.getLogger("comity.actions")
 
@@ -31,20 +31,20 @@ class Actions(Part):
     rights: ClassVar[Mapping[str, Right]] = MappingProxyType({"/v1/actions": "act", "/v1/actions/": "act"})
 
     @classmethod
-    def tools(cls, house: OpenHouse) -> "Iterable[Tool]":
+    def tools(cls, house: OpenNode) -> "Iterable[Tool]":
         from comity.actions.handler import action_tools
         from comity.actions.library import announced_plugins, registry_of
 
         async def desk() -> "ActionsDesk":
-            from comity.actions.handler import ActionsDesk, ActionsRoom
+            from comity.actions.handler import ActionsDesk, ActionsHandler
 
             opened = await house()
-            return ActionsDesk(ActionsRoom(opened.find(cls).runner), opened.walk)
+            return ActionsDesk(ActionsHandler(opened.find(cls).runner), opened.walk)
 
         announced = [plugin.action for plugin in announced_plugins(log.warning)]
         return action_tools(registry_of("enhanced", announced), desk)
 
-    async def open(self, house: "House") -> None:
+    async def open(self, house: "NodeRuntime") -> None:
         from comity.actions.client import Pages
         from comity.actions.library import Library, announced_plugins, own_lines_of
         from comity.actions.runner import Runner
@@ -65,7 +65,7 @@ class Actions(Part):
         shown, more = paged(rows, query)
         return ViewPage(tables=[Table(("action", "what it does", "boundary"), shown, more=more)])
 
-    async def serve(self, house: "House") -> None:
+    async def serve(self, house: "NodeRuntime") -> None:
         from comity.actions.doors import action_routes
 
         limit = house.settings.http.body_limit

@@ -28,7 +28,7 @@ from comity.wire.errors import ActionError, ComityError, DeadlineError, Overload
 WAITING_OF_ONE: Final = 32
 WAITING_IN_ALL: Final = 256
 
-_MOST_REMEMBERED: Final = 4096
+_MAX_REMEMBERED: Final = 4096
 _SHARE_OF_THE_NEWEST: Final = 0.2  # in the running mean of how long work takes
 
 
@@ -117,7 +117,7 @@ class ActionTurns:
         if not self._running[piece.caller]:
             del self._running[piece.caller]
         self._begin_next()
-        if not self._running or len(self._ends) > _MOST_REMEMBERED:
+        if not self._running or len(self._ends) > _MAX_REMEMBERED:
             self._ends = {caller: end for caller, end in self._ends.items() if end > self._now}
 
     def _too_much(self, what: str, pieces: int) -> OverloadedError:

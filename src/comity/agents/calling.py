@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from msgspec import Struct
 
-from comity.agents.tools import LONGEST_CALL, RIGHT, ROOM, OpenDesk, may_see_agents, search_agents
+from comity.agents.tools import MAX_CALL_SECONDS, RIGHT, ROOM, OpenDesk, may_see_agents, search_agents
 from comity.directory.cards import LIMIT, HaloMatch, search_capability, visible_record
 from comity.directory.client import DirectoryClient
 from comity.directory.finding import card_at, id_of, is_address, with_scheme
@@ -35,7 +35,7 @@ from comity.mcp.protocol.catalog import Completer, Prompt
 from comity.mcp.protocol.context import Context
 from comity.mcp.protocol.results import PromptResult, text
 from comity.requests.caller import Caller
-from comity.requests.handler import Arrival, Call, Identified, PlainRoom, Sealed
+from comity.requests.handler import Call, HandlerDefaults, HandlerResult, Identified, Request
 from comity.store.interface import Store
 from comity.wire.errors import (
     ComityError,
@@ -53,7 +53,7 @@ from comity.wire.machine import Clock
 
 _ACTIONS_ROOM: Final = "actions"
 _COMPLETE_SECONDS: Final = 3.0
-_MOST_COMPLETED: Final = 100
+_MAX_COMPLETED: Final = 100
 _DIGITS: Final = re.compile(r"[0-9a-f]{4,64}")
 
 _AGENT: Final = {
@@ -161,7 +161,7 @@ def _completer(desk: OpenDesk) -> Completer:
         digits = _DIGITS.fullmatch(typed) is not None
         try:
             async with asyncio.timeout(_COMPLETE_SECONDS):
-                found = await search_agents(desk, context, "" if digits else typed, limit=_MOST_COMPLETED)
+                found = await search_agents(desk, context, "" if digits else typed, limit=_MAX_COMPLETED)
         except (ComityError, TimeoutError):
             return ()  # a suggestion that cannot be had is none
         if digits:
@@ -174,7 +174,7 @@ def _completer(desk: OpenDesk) -> Completer:
 # Finding and calling agents of other owners, for a client of this node (ruling 51).
 
 
-MOST_OF_A_VISITOR: Final = 8
+MAX_OF_A_VISITOR: Final = 8
 
 
 class AgentSearch(Struct, frozen=True, kw_only=True):
@@ -216,7 +216,7 @@ class AgentReply(Struct, frozen=True, kw_only=True):
     text: str
 
 
-class WayOut(Protocol):
+class AgentCaller(Protocol):
     """How other agents are reached. For a visitor private addresses are refused, whatever the owner allows."""
 
     async def find(self, asked: AgentSearch, caller: Caller) -> FoundAgents: ...
@@ -224,15 +224,15 @@ class WayOut(Protocol):
     async def call(self, asked: AgentCall, caller: Caller) -> AgentReply: ...
 
 
-class AgentsRoom(PlainRoom):
+class AgentsHandler(HandlerDefaults):
     name = "agents"
-    deadline: Final = LONGEST_CALL + 30.0  # the call has its own, and tells more
+    deadline: Final = MAX_CALL_SECONDS + 30.0  # the call has its own, and tells more
 
-    def __init__(self, way_out: WayOut) -> None:
+    def __init__(self, way_out: AgentCaller) -> None:
         self._way_out = way_out
         self._running: Counter[str] = Counter()
 
-    def identify(self, arrival: Arrival) -> Identified:
+    def identify(self, arrival: Request) -> Identified:
         if not may_see_agents(arrival.caller):
             raise ForbiddenError(
                 f"agents are found and called for the user of this node, and for access tokens with the scope {RIGHT}"
@@ -243,9 +243,9 @@ class AgentsRoom(PlainRoom):
     async def hold(self, call: Call) -> AsyncIterator[None]:
         """A call may wait for minutes, so a visitor may make only some at a time."""
         owner = call.caller.owner
-        if not call.caller.is_local and self._running[owner] >= MOST_OF_A_VISITOR:
+        if not call.caller.is_local and self._running[owner] >= MAX_OF_A_VISITOR:
             raise OverloadedError(
-                f"{MOST_OF_A_VISITOR} searches and calls of yours are running; wait for one to end", 5.0
+                f"{MAX_OF_A_VISITOR} searches and calls of yours are running; wait for one to end", 5.0
             )
         self._running[owner] += 1
         try:
@@ -261,8 +261,8 @@ class AgentsRoom(PlainRoom):
             return await self._way_out.find(asked, call.caller)
         return await self._way_out.call(asked, call.caller)
 
-    async def seal(self, call: Call, result: Any) -> Sealed:
-        return Sealed(reply=result, about=result.agent if isinstance(result, AgentReply) else "search")
+    async def seal(self, call: Call, result: Any) -> HandlerResult:
+        return HandlerResult(reply=result, about=result.agent if isinstance(result, AgentReply) else "search")
 
 
 OWN_DIRECTORY: Final = "this node"
@@ -270,11 +270,11 @@ MESSAGE_LIMIT: Final = 1024 * 1024 - 4096
 """Bytes. A request of one mebibyte is the most that a target reads; the rest of it is the envelope."""
 
 _TRIED: Final = 20
-_MOST_UNANSWERED: Final = 256
-_LONGEST_OFFER: Final = 300
+_MAX_UNANSWERED: Final = 256
+_MAX_OFFER_LENGTH: Final = 300
 
 
-class AgentDesk:
+class OutgoingCalls:
     def __init__(
         self,
         store: Store,
@@ -368,7 +368,7 @@ class AgentDesk:
 
     def _remember(self, same: bytes, key: str, card: CapabilityCard) -> None:
         self._unanswered[same] = key, card
-        while len(self._unanswered) > _MOST_UNANSWERED:
+        while len(self._unanswered) > _MAX_UNANSWERED:
             self._unanswered.popitem(last=False)
 
     async def _cards(self, agent: str, http: HttpCarrier) -> list[CapabilityCard]:
@@ -443,8 +443,8 @@ def _digest(owner: str, asked: AgentCall) -> bytes:
 
 def _found(card: CapabilityCard) -> FoundAgent:
     offers = " ".join(card.capability_text.split())
-    if len(offers) > _LONGEST_OFFER:
-        offers = f"{offers[: _LONGEST_OFFER - 1]}…"
+    if len(offers) > _MAX_OFFER_LENGTH:
+        offers = f"{offers[: _MAX_OFFER_LENGTH - 1]}…"
     return FoundAgent(agent=card.vacant_id.hex(), offers=offers, endpoint=card.endpoint)
 
 

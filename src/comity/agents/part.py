@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, ClassVar
 from comity.actions.part import action_limits
 from comity.identity.protocol.rights import Right
 from comity.requests.caller import OWN_PROCESS
-from comity.requests.handler import Arrival
+from comity.requests.handler import Request
 from comity.runtime.part import (
     Fact,
-    OpenHouse,
+    OpenNode,
     Panel,
     Part,
     RowButton,
@@ -29,18 +29,18 @@ from comity.wire.errors import ComityError, InvalidError, NotFoundError
 
 if TYPE_CHECKING:
     from comity.agents.behaviour import Behaviour
-    from comity.agents.residence import StateRoom
+    from comity.agents.residence import StateHandler
     from comity.agents.tools import AgentsDesk
     from comity.directory.publishing import PublicationReport
     from comity.envelopes.pairs import Peer
     from comity.envelopes.protocol.card import CapabilityCard
     from comity.envelopes.protocol.resident import ResidentForm
-    from comity.envelopes.server import EnvelopeRoom
+    from comity.envelopes.server import EnvelopeHandler
     from comity.envelopes.tools import Resident
     from comity.http.asgi import Receive, Scope
     from comity.identity.protocol.keys import VacantId
     from comity.mcp.protocol.catalog import Prompt, Tool
-    from comity.runtime.node_runtime import House
+    from comity.runtime.node_runtime import NodeRuntime
 
 PAIRS_VERIFY_PATH = "/v1/pairs/verify"
 
@@ -56,7 +56,7 @@ class Agent(Part):
     rights: ClassVar[Mapping[str, Right]] = MappingProxyType({PAIRS_VERIFY_PATH: "act"})
 
     @classmethod
-    def tools(cls, house: OpenHouse) -> "Iterable[Tool]":
+    def tools(cls, house: OpenNode) -> "Iterable[Tool]":
         from comity.envelopes.tools import vacant_tools
 
         async def resident() -> "Resident":
@@ -64,14 +64,14 @@ class Agent(Part):
 
         return vacant_tools(resident)
 
-    async def open(self, house: "House") -> None:
+    async def open(self, house: "NodeRuntime") -> None:
         from comity.agents.residence import vacant_form
         from comity.envelopes.tools import Resident
 
         self._house = house
         self.views = [View("agent", "Agent", self._view), View("pairs", "Pairs", self._pairs)]
         self.resident = Resident(vacant_form(house.vacant_id), house.walk, None)
-        self.state_room: StateRoom
+        self.state_room: StateHandler
         self.state_changed = asyncio.Event()
         self._behaviour: Behaviour | None = None
         self._verdicts: dict[str, str] = {}
@@ -174,14 +174,14 @@ class Agent(Part):
             return fault.message
         return verdict_of(report)
 
-    async def serve(self, house: "House") -> None:
+    async def serve(self, house: "NodeRuntime") -> None:
         from starlette.routing import Route
 
-        from comity.agents.residence import StateRoom, resident_form
+        from comity.agents.residence import StateHandler, resident_form
         from comity.envelopes.app import AGENT_CARD_PATH, CARD_PATHS, CHAIN_RESET_PATH, card_routes
         from comity.envelopes.doors import MESSAGE_SEND_PATH, MessageSend
         from comity.envelopes.tools import Resident
-        from comity.http.app import RoomRoute
+        from comity.http.app import HandlerRoute
         from comity.http.asgi import Endpoint
 
         verify = Endpoint("POST", self._verify_pair, room="pairs", record=house.record)
@@ -193,18 +193,18 @@ class Agent(Part):
         endpoint = agent.endpoint or house.url + MESSAGE_SEND_PATH
         form = await resident_form(house.store, house.key, agent.offer, endpoint)
         room = self._room(house, form)
-        self.state_room = StateRoom(form, house.store, self.state_changed.set)
+        self.state_room = StateHandler(form, house.store, self.state_changed.set)
         self.resident = Resident(form, house.walk, room)
         self.hot = {MESSAGE_SEND_PATH: MessageSend(room, house.walk, limit)}
         self.routes += [
-            Route("/v1/state", RoomRoute(self.state_room, house.walk, limit)),
+            Route("/v1/state", HandlerRoute(self.state_room, house.walk, limit)),
             *card_routes(lambda: form, agent.name or form.identity.short(), agent.freshness_seconds),
         ]
         self.public |= {MESSAGE_SEND_PATH, *CARD_PATHS}
 
-    def _room(self, house: "House", form: "ResidentForm") -> "EnvelopeRoom":
+    def _room(self, house: "NodeRuntime", form: "ResidentForm") -> "EnvelopeHandler":
         from comity.agents.behaviour import load_behaviour
-        from comity.envelopes.server import EnvelopeRoom
+        from comity.envelopes.server import EnvelopeHandler
 
         agent, vcp = house.settings.agent, house.find_open(Vcp)
         self._behaviour = load_behaviour(
@@ -215,7 +215,7 @@ class Agent(Part):
             timeout=agent.deadline_seconds,
             limits=action_limits(house.settings.actions) if agent.behaviour == "actions" else None,
         )
-        return EnvelopeRoom(
+        return EnvelopeHandler(
             key=house.key,
             behaviour=self._behaviour,
             context_of=None if vcp is None else vcp.service.context_of,
@@ -251,42 +251,42 @@ class Calling(Part):
     )
 
     @classmethod
-    def tools(cls, house: OpenHouse) -> "Iterable[Tool]":
+    def tools(cls, house: OpenNode) -> "Iterable[Tool]":
         from comity.agents.tools import agent_tools
 
         return agent_tools(lambda: cls._desk(house))
 
     @classmethod
-    def prompts(cls, house: OpenHouse) -> "Iterable[Prompt]":
+    def prompts(cls, house: OpenNode) -> "Iterable[Prompt]":
         from comity.agents.calling import node_prompts
 
         return node_prompts(lambda: cls._desk(house))
 
     @classmethod
-    async def _desk(cls, house: OpenHouse) -> "AgentsDesk":
+    async def _desk(cls, house: OpenNode) -> "AgentsDesk":
         from comity.agents.tools import AgentsDesk
 
         opened = await house()
         return AgentsDesk(opened.find(cls).agents, opened.walk)
 
-    async def open(self, house: "House") -> None:
-        from comity.agents.calling import AgentDesk, AgentsRoom
-        from comity.agents.tools import LONGEST_CALL
+    async def open(self, house: "NodeRuntime") -> None:
+        from comity.agents.calling import AgentsHandler, OutgoingCalls
+        from comity.agents.tools import MAX_CALL_SECONDS
         from comity.envelopes.client.dispatcher import Dispatcher
 
         settings = house.settings
-        own = house.open_http(LONGEST_CALL)
+        own = house.open_http(MAX_CALL_SECONDS)
         dispatcher = Dispatcher(
             house.store, house.key, house.clock, own, holder=house.chain, record=house.record
         )
-        self.agents = AgentsRoom(
-            AgentDesk(
+        self.agents = AgentsHandler(
+            OutgoingCalls(
                 house.store,
                 house.key,
                 house.clock,
                 dispatcher=dispatcher,
                 http=own,
-                visitors=house.open_public_http(LONGEST_CALL),
+                visitors=house.open_public_http(MAX_CALL_SECONDS),
                 directory=settings.directory.url,
                 seconds=settings.dispatch.timeout_seconds,
             )
@@ -306,7 +306,7 @@ class Publishing(Part):
     def is_wanted(cls, settings: Settings) -> bool:
         return super().is_wanted(settings) and settings.directory.publish and bool(settings.agent.behaviour)
 
-    async def serve(self, house: "House") -> None:
+    async def serve(self, house: "NodeRuntime") -> None:
         from comity.directory.client import DirectoryClient
         from comity.directory.publishing import KeptPublication
         from comity.runtime.node_runtime import running
@@ -339,7 +339,7 @@ class Publishing(Part):
         from comity.envelopes.protocol.card import RuntimeState
 
         body = {"state": RuntimeState.ACTIVE.value}
-        arrival = Arrival(door="node", caller=OWN_PROCESS, body=body)
+        arrival = Request(door="node", caller=OWN_PROCESS, body=body)
         await self._house.walk.take(self._house.find(Agent).state_room, arrival)
 
     def _tell(self, report: "PublicationReport") -> None:

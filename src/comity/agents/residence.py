@@ -17,7 +17,7 @@ from comity.envelopes.protocol.card import (
 )
 from comity.envelopes.protocol.resident import BehaviorBundle, Logbook, ResidentForm
 from comity.identity.protocol.keys import SigningKey, VacantId
-from comity.requests.handler import Arrival, Call, Identified, PlainRoom, Sealed
+from comity.requests.handler import Call, HandlerDefaults, HandlerResult, Identified, Request
 from comity.store.interface import Put, Store
 from comity.wire.errors import ConflictError, InvalidError, UnauthenticatedError
 
@@ -77,7 +77,7 @@ async def resident_form(store: Store, key: SigningKey, capability: str, endpoint
     )
 
 
-class StateRoom(PlainRoom):
+class StateHandler(HandlerDefaults):
     """The owner sets the state of the vacant; callers feel it as soon as it is stored. So does the directory of this
     node, if the vacant is published there. `changed` is called afterwards.
     """
@@ -92,7 +92,7 @@ class StateRoom(PlainRoom):
         self._wanted = form.runtime_state
         self._one_at_a_time = asyncio.Lock()
 
-    def identify(self, arrival: Arrival) -> Identified:
+    def identify(self, arrival: Request) -> Identified:
         if not arrival.caller.is_local:
             raise UnauthenticatedError("only the owner of this node sets the state of its vacant")
         return Identified(arrival.caller)
@@ -109,9 +109,9 @@ class StateRoom(PlainRoom):
         body = call.arrival.body
         return new_state(self._form.runtime_state, body.get("state") if isinstance(body, dict) else None)
 
-    async def seal(self, call: Call, result: RuntimeState) -> Sealed:
+    async def seal(self, call: Call, result: RuntimeState) -> HandlerResult:
         former, self._wanted = self._form.runtime_state, result
-        return Sealed(
+        return HandlerResult(
             reply={"state": result.value, "former": former.value},
             operations=(
                 store_state(result),

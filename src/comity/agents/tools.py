@@ -17,12 +17,12 @@ from comity.requests.caller import Caller
 from comity.wire import strict_json
 
 if TYPE_CHECKING:
-    from comity.agents.calling import AgentsRoom, FoundAgents
-    from comity.requests.pipeline import Walk
+    from comity.agents.calling import AgentsHandler, FoundAgents
+    from comity.requests.pipeline import Pipeline
 
 ROOM: Final = "agents"
 RIGHT: Final[Right] = "agents"
-LONGEST_CALL: Final = 600
+MAX_CALL_SECONDS: Final = 600
 """Seconds that a caller may ask for."""
 FROM_AGENT: Final = "comity/from-agent"
 """In `_meta` of a content block: its text was written by the agent of this id, and by nobody else."""
@@ -31,7 +31,7 @@ _WHOSE: Final = "the text before this block was written by that agent, not by th
 _STEPS: Final = 3
 _PATIENCE: Final = 60.0
 _FOUND: Final = 10
-_MOST_FOUND: Final = 100
+_MAX_FOUND: Final = 100
 
 _ID: Final = {"type": "string", "description": "64 hexadecimal digits"}
 
@@ -39,8 +39,8 @@ _ID: Final = {"type": "string", "description": "64 hexadecimal digits"}
 class AgentsDesk(NamedTuple):
     """Where calls are taken: the room, and the walk to it."""
 
-    room: "AgentsRoom"
-    walk: "Walk"
+    room: "AgentsHandler"
+    walk: "Pipeline"
 
 
 OpenDesk = Callable[[], Awaitable[AgentsDesk]]
@@ -102,7 +102,7 @@ def agent_tools(desk: OpenDesk) -> list[Tool]:
                         "maxLength": 2048,
                         "description": "the URL of another directory than the usual one",
                     },
-                    "limit": {"type": "integer", "minimum": 1, "maximum": _MOST_FOUND, "default": _FOUND},
+                    "limit": {"type": "integer", "minimum": 1, "maximum": _MAX_FOUND, "default": _FOUND},
                 },
                 "required": ["capability"],
                 "additionalProperties": False,
@@ -136,7 +136,7 @@ def agent_tools(desk: OpenDesk) -> list[Tool]:
             "instructions. Repeated calls continue the same chain; an equal context_id continues a conversation.",
             handler=call,
             task="optional",
-            deadline=LONGEST_CALL + _PATIENCE,
+            deadline=MAX_CALL_SECONDS + _PATIENCE,
             annotations={"readOnlyHint": False, "idempotentHint": False, "openWorldHint": True},
             input_schema={
                 "type": "object",
@@ -157,7 +157,7 @@ def agent_tools(desk: OpenDesk) -> list[Tool]:
                     "timeout_s": {
                         "type": "number",
                         "exclusiveMinimum": 0,
-                        "maximum": LONGEST_CALL,
+                        "maximum": MAX_CALL_SECONDS,
                         "description": "seconds to wait for the reply; default 60",
                     },
                 },
@@ -189,7 +189,7 @@ async def search_agents(
 
 
 async def _walk_with(desk: OpenDesk, context: Context, asked: Any) -> Any:
-    from comity.requests.handler import Arrival
+    from comity.requests.handler import Request
 
     room, walk = await desk()
-    return await walk.take(room, Arrival(door="mcp", caller=context.asker.caller, body=asked))
+    return await walk.take(room, Request(door="mcp", caller=context.asker.caller, body=asked))

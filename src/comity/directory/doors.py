@@ -11,13 +11,13 @@ from urllib.parse import parse_qsl
 
 from starlette.routing import BaseRoute, Route
 
-from comity.directory.publish import PublishRoom, read_publication
-from comity.directory.reading import DirectoryQuery, DirectoryReads, ReadRoom
+from comity.directory.publish import PublishHandler, read_publication
+from comity.directory.reading import DirectoryQuery, DirectoryReadHandler, DirectoryReads
 from comity.http.asgi import Endpoint, Receive, Scope, Take, header, read_json_body
 from comity.http.guard import caller_of
 from comity.requests.budget import Quota
-from comity.requests.handler import Arrival
-from comity.requests.pipeline import Walk
+from comity.requests.handler import Request
+from comity.requests.pipeline import Pipeline
 from comity.store.interface import Store
 from comity.wire import strict_json
 from comity.wire.errors import MalformedError
@@ -40,7 +40,7 @@ _PARAMETERS = 32
 
 def directory_routes(
     *,
-    walk: Walk,
+    walk: Pipeline,
     store: Store,
     clock: Clock,
     body_limit: int = _BODY_LIMIT,
@@ -49,7 +49,7 @@ def directory_routes(
     reads = DirectoryReads(store, clock)
     endpoint = partial(Endpoint, room="directory", record=walk.record)
     return [
-        Route(PUBLISH_PATH, endpoint("POST", _publish(walk, PublishRoom(store, quota), body_limit))),
+        Route(PUBLISH_PATH, endpoint("POST", _publish(walk, PublishHandler(store, quota), body_limit))),
         Route(QUERY_PATH, endpoint("POST", _read(walk, reads.query))),
         Route(CARD_PREFIX + "{vid}", endpoint("GET", _read(walk, reads.card))),
         Route(EVENT_LOG_PREFIX + "{vid}", endpoint("GET", _read(walk, reads.event_log))),
@@ -59,17 +59,17 @@ def directory_routes(
     ]
 
 
-def _publish(walk: Walk, room: PublishRoom, body_limit: int) -> Take:
+def _publish(walk: Pipeline, room: PublishHandler, body_limit: int) -> Take:
     async def take(scope: Scope, receive: Receive) -> Any:
         body = await read_json_body(scope, receive, body_limit, "a publication")
         publication = read_publication(strict_json.loads(body, unique_keys=True))
-        arrival = Arrival(door="directory", caller=caller_of(scope), body=publication, size=len(body))
+        arrival = Request(door="directory", caller=caller_of(scope), body=publication, size=len(body))
         return await walk.take(room, arrival)
 
     return take
 
 
-def _read(walk: Walk, room: ReadRoom) -> Take:
+def _read(walk: Pipeline, room: DirectoryReadHandler) -> Take:
     async def take(scope: Scope, _receive: Receive) -> Any:
         question = DirectoryQuery(
             host=header(scope, b"host") or "",
@@ -77,7 +77,7 @@ def _read(walk: Walk, room: ReadRoom) -> Take:
             query=_query(scope["query_string"]),
             subject=next(iter(scope["path_params"].values()), None),
         )
-        return await walk.take(room, Arrival(door="directory", caller=caller_of(scope), body=question))
+        return await walk.take(room, Request(door="directory", caller=caller_of(scope), body=question))
 
     return take
 

@@ -7,7 +7,7 @@ from comity.runtime.settings import Settings
 from comity.runtime.upkeep import Limits
 
 if TYPE_CHECKING:
-    from comity.runtime.node_runtime import House
+    from comity.runtime.node_runtime import NodeRuntime
 
 
 class Directory(Part):
@@ -53,7 +53,7 @@ class Directory(Part):
         )
         return ViewPage(tables=[Table(columns, rows, empty=empty)])
 
-    async def serve(self, house: "House") -> None:
+    async def serve(self, house: "NodeRuntime") -> None:
         self._store = house.store
         self.views = [View("directory", "Directory", self._view, "search")]
         from comity.directory.doors import DIRECTORY_PUBLIC_PATHS, DIRECTORY_PUBLIC_PREFIXES, directory_routes

@@ -56,7 +56,7 @@ from comity.envelopes.protocol.errors import (
 from comity.identity.protocol.keys import VacantId
 from comity.requests.budget import CARDS, Quota
 from comity.requests.caller import vacant
-from comity.requests.handler import Admission, Arrival, Call, Identified, PlainRoom, Sealed
+from comity.requests.handler import Admission, Call, HandlerDefaults, HandlerResult, Identified, Request
 from comity.store.interface import Hold, Put, Store, StoreConflict
 from comity.wire.canonical import ascii_form
 from comity.wire.errors import InvalidError, MalformedError
@@ -163,7 +163,7 @@ def read_publication(body: Any) -> SignedPublication:
     )
 
 
-class PublishRoom(PlainRoom):
+class PublishHandler(HandlerDefaults):
     """Takes a SignedPublication as the body of its arrival."""
 
     name = "directory_publish"
@@ -175,7 +175,7 @@ class PublishRoom(PlainRoom):
         self._quota = quota
         self._one_at_a_time = asyncio.Lock()
 
-    def identify(self, arrival: Arrival) -> Identified:
+    def identify(self, arrival: Request) -> Identified:
         publication: SignedPublication = arrival.body
         owner = publication.card.vacant_id
         if not publication.event.verify():
@@ -201,7 +201,7 @@ class PublishRoom(PlainRoom):
     async def admit(self, call: Call) -> Admission:
         return Admission(checks=("schema", "signature"), answered=await self._first_answer(call.arrival.body))
 
-    async def handle(self, call: Call) -> Sealed:
+    async def handle(self, call: Call) -> HandlerResult:
         publication: SignedPublication = call.arrival.body
         event = publication.event
         end = await log_end(self._store)  # read first: whatever is stored after it makes the commit fail
@@ -224,7 +224,7 @@ class PublishRoom(PlainRoom):
         numbered, stored = append_event(event, publication.payload, end)
         key = Put(space=_KEYS, key=_key(event), value=kept, expect=0)
         grown = len(numbered.data) + _size(stored) + _size(key) + size_of(record)
-        return Sealed(
+        return HandlerResult(
             reply=reply,
             operations=(
                 numbered,
@@ -236,10 +236,10 @@ class PublishRoom(PlainRoom):
             audit={"content_hash": f"blake2b:{record.card_hash}"},
         )
 
-    async def seal(self, call: Call, result: Sealed) -> Sealed:
+    async def seal(self, call: Call, result: HandlerResult) -> HandlerResult:
         return result
 
-    async def answer_conflict(self, call: Call, conflict: StoreConflict) -> Sealed:
+    async def answer_conflict(self, call: Call, conflict: StoreConflict) -> HandlerResult:
         """Another process stored an event in between: check again, so that the caller gets the current state."""
         self._settle(call.evidence, stored=False)
         answered = await self._first_answer(call.arrival.body)
@@ -267,7 +267,7 @@ class PublishRoom(PlainRoom):
             self._quota.settle(reserved.holder, reserved.bytes, stored=stored)
             reserved.bytes = 0
 
-    async def _first_answer(self, publication: SignedPublication) -> Sealed | None:
+    async def _first_answer(self, publication: SignedPublication) -> HandlerResult | None:
         """What was answered to this very request, if it came before."""
         held = await self._store.get(_KEYS, _key(publication.event))
         if held is None:
@@ -277,7 +277,7 @@ class PublishRoom(PlainRoom):
             raise IdempotencyConflict(
                 "event_idempotency_key was used before, for another publication; choose a new one"
             )
-        return Sealed(reply=kept.reply)
+        return HandlerResult(reply=kept.reply)
 
 
 def republished(

@@ -20,7 +20,7 @@ from comity.envelopes.protocol.card import Visibility
 from comity.envelopes.protocol.errors import NotFoundError
 from comity.identity.protocol.keys import SigningKey, VacantId, verify
 from comity.requests.caller import vacant
-from comity.requests.handler import Arrival, Call, Identified, PlainRoom
+from comity.requests.handler import Call, HandlerDefaults, Identified, Request
 from comity.store.interface import Store
 from comity.wire.canonical import envelope_form
 from comity.wire.errors import InvalidError, MalformedError, UnauthenticatedError
@@ -94,7 +94,7 @@ class DirectoryQuery(Struct, frozen=True, kw_only=True):
 Answer = Callable[[DirectoryQuery, VacantId | None], Awaitable[Any]]
 
 
-class ReadRoom(PlainRoom):
+class DirectoryReadHandler(HandlerDefaults):
     """Takes a DirectoryQuery as the body of its arrival."""
 
     deadline = 10.0
@@ -104,7 +104,7 @@ class ReadRoom(PlainRoom):
         self._answer = answer
         self._clock = clock
 
-    def identify(self, arrival: Arrival) -> Identified:
+    def identify(self, arrival: Request) -> Identified:
         question: DirectoryQuery = arrival.body
         reader = proven_reader(question.query, host=question.host, path=question.path, now=self._clock.now())
         if reader is None:
@@ -121,12 +121,12 @@ class DirectoryReads:
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
-        self.card = ReadRoom("directory_card", self._card, clock)
-        self.query = ReadRoom("directory_query", self._query, clock)
-        self.event_log = ReadRoom("directory_event_log", self._event_log, clock)
-        self.event = ReadRoom("directory_event", self._event, clock)
-        self.lineage = ReadRoom("directory_lineage", self._lineage, clock)
-        self.revocations = ReadRoom("directory_revocations", self._revocations, clock)
+        self.card = DirectoryReadHandler("directory_card", self._card, clock)
+        self.query = DirectoryReadHandler("directory_query", self._query, clock)
+        self.event_log = DirectoryReadHandler("directory_event_log", self._event_log, clock)
+        self.event = DirectoryReadHandler("directory_event", self._event, clock)
+        self.lineage = DirectoryReadHandler("directory_lineage", self._lineage, clock)
+        self.revocations = DirectoryReadHandler("directory_revocations", self._revocations, clock)
 
     async def _card(self, question: DirectoryQuery, reader: VacantId | None) -> dict[str, Any]:
         record = await visible_record(self._store, _subject(question), reader)

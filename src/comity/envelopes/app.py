@@ -40,12 +40,12 @@ from comity.envelopes.protocol.envelope import (
 )
 from comity.envelopes.protocol.message import A2AMessage
 from comity.envelopes.protocol.resident import ResidentForm
-from comity.envelopes.server import Behaviour, EnvelopeRoom, StateProvider
+from comity.envelopes.server import Behaviour, EnvelopeHandler, StateProvider
 from comity.http.asgi import Receive, Scope, Send
 from comity.identity.protocol.keys import AnySigningKey, SigningKey, own_key
 from comity.release import __version__
-from comity.requests.handler import Admission, Call, Sealed
-from comity.requests.pipeline import Walk
+from comity.requests.handler import Admission, Call, HandlerResult
+from comity.requests.pipeline import Pipeline
 from comity.requests.record import Recorder
 from comity.runtime.system_clock import SystemClock
 from comity.store.interface import Store
@@ -154,7 +154,7 @@ NO_STORE: Final = cast("Store", None)
 """The replay store keeps all the state there is: nothing is ever committed beside it."""
 
 
-class ForeignStoreRoom(EnvelopeRoom):
+class ForeignStoreHandler(EnvelopeHandler):
     def __init__(
         self,
         replay_store: ReplayStore,
@@ -192,13 +192,13 @@ class ForeignStoreRoom(EnvelopeRoom):
                 "the agent failed on this message; its number is used, so go on with the next one"
             ) from failure
 
-    async def seal(self, call: Call, result: A2AMessage) -> Sealed:
+    async def seal(self, call: Call, result: A2AMessage) -> HandlerResult:
         request: VacantEnvelope = call.evidence.envelope
         async with self._replying:  # the store reads and advances in two steps: nobody may come between
             reply = await chained_reply(
                 self._replay_store, request=request, payload=result, key=self._key, now=self._now()
             )
-        return Sealed(reply=strict_json.dumps(to_a2a_message(reply)))
+        return HandlerResult(reply=strict_json.dumps(to_a2a_message(reply)))
 
     async def _out_of_chain(self, envelope: VacantEnvelope, refusal: Exception) -> ComityError:
         """What the store raised, as 409, whatever it was; with the way back where the store can say it."""
@@ -266,7 +266,7 @@ class EmbeddedVacant:
         self._behavior = behavior
         self._replay_store = replay_store
         self._state = state_provider or (lambda: self_form.runtime_state)
-        self._opening: asyncio.Task[tuple[EnvelopeRoom, Walk]] | None = None
+        self._opening: asyncio.Task[tuple[EnvelopeHandler, Pipeline]] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """As an ASGI application: `POST` of an envelope."""
@@ -277,7 +277,7 @@ class EmbeddedVacant:
             return
         await MessageSend(room, walk)(scope, receive, send)
 
-    async def open_once(self) -> tuple[EnvelopeRoom, Walk]:
+    async def open_once(self) -> tuple[EnvelopeHandler, Pipeline]:
         if self._opening is None:
             self._opening = asyncio.create_task(self._open())
         try:
@@ -286,12 +286,12 @@ class EmbeddedVacant:
             self._opening = None  # the next envelope may find the store mended
             raise
 
-    async def _open(self) -> tuple[EnvelopeRoom, Walk]:
+    async def _open(self) -> tuple[EnvelopeHandler, Pipeline]:
         clock, replay_store = SystemClock(), self._replay_store
-        room: EnvelopeRoom
+        room: EnvelopeHandler
         if isinstance(replay_store, OnStore):
             store = await replay_store.open_once()
-            room = EnvelopeRoom(
+            room = EnvelopeHandler(
                 key=self._key,
                 behaviour=self._behavior,
                 state_provider=self._state,
@@ -300,7 +300,7 @@ class EmbeddedVacant:
             )
         else:
             store = NO_STORE
-            room = ForeignStoreRoom(
+            room = ForeignStoreHandler(
                 replay_store,
                 key=self._key,
                 behaviour=self._behavior,
@@ -308,7 +308,7 @@ class EmbeddedVacant:
                 clock=clock,
             )
         record = Recorder(store, clock, audited=False)
-        return room, Walk(record, clock, budget=None)
+        return room, Pipeline(record, clock, budget=None)
 
 
 def key_of(form: ResidentForm, key: AnySigningKey) -> SigningKey:

@@ -19,8 +19,8 @@ from comity.http.asgi import (
 )
 from comity.http.guard import caller_of
 from comity.http.statuses import http_status, sentence_for_strangers
-from comity.requests.handler import Arrival, Room
-from comity.requests.pipeline import Walk
+from comity.requests.handler import Request, Room
+from comity.requests.pipeline import Pipeline
 from comity.wire import strict_json
 from comity.wire.errors import ComityError
 
@@ -32,7 +32,7 @@ _CONTENT_TYPES = frozenset({"application/json", "application/a2a+json"})
 class MessageSend:
     """Raw ASGI: every call of every peer comes through here."""
 
-    def __init__(self, room: Room, walk: Walk, body_limit: int = BODY_LIMIT) -> None:
+    def __init__(self, room: Room, walk: Pipeline, body_limit: int = BODY_LIMIT) -> None:
         self._room = room
         self._walk = walk
         self._body_limit = body_limit
@@ -50,7 +50,7 @@ class MessageSend:
                 return
             body = await read_body(scope, receive, self._body_limit)
             request = strict_json.loads(body, unique_keys=True)
-            arrival = Arrival(door="a2a", caller=caller_of(scope), body=request, size=len(body))
+            arrival = Request(door="a2a", caller=caller_of(scope), body=request, size=len(body))
             message: bytes = await self._walk.take(self._room, arrival)
         except Disconnected:
             return

@@ -25,7 +25,7 @@ IDLE_LANES = 16_384
 GRACE_SECONDS = 0.2
 
 
-class Standing(Struct):
+class ChainPositions(Struct):
     """Where both directions of a pair stand: what we accepted, and what we replied."""
 
     accepted: ReplayState
@@ -42,8 +42,8 @@ class PairLane:
         self.pair = pair
         self.calls = chain_of(pair, book)
         self.replies = chain_of(PairKey(pair.to_vid, pair.from_vid), book)
-        self.standing: Standing | None = None
-        self.next: Standing | None = None
+        self.standing: ChainPositions | None = None
+        self.next: ChainPositions | None = None
         self.kept = 0
         self.holder = ""
         self.reserved = 0
@@ -100,7 +100,7 @@ class PairLane:
                 await moved.wait()
 
 
-Load = Callable[[PairLane], Awaitable[Standing]]
+Load = Callable[[PairLane], Awaitable[ChainPositions]]
 Settle = Callable[[PairLane, bool], None]
 
 
@@ -124,10 +124,10 @@ class Lanes:
         self._lanes: OrderedDict[PairKey, PairLane] = OrderedDict()
         self._waiting = 0
 
-    def turn(self, pair: PairKey, number: int) -> "Turn":
-        return Turn(self, self._lane(pair), number)
+    def turn(self, pair: PairKey, number: int) -> "LockSlot":
+        return LockSlot(self, self._lane(pair), number)
 
-    def enter_at_once(self, lane: PairLane, number: int) -> bool:
+    def try_enter(self, lane: PairLane, number: int) -> bool:
         """Where nobody is before us and all is known, which is how most callers find their lane."""
         standing = lane.standing
         if standing is None or not self._sole_writer or number > standing.accepted.last_sequence_no + 1:
@@ -180,7 +180,7 @@ class Lanes:
                 self._lanes.move_to_end(oldest)
 
 
-class Turn:
+class LockSlot:
     """One call's time in its lane. Written out, because a generator costs as much as the rest of the turn."""
 
     __slots__ = ("_lanes", "_number", "lane")
@@ -191,7 +191,7 @@ class Turn:
         self._number = number
 
     async def __aenter__(self) -> None:
-        if not self._lanes.enter_at_once(self.lane, self._number):
+        if not self._lanes.try_enter(self.lane, self._number):
             await self._lanes.enter(self.lane, self._number)
 
     async def __aexit__(self, failed: type[BaseException] | None, *_: object) -> None:

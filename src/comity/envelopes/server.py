@@ -1,6 +1,6 @@
 """The room where signed envelopes are answered by the agent of a node.
 
-`SignedRoom` is what every room of signed envelopes does, whoever does the work. Each has a book of its own, so the
+`SignedHandler` is what every room of signed envelopes does, whoever does the work. Each has a book of its own, so the
 numbers of one room say nothing in another.
 
 The order of checks is the contract's (envelope 3): carrier, format, addressee, state, signature,
@@ -47,12 +47,12 @@ from comity.envelopes.protocol.errors import (
     ReplayDetectedError,
 )
 from comity.envelopes.protocol.message import A2AMessage
-from comity.envelopes.queues import Lanes, PairLane, Standing
+from comity.envelopes.queues import ChainPositions, Lanes, PairLane
 from comity.envelopes.replay_stores import SERVE_BOOK, state_of, tip_of
 from comity.identity.protocol.keys import SigningKey
 from comity.requests.budget import KEPT_SECONDS, Budget, Quota
 from comity.requests.caller import vacant
-from comity.requests.handler import Admission, Arrival, Call, Identified, PlainRoom, Sealed
+from comity.requests.handler import Admission, Call, HandlerDefaults, HandlerResult, Identified, Request
 from comity.store.interface import CHAIN_BYTES, Advance, Answer, PruneReplies, Store, StoreConflict
 from comity.wire import strict_json
 from comity.wire.errors import StorageFullError
@@ -74,7 +74,7 @@ _ASK_AGAIN = 1.0
 _ADMITTED = Admission(checks=("signature", "chain"))
 
 
-class Visit:
+class VerifiedCall:
     """An envelope that verified; the lane it is dealt with in, from its turn on; and where its chain stands
     with it, once it is admitted.
     """
@@ -88,13 +88,13 @@ class Visit:
         self.envelope = envelope
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> ChainPositions:
         assert self.lane.standing is not None, "a lane is read before its first turn"
         return self.lane.standing
 
 
-class SignedRoomOptions(TypedDict, total=False):
-    """What `SignedRoom` is made of, for rooms that need something besides."""
+class SignedHandlerOptions(TypedDict, total=False):
+    """What `SignedHandler` is made of, for rooms that need something besides."""
 
     key: Required[SigningKey]
     state_provider: Required[StateProvider]
@@ -110,7 +110,7 @@ class SignedRoomOptions(TypedDict, total=False):
     book: str
 
 
-class SignedRoom(PlainRoom):
+class SignedHandler(HandlerDefaults):
     def __init__(
         self,
         *,
@@ -146,7 +146,7 @@ class SignedRoom(PlainRoom):
         self._pair_bytes = pair_bytes
         self._lanes = Lanes(self._load, sole_writer=sole_writer, settle=self._settle, book=book)
 
-    def identify(self, arrival: Arrival) -> Identified:
+    def identify(self, arrival: Request) -> Identified:
         envelope = self._read(arrival.body)
         if envelope.to_vacant_id != self._self:
             raise MisdirectedError(envelope.to_vacant_id, self._self)
@@ -163,7 +163,7 @@ class SignedRoom(PlainRoom):
         if self._freshness is not None:
             check_freshness(verified, now=self._now(), window=self._freshness)
         caller = vacant(verified.from_vacant_id.hex(), arrival.caller.address)
-        return Identified(caller, Visit(verified))
+        return Identified(caller, VerifiedCall(verified))
 
     def _read(self, body: Any) -> VacantEnvelope:
         if not isinstance(body, dict):
@@ -175,13 +175,13 @@ class SignedRoom(PlainRoom):
         return from_a2a_jsonrpc(body)
 
     def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
-        visit: Visit = call.evidence
+        visit: VerifiedCall = call.evidence
         turn = self._lanes.turn(PairKey.from_envelope(visit.envelope), visit.envelope.sequence_no)
         visit.lane = turn.lane
         return turn
 
     async def admit(self, call: Call) -> Admission:
-        visit: Visit = call.evidence
+        visit: VerifiedCall = call.evidence
         accepted = visit.standing.accepted
         try:
             visit.accepted = check_chain(accepted, visit.envelope)
@@ -200,9 +200,9 @@ class SignedRoom(PlainRoom):
         standing = call.evidence.lane.standing
         return standing is not None and standing.accepted.last_sequence_no > 0
 
-    async def seal(self, call: Call, result: Any) -> Sealed:
+    async def seal(self, call: Call, result: Any) -> HandlerResult:
         """`result` is the message of the reply."""
-        visit: Visit = call.evidence
+        visit: VerifiedCall = call.evidence
         request, standing, lane = visit.envelope, visit.standing, visit.lane
         reply = signed_envelope(
             from_vid=self._self,
@@ -216,11 +216,11 @@ class SignedRoom(PlainRoom):
             dialect=request.dialect,
         )
         message = strict_json.dumps(to_a2a_message(reply))
-        kept = self.kept_form(message)
+        kept = self.encode_reply(message)
         if self._quota is not None and not self._reserve_at_once(visit, self._quota, len(kept)):
             await self._make_room(call, self._quota, len(kept))
-        lane.next = Standing(visit.accepted, check_chain(standing.replied, reply))
-        return Sealed(
+        lane.next = ChainPositions(visit.accepted, check_chain(standing.replied, reply))
+        return HandlerResult(
             reply=message,
             operations=(self._stored(visit, kept, lane.next),),
             audit={
@@ -229,9 +229,9 @@ class SignedRoom(PlainRoom):
             },
         )
 
-    async def answer_conflict(self, call: Call, conflict: StoreConflict) -> Sealed:
+    async def answer_conflict(self, call: Call, conflict: StoreConflict) -> HandlerResult:
         """Another process accepted an envelope of this pair while we worked on ours."""
-        visit: Visit = call.evidence
+        visit: VerifiedCall = call.evidence
         lane = visit.lane
         lane.standing, lane.next = await self._load(lane), None
         try:
@@ -240,15 +240,15 @@ class SignedRoom(PlainRoom):
             return await self._answer_again(visit, refusal)
         raise conflict
 
-    def kept_form(self, reply: bytes) -> bytes:
+    def encode_reply(self, reply: bytes) -> bytes:
         """A reply as it is stored."""
         return reply
 
-    def given_again(self, stored: bytes) -> bytes:
+    def decode_reply(self, stored: bytes) -> bytes:
         """The reply that was stored in that form."""
         return stored
 
-    def _reserve_at_once(self, visit: Visit, quota: Quota, size: int) -> bool:
+    def _reserve_at_once(self, visit: VerifiedCall, quota: Quota, size: int) -> bool:
         """Set aside what the reply needs: before the work, when nothing is known but the size of the request, and
         after it. False, and nothing was set aside: the pair is new, or the store has to be asked.
         """
@@ -260,7 +260,7 @@ class SignedRoom(PlainRoom):
     def _set_aside(self, lane: PairLane, quota: Quota, size: int, *, known: bool) -> bool:
         more = size - lane.reserved
         if more > 0:
-            if not quota.reserve_at_once(lane.holder, more, known=known):
+            if not quota.try_reserve(lane.holder, more, known=known):
                 return False
         else:
             quota.settle(lane.holder, -more, stored=False)
@@ -271,7 +271,7 @@ class SignedRoom(PlainRoom):
         """The same, by asking the store. A call that does not fit is refused, for no reply that was promised may go (ruling
         10).
         """
-        visit: Visit = call.evidence
+        visit: VerifiedCall = call.evidence
         lane, known = visit.lane, visit.standing.accepted.last_sequence_no > 0
         if lane.kept + size > self._pair_bytes:
             await self._make_room_in_pair(visit, size)
@@ -283,7 +283,7 @@ class SignedRoom(PlainRoom):
             await quota.reserve(lane.holder, size - lane.reserved, known=known)
             lane.reserved = size
 
-    async def _make_room_in_pair(self, visit: Visit, size: int) -> None:
+    async def _make_room_in_pair(self, visit: VerifiedCall, size: int) -> None:
         """Look what the pair has stored in truth: of more than 64 replies, one goes for each that comes."""
         lane, now = visit.lane, self._clock.monotonic()
         if now < lane.full_until:
@@ -309,7 +309,7 @@ class SignedRoom(PlainRoom):
         lane.kept += lane.reserved if stored else 0
         lane.reserved = 0
 
-    def _stored(self, visit: Visit, message: bytes, following: Standing) -> Answer:
+    def _stored(self, visit: VerifiedCall, message: bytes, following: ChainPositions) -> Answer:
         lane, standing, now = visit.lane, visit.standing, self._clock.now()
         number = visit.envelope.sequence_no
         return Answer(
@@ -332,31 +332,33 @@ class SignedRoom(PlainRoom):
             before=now - KEPT_SECONDS,
         )
 
-    async def _answer_again(self, visit: Visit, refusal: ReplayDetectedError | ChainForkError) -> Sealed:
+    async def _answer_again(
+        self, visit: VerifiedCall, refusal: ReplayDetectedError | ChainForkError
+    ) -> HandlerResult:
         """The stored reply for the very same envelope; the refusal, with the way back, for any other."""
         envelope, lane, accepted = visit.envelope, visit.lane, visit.standing.accepted
         if envelope.sequence_no <= accepted.last_sequence_no:
             kept = await self._store.reply(lane.calls, envelope.sequence_no)
             if kept is not None and kept.reply is not None and kept.digest == envelope.compute_hash():
-                return Sealed(
-                    reply=self.given_again(kept.reply),
+                return HandlerResult(
+                    reply=self.decode_reply(kept.reply),
                     audit={"request_id_hash": f"blake2b:{envelope.compute_hash().hex()}"},
                 )
         statement = TipStatement.of(lane.pair, accepted, now=self._now()).signed(self._key)
         raise OutOfChainError(refusal.message, lane.pair, accepted, statement) from refusal
 
-    async def _load(self, lane: PairLane) -> Standing:
+    async def _load(self, lane: PairLane) -> ChainPositions:
         accepted, replied = await asyncio.gather(self._store.tip(lane.calls), self._store.tip(lane.replies))
         if self._quota is not None and accepted.seq:
             kept = await self._store.kept(lane.calls)
             lane.kept, lane.holder = kept.bytes, kept.holder
-        return Standing(state_of(accepted), state_of(replied))
+        return ChainPositions(state_of(accepted), state_of(replied))
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.now(), UTC)
 
 
-class EnvelopeRoom(SignedRoom):
+class EnvelopeHandler(SignedHandler):
     name = "envelope"
 
     def __init__(
@@ -364,7 +366,7 @@ class EnvelopeRoom(SignedRoom):
         *,
         behaviour: Behaviour,
         context_of: ContextOf | None = None,
-        **given: Unpack[SignedRoomOptions],
+        **given: Unpack[SignedHandlerOptions],
     ) -> None:
         """`context_of` is for a behaviour that takes the context of its caller."""
         super().__init__(**given)

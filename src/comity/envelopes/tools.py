@@ -14,9 +14,9 @@ from comity.wire.errors import NotFoundError
 
 if TYPE_CHECKING:
     from comity.envelopes.protocol.resident import ResidentForm
-    from comity.envelopes.server import EnvelopeRoom
+    from comity.envelopes.server import EnvelopeHandler
     from comity.requests.caller import Caller
-    from comity.requests.pipeline import Walk
+    from comity.requests.pipeline import Pipeline
 
 _PATIENCE = 120.0
 """Seconds; the room that answers has a deadline of its own."""
@@ -45,8 +45,8 @@ class Resident(NamedTuple):
     """The vacant of a node. `room` is None where no agent answers."""
 
     form: "ResidentForm"
-    walk: "Walk"
-    room: "EnvelopeRoom | None"
+    walk: "Pipeline"
+    room: "EnvelopeHandler | None"
 
 
 def vacant_tools(resident: Callable[[], Awaitable[Resident]]) -> list[Tool]:
@@ -86,8 +86,8 @@ def describe(form: "ResidentForm") -> dict[str, Any]:
 
 async def call(
     form: "ResidentForm",
-    room: "EnvelopeRoom",
-    walk: "Walk",
+    room: "EnvelopeHandler",
+    walk: "Pipeline",
     arguments: dict[str, Any],
     caller: "Caller",
 ) -> dict[str, Any]:
@@ -100,7 +100,7 @@ async def call(
     )
     from comity.envelopes.protocol.envelope import METHOD
     from comity.envelopes.protocol.errors import EnvelopeFormatError
-    from comity.requests.handler import Arrival
+    from comity.requests.handler import Request
     from comity.wire import strict_json
 
     given = arguments.get("envelope") if isinstance(arguments, dict) else None
@@ -109,7 +109,7 @@ async def call(
     request = {"jsonrpc": "2.0", "method": METHOD, "params": given.get("params", {"message": given})}
     try:
         size = 0 if caller.is_local else len(strict_json.dumps(given))
-        message: bytes = await walk.take(room, Arrival(door="mcp", caller=caller, body=request, size=size))
+        message: bytes = await walk.take(room, Request(door="mcp", caller=caller, body=request, size=size))
     except MisdirectedError as refusal:
         expected, got = form.identity.hex(), refusal.addressee.hex()
         return {"error": f"envelope_to_mismatch: expected {expected}, got {got}"}

@@ -20,7 +20,7 @@ from comity.extensions.protocol.calls import RelationalReport
 from comity.extensions.protocol.torch import TorchLineage
 from comity.extensions.service import ExtensionService
 from comity.requests.caller import OWN_PROCESS
-from comity.requests.pipeline import Walk
+from comity.requests.pipeline import Pipeline
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.terminal.help import HelpfulApp
@@ -60,7 +60,7 @@ async def own_extensions(settings: Settings, passphrase_file: str | None) -> Asy
     refuse_memory(settings, "what VCP extensions know is kept there")
     key, vault, clock = own_key(settings, passphrase_file), own_vault(settings), SystemClock()
     async with writing(settings, key) as (store, record, _chain):
-        walk = Walk(record, clock, budget=None)
+        walk = Pipeline(record, clock, budget=None)
         yield OwnExtensions(extension_service(settings, walk, store, clock, vault, key))
 
 

@@ -22,7 +22,15 @@ from comity.extensions.protocol.relational import StandingLevel, set_standing
 from comity.extensions.protocol.state import ExtensionState, count_exchange
 from comity.extensions.state import ExtensionStates, LoadedState
 from comity.identity.protocol.keys import SigningKey
-from comity.requests.handler import Admission, Arrival, Call, Identified, PlainRoom, Sealed, Turns
+from comity.requests.handler import (
+    Admission,
+    Call,
+    HandlerDefaults,
+    HandlerResult,
+    Identified,
+    KeyedLocks,
+    Request,
+)
 from comity.store.audit_chain import privacy_hash
 from comity.store.interface import Operation, StoreConflict
 from comity.vcp.contexts import owner_of
@@ -98,7 +106,7 @@ class _Visit:
     renewals: tuple[Operation, ...]
 
 
-class ExtensionRoom(PlainRoom):
+class ExtensionHandler(HandlerDefaults):
     name = "extension"
     deadline = DEADLINE
 
@@ -109,7 +117,7 @@ class ExtensionRoom(PlainRoom):
         rules: ExtensionRules,
         *,
         context: Callable[[Session], Awaitable[tuple[SessionContext, tuple[Operation, ...]]]],
-        turns: Turns,
+        turns: KeyedLocks,
     ) -> None:
         """`context` is awaited for what a session was told, and for what keeps that from expiring."""
         self.deliberations: DeliberationOperations | None = None
@@ -119,7 +127,7 @@ class ExtensionRoom(PlainRoom):
         self._context = context
         self._turns = turns
 
-    def identify(self, arrival: Arrival) -> Identified:
+    def identify(self, arrival: Request) -> Identified:
         return Identified(arrival.caller, _Visit())
 
     def knows(self, call: Call) -> bool:
@@ -152,7 +160,7 @@ class ExtensionRoom(PlainRoom):
         visit.after, result = perform(request.op, state, request.args, facts, self._rules, call.at)
         return result
 
-    async def seal(self, call: Call, result: Any) -> Sealed:
+    async def seal(self, call: Call, result: Any) -> HandlerResult:
         request: OperationRequest = call.arrival.body
         operations: tuple[Operation, ...] = ()
         if not _is_of_consensus(request.op):
@@ -160,9 +168,9 @@ class ExtensionRoom(PlainRoom):
             operations = self._states.keeping(visit.before, visit.after) + visit.renewals
         # what changes nothing is counted with others of its kind (ruling 23)
         hashed = {"session_id_hash": privacy_hash(request.session.id)} if operations else {}
-        return Sealed(reply=result, operations=operations, audit=hashed, about=request.op)
+        return HandlerResult(reply=result, operations=operations, audit=hashed, about=request.op)
 
-    async def answer_conflict(self, call: Call, conflict: StoreConflict) -> Sealed:
+    async def answer_conflict(self, call: Call, conflict: StoreConflict) -> HandlerResult:
         return await self.seal(call, await self.handle(call))
 
 
@@ -173,17 +181,17 @@ class ForgetRequest(Struct, frozen=True, kw_only=True):
     session_id: str | None = None
 
 
-class ForgetRoom(PlainRoom):
+class ForgetHandler(HandlerDefaults):
     """What an owner has stored here is removed at once, when the owner says so (ruling 48)."""
 
     name = "forget"
     deadline = DEADLINE
 
-    def __init__(self, states: ExtensionStates, turns: Turns) -> None:
+    def __init__(self, states: ExtensionStates, turns: KeyedLocks) -> None:
         self._states = states
         self._turns = turns
 
-    def identify(self, arrival: Arrival) -> Identified:
+    def identify(self, arrival: Request) -> Identified:
         return Identified(arrival.caller)
 
     def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
@@ -199,10 +207,10 @@ class ForgetRoom(PlainRoom):
                 raise ForbiddenError("this session belongs to another owner; only that owner may forget it")
         return await self._states.forgetting(request.owner, request.session_id)
 
-    async def seal(self, call: Call, result: tuple[Operation, ...]) -> Sealed:
+    async def seal(self, call: Call, result: tuple[Operation, ...]) -> HandlerResult:
         session_id = call.arrival.body.session_id
         hashed = {} if session_id is None else {"session_id_hash": privacy_hash(session_id)}
-        return Sealed(reply=len(result), operations=result, audit=hashed)
+        return HandlerResult(reply=len(result), operations=result, audit=hashed)
 
 
 def turn_of(session: Session) -> str:

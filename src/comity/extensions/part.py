@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from msgspec import Struct
 
-from comity.runtime.part import Chore, OpenHouse, Panel, Part
+from comity.runtime.part import Chore, OpenNode, Panel, Part
 from comity.runtime.settings import list_of, number, one_of, text
 from comity.votes.part import Deliberations
 from comity.wire.errors import ConfigError
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from comity.extensions.service import ExtensionService
     from comity.identity.protocol.keys import SigningKey
     from comity.mcp.protocol.catalog import Tool
-    from comity.requests.pipeline import Walk
-    from comity.runtime.node_runtime import House
+    from comity.requests.pipeline import Pipeline
+    from comity.runtime.node_runtime import NodeRuntime
     from comity.runtime.settings import Settings
     from comity.store.interface import Store
     from comity.store.vault import Vault
@@ -68,18 +68,18 @@ class Extensions(Part):
         return super().is_wanted(settings) and "vcp" not in settings.off
 
     @classmethod
-    def tools(cls, house: OpenHouse) -> "Iterable[Tool]":
-        from comity.extensions.tools import ExtensionRooms, extension_tools
+    def tools(cls, house: OpenNode) -> "Iterable[Tool]":
+        from comity.extensions.tools import ExtensionTools, extension_tools
 
-        async def rooms() -> ExtensionRooms:
+        async def rooms() -> ExtensionTools:
             from comity.vcp.part import Vcp
 
             opened = await house()
-            return ExtensionRooms(opened.find(cls).service, opened.find(Vcp).service)
+            return ExtensionTools(opened.find(cls).service, opened.find(Vcp).service)
 
         return extension_tools(rooms, cls.room)
 
-    async def open(self, house: "House") -> None:
+    async def open(self, house: "NodeRuntime") -> None:
         self.service = extension_service(
             house.settings, house.walk, house.store, house.clock, house.current_vault, house.key
         )
@@ -104,7 +104,7 @@ class Extensions(Part):
 
 def extension_service(
     settings: "Settings",
-    walk: "Walk",
+    walk: "Pipeline",
     store: "Store",
     clock: "Clock",
     vault: "Callable[[], Vault]",

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from comity.extensions.handler import (
     NO_SUCH_SESSION,
     CallerFacts,
-    ExtensionRoom,
+    ExtensionHandler,
+    ForgetHandler,
     ForgetRequest,
-    ForgetRoom,
     OperationRequest,
     as_refusal,
     turn_of,
@@ -26,8 +26,8 @@ from comity.extensions.protocol.state import ExtensionState
 from comity.extensions.state import ExtensionStates, LoadedState
 from comity.identity.protocol.keys import SigningKey
 from comity.requests.caller import Caller, vcp_identity
-from comity.requests.handler import Arrival, Turns
-from comity.requests.pipeline import Walk
+from comity.requests.handler import KeyedLocks, Request
+from comity.requests.pipeline import Pipeline
 from comity.store.interface import Operation, Versioned
 from comity.store.vault import Vault
 from comity.vcp.contexts import Contexts, owner_of
@@ -70,7 +70,7 @@ class AppliedExchange(Struct, frozen=True, kw_only=True):
 class ExtensionService:
     def __init__(
         self,
-        walk: Walk,
+        walk: Pipeline,
         clock: Clock,
         *,
         states: ExtensionStates,
@@ -91,9 +91,9 @@ class ExtensionService:
         self._vault = vault
         self._names = names
         self._facts = CallerFacts(key, standing)
-        self._turns = Turns()
-        self._forgetting = ForgetRoom(states, self._turns)
-        self._room = ExtensionRoom(
+        self._turns = KeyedLocks()
+        self._forgetting = ForgetHandler(states, self._turns)
+        self._room = ExtensionHandler(
             states,
             self._facts,
             self.rules,
@@ -117,7 +117,7 @@ class ExtensionService:
     async def perform(self, request: OperationRequest, caller: Caller, door: str) -> Any:
         """One operation, through the walk. Raises ExtensionError."""
         try:
-            return await self._walk.take(self._room, Arrival(door=door, caller=caller, body=request))
+            return await self._walk.take(self._room, Request(door=door, caller=caller, body=request))
         except ComityError as refusal:
             raise as_refusal(refusal) from refusal
 
@@ -218,7 +218,7 @@ class ExtensionService:
         """
         request = ForgetRequest(owner=self.own_id, session_id=session_id)
         forgotten: int = await self._walk.take(
-            self._forgetting, Arrival(door=door, caller=caller, body=request)
+            self._forgetting, Request(door=door, caller=caller, body=request)
         )
         return forgotten
 

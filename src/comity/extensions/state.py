@@ -37,11 +37,11 @@ from comity.wire.machine import Clock
 OWNER_SPACE: Final = "vcp:owner"
 SESSION_TTL: Final = 900.0
 OWNER_TTL: Final = 90 * 86_400.0
-MOST_STRANGER_BYTES: Final = 256 * 1024
-MOST_STRANGERS_BYTES: Final = 64 * 1024 * 1024
+MAX_STRANGER_BYTES: Final = 256 * 1024
+MAX_STRANGERS_BYTES: Final = 64 * 1024 * 1024
 
-_MOST_RECENT: Final = 512
-_LARGEST_RECENT: Final = 65_536
+_MAX_RECENT: Final = 512
+_MAX_RECENT_BYTES: Final = 65_536
 _SUFFIX: Final = ":extensions"
 
 _State = TypeVar("_State", SessionExtensions, OwnerExtensions)
@@ -99,12 +99,12 @@ class RecentValues:
         puts = [
             (put, version) for put, version in zip(operations, versions, strict=True) if isinstance(put, Put)
         ]
-        if sum(len(put.value) for put, _ in puts) > _LARGEST_RECENT:
+        if sum(len(put.value) for put, _ in puts) > _MAX_RECENT_BYTES:
             return
         self._of_session[session_id] = {
             put.key: Versioned(put.value, version, put.expires_at) for put, version in puts
         }
-        if len(self._of_session) > _MOST_RECENT:
+        if len(self._of_session) > _MAX_RECENT:
             self._of_session.popitem(last=False)
 
     def forget(self, session_id: str) -> None:
@@ -267,11 +267,11 @@ class ExtensionStates:
         size = len(_encode(state.session)) + len(_encode(state.owner))
         before = self._stranger_bytes.get(session_id, 0)
         in_all = self._strangers_bytes - before + size
-        if size > before and (size > MOST_STRANGER_BYTES or in_all > MOST_STRANGERS_BYTES):
+        if size > before and (size > MAX_STRANGER_BYTES or in_all > MAX_STRANGERS_BYTES):
             raise ExtensionError(
                 "LIMIT_EXCEEDED",
-                f"a session without an identity may keep {MOST_STRANGER_BYTES:,} bytes, and all of them "
-                f"{MOST_STRANGERS_BYTES:,}; send a hello with an identity",
+                f"a session without an identity may keep {MAX_STRANGER_BYTES:,} bytes, and all of them "
+                f"{MAX_STRANGERS_BYTES:,}; send a hello with an identity",
             )
         self._of_strangers[session_id] = state
         self._stranger_bytes[session_id] = size

@@ -41,14 +41,14 @@ _CONTEXT_INPUT: Final = {
 }
 
 
-class ExtensionRooms(NamedTuple):
+class ExtensionTools(NamedTuple):
     """What the tools work with."""
 
     extensions: "ExtensionService"
     vcp: "VcpServer"
 
 
-OpenedRooms = Callable[[], Awaitable[ExtensionRooms]]
+OpenedRooms = Callable[[], Awaitable[ExtensionTools]]
 
 
 def extension_tools(opened: OpenedRooms, room: str) -> list[Tool]:
@@ -117,7 +117,7 @@ def _tool(opened: OpenedRooms, name: str, op: str, summary: str, room: str) -> T
     )
 
 
-async def _perform(rooms: ExtensionRooms, op: str, context: Context, arguments: dict[str, Any]) -> Any:
+async def _perform(rooms: ExtensionTools, op: str, context: Context, arguments: dict[str, Any]) -> Any:
     from comity.extensions.handler import OperationRequest
     from comity.extensions.protocol.operations import OPERATIONS, tool_arguments
 
@@ -131,7 +131,7 @@ async def _perform(rooms: ExtensionRooms, op: str, context: Context, arguments: 
     return await rooms.vcp.perform(request, context.asker.caller, "mcp")
 
 
-async def _exchange(rooms: ExtensionRooms, context: Context, session: "Session", value: Any) -> Any:
+async def _exchange(rooms: ExtensionTools, context: Context, session: "Session", value: Any) -> Any:
     from comity.vcp.protocol.context import read_request
     from comity.vcp.protocol.negotiation import ExchangeContext
 
@@ -140,7 +140,7 @@ async def _exchange(rooms: ExtensionRooms, context: Context, session: "Session",
     return await rooms.vcp.exchange(question, context.asker.caller.address, "model")
 
 
-async def _session(rooms: ExtensionRooms, context: Context, arguments: dict[str, Any]) -> "Session":
+async def _session(rooms: ExtensionTools, context: Context, arguments: dict[str, Any]) -> "Session":
     """The session that a call is about: the one that asks, or another one of its owner."""
     asking: Session | None = context.asker.attached
     assert asking is not None, "the tool would not be there otherwise"

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
@@ -21,8 +21,8 @@ from comity.http.statuses import http_status, sentence_for_strangers
 from comity.identity.protocol.rights import RIGHTS_OF, Right
 from comity.release import __version__
 from comity.requests.budget import Budget
-from comity.requests.handler import Arrival, Room
-from comity.requests.pipeline import Walk
+from comity.requests.handler import Request, Room
+from comity.requests.pipeline import Pipeline
 from comity.requests.record import CONTENT_TYPE, Metrics
 from comity.wire import strict_json
 from comity.wire.errors import ComityError
@@ -266,7 +266,7 @@ class HttpDoor:
     def __init__(
         self,
         *,
-        walk: Walk,
+        walk: Pipeline,
         entry: HttpAccess,
         metrics: Metrics,
         ping: Room,
@@ -299,7 +299,7 @@ class HttpDoor:
         )
         hot: dict[str, App] = {
             "/healthz": Endpoint("GET", _healthz, room="http", record=walk.record),
-            "/v1/ping": RoomRoute(ping, walk, body_limit),
+            "/v1/ping": HandlerRoute(ping, walk, body_limit),
         }
         sockets: dict[str, App] = {}
         public = set(PUBLIC_PATHS)
@@ -341,18 +341,18 @@ class HttpDoor:
             refuse_browser=None if page is None else page.refuse_browser,
         )
 
-    async def _readyz(self, _request: Request) -> Response:
+    async def _readyz(self, _request: HttpRequest) -> Response:
         readiness = await self._readiness()
         answer = {"ready": readiness.ready, **({"reason": readiness.reason} if readiness.reason else {})}
         return _json(answer, 200 if readiness.ready else 503)
 
-    async def _show_metrics(self, _request: Request) -> Response:
+    async def _show_metrics(self, _request: HttpRequest) -> Response:
         return Response(self._metrics.exposition(), headers={"content-type": CONTENT_TYPE, **_NO_SNIFFING})
 
-    async def _show_status(self, _request: Request) -> Response:
+    async def _show_status(self, _request: HttpRequest) -> Response:
         return _json(await self._status())
 
-    async def _show_openapi(self, _request: Request) -> Response:
+    async def _show_openapi(self, _request: HttpRequest) -> Response:
         return _json(openapi_document(self._served, self._is_public, self.right_for, __version__))
 
 
@@ -382,14 +382,14 @@ class _HotPaths:
         return paths.get(scope.get("path", ""), self._others)(scope, receive, send)
 
 
-class RoomRoute(Endpoint):
+class HandlerRoute(Endpoint):
     """A room for the owner behind a POST: JSON or nothing in, the walk, JSON out."""
 
-    def __init__(self, room: Room, walk: Walk, body_limit: int) -> None:
+    def __init__(self, room: Room, walk: Pipeline, body_limit: int) -> None:
         async def take(scope: Scope, receive: Receive) -> Any:
             body = await read_json_body(scope, receive, body_limit, "the body", may_be_empty=True)
             message = strict_json.loads(body) if body else {}
-            return await walk.take(room, Arrival(door="http", caller=caller_of(scope), body=message))
+            return await walk.take(room, Request(door="http", caller=caller_of(scope), body=message))
 
         super().__init__("POST", take, room=room.name, record=walk.record)
 
@@ -399,7 +399,7 @@ async def _needs_upgrade(_scope: Scope, _receive: Receive, send: Send) -> None:
     await answer_json(send, refusal, 426, [(b"upgrade", b"websocket")])
 
 
-async def _refusal(_request: Request, refusal: Exception) -> Response:
+async def _refusal(_request: HttpRequest, refusal: Exception) -> Response:
     assert isinstance(refusal, ComityError)
     answer = {"detail": sentence_for_strangers(refusal), "code": refusal.code}
     return _json(answer, http_status(refusal))
@@ -409,7 +409,7 @@ async def _healthz(_scope: Scope, _receive: Receive) -> dict[str, bool]:
     return {"ok": True}
 
 
-async def _no_such_page(off: Sequence[OffPath], request: Request, refusal: Exception) -> Response:
+async def _no_such_page(off: Sequence[OffPath], request: HttpRequest, refusal: Exception) -> Response:
     assert isinstance(refusal, HTTPException)
     if refusal.status_code == 404:
         path = request.url.path

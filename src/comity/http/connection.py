@@ -118,7 +118,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._deaf = True
             transport.abort()
             return
-        self._look_later()
+        self._schedule_check()
         if not self._serving.join(self, self._peer):
             self._refuse(_CROWDED)
 
@@ -395,12 +395,12 @@ class HttpConnection(asyncio.BufferedProtocol):
         elif self._discarded > DISCARD_LIMIT:
             self._linger()
 
-    def _look_later(self) -> None:
+    def _schedule_check(self) -> None:
         self._look_timer = self._loop.call_later(self._limits.patience / _LOOKS_PER_PATIENCE, self._look)
 
     def _look(self) -> None:
         """Now and then: has the peer kept us waiting for too long?"""
-        self._look_later()
+        self._schedule_check()
         now = self._loop.time()
         late = now - self._limits.patience
         if self._transport.is_closing() and self._closing_since is None:

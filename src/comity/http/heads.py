@@ -19,7 +19,7 @@ import httptools
 from comity.http.asgi import HEADERS_BY_NAME, LENGTH_DIGITS, Scope, by_name
 
 KEPT_HEADS: Final = 512
-LONGEST_HEAD: Final = 2048
+MAX_HEAD_LENGTH: Final = 2048
 SIGHTINGS: Final = 4096
 
 _END: Final = b"\r\n\r\n"
@@ -243,14 +243,14 @@ class _Known(NamedTuple):
     """Which of the headers is the length; None when none is stated, and so there is no body."""
 
 
-class KnownHeads:
+class HeadCache:
     def __init__(self) -> None:
         self._known: dict[bytes, _Known] = {}
         self._seen_once: set[int] = set()
 
     def find(self, data: bytes) -> tuple[Head, int] | None:
         """The head that `data` begins with, and where it ends; None for any other data."""
-        end = data.find(_END, 0, LONGEST_HEAD)
+        end = data.find(_END, 0, MAX_HEAD_LENGTH)
         if end < 0:
             return None
         key, length = _apart(data, end)
@@ -265,7 +265,7 @@ class KnownHeads:
 
     def learn(self, data: bytes, head: Head) -> None:
         """`data` begins with what `head` was read from."""
-        end = data.find(_END, 0, LONGEST_HEAD)
+        end = data.find(_END, 0, MAX_HEAD_LENGTH)
         if end < 0 or data.startswith(_EMPTY_LINES) or not head.keep_alive:
             return
         key, length = _apart(data, end)
@@ -312,7 +312,7 @@ def _apart(data: bytes, end: int) -> tuple[bytes, bytes]:
 # Decoder of a body in chunks (`Transfer-Encoding: chunked`).
 
 
-LONGEST_SIZE_LINE: Final = 256
+MAX_SIZE_LINE_LENGTH: Final = 256
 
 _HEXADECIMAL: Final = frozenset(b"0123456789abcdefABCDEF")
 _SIZE_DIGITS: Final = 15
@@ -351,7 +351,7 @@ class Chunks:
             else:
                 end = data.find(b"\n", at) + 1
                 self._line += data[at : end or len(data)]
-                if len(self._line) > (LONGEST_SIZE_LINE if self._trailers is None else self._most_bytes):
+                if len(self._line) > (MAX_SIZE_LINE_LENGTH if self._trailers is None else self._most_bytes):
                     raise HeadRefused(_MALFORMED)
                 at = end or len(data)
                 if end:

@@ -20,7 +20,7 @@ from comity.http.asgi import Scope
 PEER: Final = "comity.peer"
 """Under this key of the ASGI scope stands the address, once the guard has found it out."""
 
-_MOST_HOPS: Final = 16
+_MAX_HOPS: Final = 16
 _FOR: Final = re.compile(r'for="?([^"]*)"?', re.IGNORECASE)
 _PORT: Final = re.compile(r":[0-9]{1,5}")
 
@@ -64,8 +64,8 @@ class Proxies:
         for name, read in ((b"x-forwarded-for", str.strip), (b"forwarded", _forwarded_hop)):
             values = [value.decode("latin-1") for key, value in headers if key == name]
             if values:
-                hops = ",".join(values).rsplit(",", _MOST_HOPS)
-                named.add(self._nearest_stranger(read(hop) for hop in reversed(hops[-_MOST_HOPS:])))
+                hops = ",".join(values).rsplit(",", _MAX_HOPS)
+                named.add(self._nearest_stranger(read(hop) for hop in reversed(hops[-_MAX_HOPS:])))
         return named.pop() if len(named) == 1 else None
 
     def _nearest_stranger(self, hops: Iterable[str]) -> str | None:

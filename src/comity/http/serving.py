@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from msgspec import Struct
 
 from comity.http.asgi import App
-from comity.http.heads import KnownHeads
+from comity.http.heads import HeadCache
 from comity.http.peer_address import counted_as
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Serving:
         self.faults = faults
         self.websockets = frozenset(websockets)
         self.listener = listener
-        self.heads = KnownHeads()
+        self.heads = HeadCache()
         self.connections: dict[Connection, str] = {}
         self._by_address: dict[str, dict[Connection, None]] = {}
         self._waiting_to_start: dict[str, deque[HttpConnection]] = {}

@@ -11,7 +11,7 @@
 - A peer that does not take what it is sent is not read either, and is given up after `ServerLimits.patience`. One that is
   silent is sent a ping, and given up when it does not answer. `send` returns when the peer, or the system, has taken
   nearly all of it, so that whoever sends knows what is still in memory. `cut_off` ends a connection at once.
-- All messages of one server that are not complete have at most `MOST_UNFINISHED` bytes together. Beyond it, the peer whose
+- All messages of one server that are not complete have at most `MAX_UNFINISHED` bytes together. Beyond it, the peer whose
   message is longest is let go.
 - A message in too many fragments ends the connection; so does text that is no UTF-8, with 1007, as the protocol
   demands, and a length that is not in its shortest form, with 1002. Nothing is compressed.
@@ -49,12 +49,12 @@ from comity.wire import strict_json
 
 FIRST_LIMIT: Final = 65_536
 PING_SECONDS: Final = 20.0
-MOST_FRAGMENTS: Final = 1024
-MOST_UNFINISHED: Final = 8 * 1024 * 1024
+MAX_FRAGMENTS: Final = 1024
+MAX_UNFINISHED: Final = 8 * 1024 * 1024
 TRY_LATER: Final = 1013
 
 _SMALL_PIECE: Final = 512
-_LONGEST_FRAME_HEAD: Final = 14
+_MAX_FRAME_HEAD_LENGTH: Final = 14
 _SET_LIMIT: Final = "comity.limit"
 _CUT_OFF: Final = "comity.cut_off"
 _WRITE_AHEAD: Final = 4096
@@ -338,7 +338,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
         self._frames.extend(frames)
         if not self._closed:
             self._flush()
-        if self._gathered + self._begun > self._limit + _LONGEST_FRAME_HEAD:
+        if self._gathered + self._begun > self._limit + _MAX_FRAME_HEAD_LENGTH:
             self._report_oversize()
         self._count_unfinished()
 
@@ -362,7 +362,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
         frame.data = b""  # the parser keeps the frame until the next one
         if self._gathered > self._limit:
             self._report_oversize()
-        elif len(self._fragments) > MOST_FRAGMENTS:
+        elif len(self._fragments) > MAX_FRAGMENTS:
             self._fail(1008, "a message in too many fragments; send it whole")
         elif frame.fin:
             self._deliver_message()
@@ -391,7 +391,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
             del serving.unfinished[self]
             return
         serving.unfinished[self] = size
-        while serving.unfinished_bytes > MOST_UNFINISHED:
+        while serving.unfinished_bytes > MAX_UNFINISHED:
             longest = max(serving.unfinished, key=serving.unfinished.__getitem__)
             longest._fail(TRY_LATER, "too much is sent here at once; try again later")  # noqa: SLF001 - one of us
 

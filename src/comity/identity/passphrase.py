@@ -32,9 +32,9 @@ from comity.wire.errors import InvalidError, KeyRefusedError, MalformedError
 _KEY_BYTES = 32
 _SALT_BYTES = 16
 _NONCE_BYTES = 24
-_LEAST_MEMORY = 8 * 1024
-_MOST_MEMORY = 1024 * 1024 * 1024
-_MOST_PASSES = 16
+_MIN_MEMORY = 8 * 1024
+_MAX_MEMORY = 1024 * 1024 * 1024
+_MAX_PASSES = 16
 
 
 class SealingCost(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,9 +44,9 @@ class SealingCost(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     memory: int = 256 * 1024 * 1024
 
     def __post_init__(self) -> None:
-        if not (1 <= self.passes <= _MOST_PASSES and _LEAST_MEMORY <= self.memory <= _MOST_MEMORY):
+        if not (1 <= self.passes <= _MAX_PASSES and _MIN_MEMORY <= self.memory <= _MAX_MEMORY):
             raise InvalidError(
-                f"the cost must be 1 to {_MOST_PASSES} passes over {_LEAST_MEMORY:,} to {_MOST_MEMORY:,} bytes"
+                f"the cost must be 1 to {_MAX_PASSES} passes over {_MIN_MEMORY:,} to {_MAX_MEMORY:,} bytes"
             )
 
 

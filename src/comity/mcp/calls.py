@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 # What a handler sees of its call: the Context of the core, on asyncio.
 
 
-_LONGEST_NAME: Final = 64
+_MAX_NAME_LENGTH: Final = 64
 
 
 class Outlet(Protocol):
@@ -210,7 +210,7 @@ class CallContext:
 
 def alone(asker: Asker) -> str:
     """What tells a client apart that has neither a connection nor a session of its own."""
-    return f"{asker.caller.address} {str(asker.info.get('name'))[:_LONGEST_NAME]}"
+    return f"{asker.caller.address} {str(asker.info.get('name'))[:_MAX_NAME_LENGTH]}"
 
 
 def _is_answer(value: Any) -> bool:
@@ -220,7 +220,7 @@ def _is_answer(value: Any) -> bool:
 
 log = logging.getLogger("comity.mcp")
 
-MOST_ROUNDS: Final = 16
+MAX_ROUNDS: Final = 16
 _ANSWERS: Final = "answers"
 _STATE: Final = "state"
 
@@ -299,7 +299,7 @@ class McpCalls:
         """Until there is an answer, or a question that only a repeated request can answer."""
         try:
             async with asyncio.timeout(work.deadline) as limit:
-                for _round in range(MOST_ROUNDS):
+                for _round in range(MAX_ROUNDS):
                     try:
                         answer = await answer if isinstance(answer, Awaitable) else answer
                     except InputNeededError as needed:
@@ -310,7 +310,7 @@ class McpCalls:
                     state = None if answer.state is UNSET else answer.state
                     context = context.again(given, state)
                     answer = work.start(context)
-                raise McpError(-32603, f"more than {MOST_ROUNDS} rounds of questions")
+                raise McpError(-32603, f"more than {MAX_ROUNDS} rounds of questions")
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -427,7 +427,7 @@ class McpCalls:
 # Questions of ours to a legacy client, and the answers that come back for them.
 
 
-MOST_OPEN: Final = 256
+MAX_OPEN: Final = 256
 
 
 class ClientRefusedError(PeerError):
@@ -447,8 +447,8 @@ class Questions:
         """The client's result. Whoever stops waiting tells the client so."""
         if self._abandoned:
             raise _client_gone()
-        if len(self._open) >= MOST_OPEN:
-            raise OverloadedError(f"{MOST_OPEN} questions to this client are open; let it answer first")
+        if len(self._open) >= MAX_OPEN:
+            raise OverloadedError(f"{MAX_OPEN} questions to this client are open; let it answer first")
         id_ = f"{self._prefix}-{next(self._numbers)}"
         answer = self._open[id_] = asyncio.get_running_loop().create_future()
         try:

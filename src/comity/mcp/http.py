@@ -35,7 +35,7 @@ from comity.mcp.calls import McpCalls, Outcome
 from comity.mcp.protocol import http_rules
 from comity.mcp.protocol.catalog import Selection
 from comity.mcp.protocol.context import Asker, HandshakeResult, asker_of, meta_of
-from comity.mcp.protocol.conversation import INTERNAL, MOST_RUNNING, around, refused, with_reply
+from comity.mcp.protocol.conversation import INTERNAL, MAX_RUNNING, around, refused, with_reply
 from comity.mcp.protocol.http_rules import McpHeaders
 from comity.mcp.protocol.methods import RunningRequest, begin
 from comity.mcp.protocol.results import (
@@ -56,7 +56,7 @@ from comity.mcp.streams import EventStream, Following
 from comity.requests.record import Recorder
 from comity.wire import jsonrpc
 from comity.wire.errors import ComityError
-from comity.wire.jsonrpc import Batch, Id, Incoming, Invalid, Notification, Request, Response, RpcError
+from comity.wire.jsonrpc import Batch, Id, Incoming, Invalid, Notification, Response, RpcError, RpcRequest
 
 # How an exchange over HTTP is answered: with one JSON body, or with a stream of events.
 
@@ -83,13 +83,13 @@ class HttpResponder:
     async def refuse(self, id_: Id | None, error: RpcError, status: int, headers: Headers = ()) -> None:
         await refuse(self._send, id_, error, status, headers)
 
-    async def say(self, request: Request, outcome: Outcome, *, legacy: bool = False) -> None:
+    async def say(self, request: RpcRequest, outcome: Outcome, *, legacy: bool = False) -> None:
         status = 200 if legacy or isinstance(outcome, bytes) else status_of(outcome.code)
         await self.with_body(status, spoken(request, outcome))
 
     async def until_done(
         self,
-        request: Request,
+        request: RpcRequest,
         stream: EventStream,
         work: "asyncio.Task[Outcome | None]",
         *,
@@ -166,7 +166,7 @@ def _primed(stream: EventStream, after: int) -> bytes:
     return jsonrpc.priming(jsonrpc.event_id(stream.name, after), RETRY_MS)
 
 
-def spoken(request: Request, outcome: Outcome) -> bytes:
+def spoken(request: RpcRequest, outcome: Outcome) -> bytes:
     return around(request.id, outcome) if isinstance(outcome, bytes) else refused(request.id, outcome)
 
 
@@ -260,7 +260,7 @@ class _Exchange:
         body = await read_body(self._scope, self._receive, self._behind.body_limit)
         headers = http_rules.read_headers(self._scope["headers"])
         message = jsonrpc.parse(body, batches=not headers.modern)
-        if isinstance(message, Request):
+        if isinstance(message, RpcRequest):
             self.asked = message.id
         if isinstance(message, Invalid):
             self._behind.record.refuse("mcp", "malformed")
@@ -278,7 +278,7 @@ class _Exchange:
         if isinstance(message, Notification):
             await self._respond.with_body(202, b"")
             return
-        if not isinstance(message, Request):
+        if not isinstance(message, RpcRequest):
             raise invalid_request("a modern client sends one request at a time, and no responses")
         asker, reply = await self._asker(headers, message)
         begun = self._begin(headers, message, asker)
@@ -297,7 +297,7 @@ class _Exchange:
         finally:
             await cancelled(work)
 
-    async def _asker(self, headers: McpHeaders, request: Request) -> tuple[Asker, Json | None]:
+    async def _asker(self, headers: McpHeaders, request: RpcRequest) -> tuple[Asker, Json | None]:
         http_rules.check_era(headers, request)
         meta = meta_of(request.params)
         asker = asker_of(meta, self._caller)
@@ -308,7 +308,7 @@ class _Exchange:
         negotiated = await self._behind.negotiate(hello, asker)
         return negotiated.agreed(asker), negotiated.reply
 
-    def _begin(self, headers: McpHeaders, request: Request, asker: Asker) -> bytes | RunningRequest:
+    def _begin(self, headers: McpHeaders, request: RpcRequest, asker: Asker) -> bytes | RunningRequest:
         begun = begin(self._behind.calls.server, self._behind.selection, asker, request)
         if isinstance(begun, RunningRequest) and begun.tool is not None and begun.tool.mirrored:
             http_rules.check_mirrored(headers, begun.tool, begun.params.get("arguments", {}))
@@ -318,7 +318,7 @@ class _Exchange:
 
     async def _legacy(self, headers: McpHeaders, message: Incoming) -> None:
         self._check_accept(JSON, EVENTS)
-        if isinstance(message, Request):
+        if isinstance(message, RpcRequest):
             http_rules.check_era(headers, message)
             if message.method == "initialize":
                 await self._initialize(headers, message)
@@ -330,7 +330,7 @@ class _Exchange:
             if held.session.asker.version not in BATCHES:
                 raise invalid_request("a message is one JSON object; batches are of 2025-03-26 only")
             await self._batch(held, message)
-        elif isinstance(message, Request):
+        elif isinstance(message, RpcRequest):
             await self._request(held, message)
         else:
             self._take_unanswered(held, message)
@@ -342,7 +342,7 @@ class _Exchange:
         if not all(http_rules.accepts(accepted, form) for form in forms):
             raise NotAcceptableError
 
-    async def _initialize(self, headers: McpHeaders, request: Request) -> None:
+    async def _initialize(self, headers: McpHeaders, request: RpcRequest) -> None:
         if headers.session is not None:
             error = invalid_request(
                 "this session is initialised already; leave Mcp-Session-Id out for a new one"
@@ -366,7 +366,7 @@ class _Exchange:
         session_header = (http_rules.SESSION, held.id.encode())
         await self._respond.with_body(200, around(request.id, result), headers=[session_header])
 
-    async def _request(self, held: HttpSession, request: Request) -> None:
+    async def _request(self, held: HttpSession, request: RpcRequest) -> None:
         try:
             begun = await self._begun(held, request)
         except McpError as refusal:
@@ -391,7 +391,7 @@ class _Exchange:
         """Its answers leave together. What it asks to be told meanwhile goes to the standing stream."""
         waiting: list[Awaitable[bytes | None]] = []
         for item in batch.items:
-            if isinstance(item, Request):
+            if isinstance(item, RpcRequest):
                 waiting.append(self._one_of_batch(held, item))
             elif isinstance(item, Invalid):
                 waiting.append(_ready(refused(item.id, item.error)))
@@ -403,7 +403,7 @@ class _Exchange:
         else:
             await self._respond.with_body(202, b"")
 
-    async def _one_of_batch(self, held: HttpSession, request: Request) -> bytes | None:
+    async def _one_of_batch(self, held: HttpSession, request: RpcRequest) -> bytes | None:
         """None where the client has cancelled it."""
         try:
             begun = await self._begun(held, request)
@@ -420,13 +420,13 @@ class _Exchange:
             outcome = work.result()
         return spoken(request, outcome)
 
-    async def _begun(self, held: HttpSession, request: Request) -> bytes | RunningRequest:
+    async def _begun(self, held: HttpSession, request: RpcRequest) -> bytes | RunningRequest:
         begun = begin(self._behind.calls.server, self._behind.selection, held.session.asker, request)
         if isinstance(begun, RunningRequest):
             if request.id in held.running:
                 raise invalid_request("a request with this id is still being worked on; ids are used once")
-            if len(held.running) >= MOST_RUNNING:
-                raise invalid_request(f"more than {MOST_RUNNING} requests at once; wait for answers")
+            if len(held.running) >= MAX_RUNNING:
+                raise invalid_request(f"more than {MAX_RUNNING} requests at once; wait for answers")
         elif request.method in KEPT_METHODS:
             held.session.heard(request)
             await self._behind.sessions.keep(held)
@@ -483,7 +483,7 @@ class _HttpOutlet:
 
 
 async def _into(
-    stream: EventStream, request: Request, running: Coroutine[Any, Any, Outcome]
+    stream: EventStream, request: RpcRequest, running: Coroutine[Any, Any, Outcome]
 ) -> Outcome | None:
     """Run it; what comes of it is the last message of its stream."""
     try:

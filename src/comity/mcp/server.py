@@ -62,7 +62,7 @@ class Negotiator(Protocol):
         """Call it with the address of each resource that has changed."""
 
 
-class McpSide:
+class NodeMcp:
     def __init__(
         self,
         catalog: Catalog,

@@ -41,11 +41,11 @@ from comity.wire.machine import Clock
 log = logging.getLogger("comity.mcp")
 
 SPACE: Final = "mcp:session"
-MOST_SESSIONS: Final = 10_000
+MAX_SESSIONS: Final = 10_000
 LOCAL: Final = "local"
 """Whose the sessions of this node's own user are."""
-MOST_STREAMS: Final = 64
-MOST_OPEN_STREAMS: Final = 1024
+MAX_STREAMS: Final = 64
+MAX_OPEN_STREAMS: Final = 1024
 LONGEST: Final = 86_400.0
 STANDING: Final = "0"
 """The stream of messages that belong to no request."""
@@ -86,12 +86,12 @@ class HttpSession:
 
     def new_stream(self) -> EventStream:
         """For one request. Old ones that are over make room."""
-        if len(self._streams) >= MOST_STREAMS:
+        if len(self._streams) >= MAX_STREAMS:
             over = [name for name, one in self._streams.items() if one.ended]
-            for name in over[: len(self._streams) + 1 - MOST_STREAMS]:
+            for name in over[: len(self._streams) + 1 - MAX_STREAMS]:
                 del self._streams[name]
-        if len(self._streams) >= MOST_OPEN_STREAMS:
-            raise OverloadedError(f"more than {MOST_OPEN_STREAMS} calls in one session; wait for answers")
+        if len(self._streams) >= MAX_OPEN_STREAMS:
+            raise OverloadedError(f"more than {MAX_OPEN_STREAMS} calls in one session; wait for answers")
         self._numbers += 1
         name = f"{self._life}{self._numbers}"
         stream = self._streams[name] = EventStream(name)
@@ -159,7 +159,7 @@ class Sessions:
         *,
         vault: Callable[[], Vault],
         idle: float,
-        most: int = MOST_SESSIONS,
+        most: int = MAX_SESSIONS,
         ended: Callable[[HttpSession], None] = lambda _session: None,
         handshake: Handshake | None = None,
     ) -> None:

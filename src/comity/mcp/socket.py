@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from comity.http.owner_socket import bind_private, is_owner
 from comity.mcp.protocol.catalog import Selection
-from comity.mcp.stdio import CHUNK, MOST_UNREAD, PATIENCE
+from comity.mcp.stdio import CHUNK, MAX_UNREAD, PATIENCE
 from comity.mcp.stream import LAST_MOMENT, McpStream
 from comity.wire.errors import ComityError, MalformedError, OverloadedError, PeerError
 
@@ -25,8 +25,8 @@ from comity.wire.errors import ComityError, MalformedError, OverloadedError, Pee
 
 
 MESSAGE_LIMIT: Final = 1_048_576
-LARGEST_LIMIT: Final = 64 * MESSAGE_LIMIT
-LONGEST_LINE: Final = 16_384
+MAX_LIMIT: Final = 64 * MESSAGE_LIMIT
+MAX_LINE_LENGTH: Final = 16_384
 PROTOCOL: Final = 1
 
 
@@ -61,7 +61,7 @@ def read_opening(line: bytes) -> Opening:
         opening = _opening.decode(line)
     except msgspec.MsgspecError as fault:
         raise malformed_opening(fault) from None
-    if opening.comity != PROTOCOL or not 1 <= opening.max_message_bytes <= LARGEST_LIMIT:
+    if opening.comity != PROTOCOL or not 1 <= opening.max_message_bytes <= MAX_LIMIT:
         raise MalformedError("this node opens connections of version 1 with messages of up to 64 MiB")
     return opening
 
@@ -90,7 +90,7 @@ _opened = msgspec.json.Decoder(Opened)
 log = logging.getLogger("comity.mcp")
 
 SOCKET_FILE: Final = "mcp.sock"
-MOST_CONNECTIONS: Final = 256
+MAX_CONNECTIONS: Final = 256
 _OPENING_SECONDS: Final = 5.0
 
 OpenStream = Callable[[Selection, int, Callable[[bytes], None]], McpStream]
@@ -141,9 +141,9 @@ class McpSocket:
         async with asyncio.timeout(_OPENING_SECONDS):
             line = await _first_line(reader)
         try:
-            if len(self._connections) > MOST_CONNECTIONS:
-                raise OverloadedError(f"{MOST_CONNECTIONS} clients are connected to this node; close one")
-            if len(line) > LONGEST_LINE:
+            if len(self._connections) > MAX_CONNECTIONS:
+                raise OverloadedError(f"{MAX_CONNECTIONS} clients are connected to this node; close one")
+            if len(line) > MAX_LINE_LENGTH:
                 raise OverloadedError("the first line is too long")
             opening = read_opening(line)
             selection = self._select(opening)
@@ -152,9 +152,9 @@ class McpSocket:
             await writer.drain()
             return
         writer.write(line_of(Opened(ok=True)))
-        writer.transport.set_write_buffer_limits(high=MOST_UNREAD)
+        writer.transport.set_write_buffer_limits(high=MAX_UNREAD)
         stream = self._open_stream(selection, opening.max_message_bytes, writer.write)
-        stream.clogged = lambda: writer.transport.get_write_buffer_size() > MOST_UNREAD
+        stream.clogged = lambda: writer.transport.get_write_buffer_size() > MAX_UNREAD
         try:
             await self._converse(stream, reader, writer)
         finally:
@@ -196,7 +196,7 @@ async def _first_line(reader: asyncio.StreamReader) -> bytes:
     try:
         return await reader.readline()
     except ValueError:  # the buffer is full and there is no end of the line in it
-        return b" " * (LONGEST_LINE + 1)
+        return b" " * (MAX_LINE_LENGTH + 1)
 
 
 def _is_gone(writer: asyncio.StreamWriter) -> bool:

@@ -20,7 +20,7 @@ PATIENCE: Final = 10.0
 """Seconds for what was asked before the input ended, as in a pipe, unless somebody stops us."""
 
 CHUNK: Final = 1 << 18
-MOST_UNREAD: Final = 1 << 20
+MAX_UNREAD: Final = 1 << 20
 """Bytes that wait for the client to read them, before we stop reading from it."""
 
 
@@ -66,7 +66,7 @@ class Outflow:
                 return
             self._waiting += memoryview(data)[written:]
             self._watch()
-        if len(self._waiting) > MOST_UNREAD:
+        if len(self._waiting) > MAX_UNREAD:
             self._drained.clear()
 
     async def ready(self) -> None:

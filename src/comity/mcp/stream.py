@@ -35,7 +35,7 @@ from comity.mcp.protocol.session import McpSession, notification
 from comity.requests.handler import begin_request
 from comity.requests.record import REQUEST_IDS
 from comity.wire.errors import OverloadedError
-from comity.wire.jsonrpc import Incoming, Notification, Request, RpcError, RpcStream
+from comity.wire.jsonrpc import Incoming, Notification, RpcError, RpcRequest, RpcStream
 
 log = logging.getLogger("comity.mcp")
 
@@ -154,7 +154,7 @@ class McpStream:
             return self._conversation.receive(message)
         except Exception:  # a room that breaks where nobody expects it
             log.exception("a message could not be answered")
-            return [refused(message.id, INTERNAL)] if isinstance(message, Request) else []
+            return [refused(message.id, INTERNAL)] if isinstance(message, RpcRequest) else []
 
     def _do(self, effect: Effect) -> None:
         if type(effect) is bytes:
@@ -274,7 +274,7 @@ class McpStream:
         return self._conversation.session
 
 
-def warn_of_differing_hellos(server: Server, request: Request) -> None:
+def warn_of_differing_hellos(server: Server, request: RpcRequest) -> None:
     params = request.params
     if request.method == "initialize" and isinstance(params, dict) and server.handshake is not None:
         for place in server.handshake.find_differing(params):

@@ -20,7 +20,7 @@ from comity.wire.errors import ConflictError, NotFoundError, OverloadedError
 # Subscriptions to changes of lists, resources and tasks. They belong to this process, and nothing is stored for later.
 
 
-MOST_LISTENERS: Final = 16_384
+MAX_LISTENERS: Final = 16_384
 """More than there are sessions: each of them listens."""
 
 Notify = Callable[[str, Json], None]
@@ -39,7 +39,7 @@ class Changes:
 
     @contextmanager
     def subscribe(self, wanted: Wanted, notify: Notify) -> Iterator[None]:
-        if len(self._listeners) >= MOST_LISTENERS:
+        if len(self._listeners) >= MAX_LISTENERS:
             raise OverloadedError("too many subscriptions on this node; try again later")
         number = self._next
         self._next += 1
@@ -64,8 +64,8 @@ class Changes:
                 notify(method, dict(params))
 
 
-MOST_EVENTS: Final = 512
-MOST_BYTES: Final = 4 << 20
+MAX_EVENTS: Final = 512
+MAX_BYTES: Final = 4 << 20
 KEEPALIVE_SECONDS: Final = 15.0
 
 
@@ -96,7 +96,7 @@ class EventStream:
         self.last += 1
         self._events.append((self.last, message))
         self._bytes += len(message)
-        while len(self._events) > MOST_EVENTS or (self._bytes > MOST_BYTES and len(self._events) > 1):
+        while len(self._events) > MAX_EVENTS or (self._bytes > MAX_BYTES and len(self._events) > 1):
             self._bytes -= len(self._events.popleft()[1])
         self._stirred.set()
 

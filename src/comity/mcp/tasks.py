@@ -36,8 +36,8 @@ log = logging.getLogger("comity.mcp")
 
 SPACE: Final = "mcp:task"
 HOLDERS: Final = "mcp:task-holder"
-MOST_RUNNING: Final = 256
-MOST_OF_ONE: Final = 64
+MAX_RUNNING: Final = 256
+MAX_OF_ONE: Final = 64
 BEAT: Final = 5.0
 _MISSED_BEATS: Final = 3
 
@@ -61,7 +61,7 @@ class StoredTasks:
         clock: Clock,
         changes: Changes,
         *,
-        most: int = MOST_RUNNING,
+        most: int = MAX_RUNNING,
     ) -> None:
         self._house = house
         self._clock = clock
@@ -85,7 +85,7 @@ class StoredTasks:
     ) -> Json:
         """The task, once it is durable; only then it is run."""
         job, owner = context.job, context.asker.owner
-        if len(self._jobs) >= self._most or self._owned[owner] >= min(MOST_OF_ONE, self._most):
+        if len(self._jobs) >= self._most or self._owned[owner] >= min(MAX_OF_ONE, self._most):
             raise OverloadedError("too many tasks are running; wait for some to end, or cancel them", 5.0)
         now = self._clock.now()
         task = job.task = Task(id=job.id, owner=owner, holder=self._name, created=now, updated=now)
@@ -260,7 +260,7 @@ class TaskContext(CallContext):
         inputs: Mapping[str, Any],
         input_state: Any,
     ) -> None:
-        super().__init__(work, _Nowhere(), inputs=inputs, input_state=input_state)
+        super().__init__(work, NullOutlet(), inputs=inputs, input_state=input_state)
         self._tasks = tasks_
         self.job = job
 
@@ -314,7 +314,7 @@ class _Job:
             self.running.cancel()
 
 
-class _Nowhere:
+class NullOutlet:
     """Whoever asked has been answered: what is said meanwhile has nobody to go to."""
 
     client: str = ""

@@ -20,7 +20,7 @@ from comity.identity.secrets import same_token
 from comity.node.mcp_server import Mcp
 from comity.node.parts import Watching
 from comity.release import __version__
-from comity.requests.handler import Admission, Arrival, Call, Identified, PlainRoom
+from comity.requests.handler import Admission, Call, HandlerDefaults, Identified, Request
 from comity.runtime.part import Panel
 from comity.runtime.settings_file import default_data_folder
 from comity.store.audit_trail import log_of
@@ -28,7 +28,7 @@ from comity.wire.errors import ComityError, InvalidError, StoreFullError, Unauth
 
 if TYPE_CHECKING:
     from comity.node.page import PageDoor
-    from comity.runtime.node_runtime import House
+    from comity.runtime.node_runtime import NodeRuntime
 
 # The smallest room: it replies with the name under which the node knows the caller. It tests the walk end to end.
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 NONCE_LIMIT = 256
 
 
-class PingRoom(PlainRoom):
+class PingHandler(HandlerDefaults):
     name = "ping"
     deadline = 5.0
 
-    def identify(self, arrival: Arrival) -> Identified:
+    def identify(self, arrival: Request) -> Identified:
         if not arrival.caller.is_local:
             raise UnauthenticatedError(
                 "a ping needs this node's token; it is in the file `token` of the data folder"
@@ -67,7 +67,7 @@ MAX_TURN_SECONDS = 0.001
 
 
 class Http:
-    def __init__(self, house: "House", *, may_move_port: bool) -> None:
+    def __init__(self, house: "NodeRuntime", *, may_move_port: bool) -> None:
         """Bind the port, so that the address is known; nothing is answered yet."""
         self._house = house
         settings = house.settings
@@ -101,7 +101,7 @@ class Http:
             walk=house.walk,
             entry=self._entry,
             metrics=house.metrics,
-            ping=PingRoom(),
+            ping=PingHandler(),
             readiness=self._readiness,
             status=self._status,
             body_limit=http.body_limit,

@@ -12,16 +12,16 @@ from comity.actions.part import Actions
 from comity.identity.protocol.rights import Right
 from comity.requests.caller import OWN_PROCESS
 from comity.rooms.part import Peers
-from comity.runtime.part import Chore, OpenHouse, Part
+from comity.runtime.part import Chore, OpenNode, Part
 from comity.vcp.part import Vcp
 from comity.wire.errors import ConfigError
 
 if TYPE_CHECKING:
     from comity.mcp.calls import Tally
     from comity.mcp.oauth import ResourceServer
-    from comity.mcp.server import Instruction, McpSide
+    from comity.mcp.server import Instruction, NodeMcp
     from comity.mcp.sessions import HttpSession
-    from comity.runtime.node_runtime import House
+    from comity.runtime.node_runtime import NodeRuntime
     from comity.vcp.over_mcp import VcpOverMcp
     from comity.wire.machine import Clock
 
@@ -30,27 +30,27 @@ _EXPIRE_EVERY: Final = 60.0
 
 def mcp_side(
     parts: Collection[type[Part]],
-    house: OpenHouse,
+    house: OpenNode,
     clock: "Clock",
     *,
     tally: "Tally",
     versions: Sequence[str],
     secret: bytes | None = None,
-) -> "McpSide":
+) -> "NodeMcp":
     """What all doors of MCP share. No part is opened for it: lists are answered at once, and a tool opens the
     node with its first call.
     """
     from comity.mcp.protocol.catalog import Catalog
-    from comity.mcp.server import McpSide
+    from comity.mcp.server import NodeMcp
     from comity.rooms.protocol.tool_table import VDO_TOOLS
     from comity.vcp.protocol.mcp_places import VcpHandshake
 
     async def negotiator() -> "VcpOverMcp":
         return (await house()).find(Vcp).over_mcp
 
-    opened: list[House] = []
+    opened: list[NodeRuntime] = []
 
-    async def for_tools() -> "House":
+    async def for_tools() -> "NodeRuntime":
         opened[:] = [await house()]
         return opened[0]
 
@@ -67,7 +67,7 @@ def mcp_side(
         catalog.add_prompts(*part.prompts(house))
     if Peers in parts:
         catalog.add_namespace(VDO_TOOLS)
-    return McpSide(
+    return NodeMcp(
         catalog,
         clock,
         house=house,
@@ -105,10 +105,10 @@ class Mcp(Part):
     socket = ""
     """Where `comity mcp` of this user joins; there are no such sockets on Windows."""
 
-    async def open(self, house: "House") -> None:
+    async def open(self, house: "NodeRuntime") -> None:
         from comity.mcp.sessions import Sessions
 
-        async def this_house() -> "House":
+        async def this_house() -> "NodeRuntime":
             return house
 
         def end_vcp(session: "HttpSession") -> None:
@@ -141,7 +141,7 @@ class Mcp(Part):
         )
         self.chores = [Chore(_EXPIRE_EVERY, self._sessions.expire)]
 
-    async def serve(self, house: "House") -> None:
+    async def serve(self, house: "NodeRuntime") -> None:
         from comity.http.owner_socket import has_owner_socket
         from comity.mcp.http import MCP_PATH, McpEndpoint
         from comity.mcp.oauth import metadata_paths
@@ -164,7 +164,7 @@ class Mcp(Part):
             await self._open_socket(house)
         house.stack.callback(self.side.changes.closing.set)  # so that the doors need not wait for subscribers
 
-    async def _resource_server(self, house: "House") -> "ResourceServer":
+    async def _resource_server(self, house: "NodeRuntime") -> "ResourceServer":
         from comity.http.client import GuardedHttp
         from comity.mcp.http import MCP_PATH
         from comity.mcp.oauth import AuthorizationServer, ResourceServer
@@ -183,7 +183,7 @@ class Mcp(Part):
         await server.start()
         return ResourceServer(resource=resource, path=MCP_PATH, issuer=mcp.oauth_issuer, judge=server.judge)
 
-    async def _open_socket(self, house: "House") -> None:
+    async def _open_socket(self, house: "NodeRuntime") -> None:
         from comity.http.owner_socket import socket_path
         from comity.identity.private_files import ensure_private_folder
         from comity.mcp.socket import SOCKET_FILE, McpSocket

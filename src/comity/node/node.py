@@ -32,8 +32,8 @@ from comity.wire.machine import Clock
 
 if TYPE_CHECKING:
     from comity.identity.protocol.keys import VacantId
-    from comity.requests.pipeline import Walk
-    from comity.runtime.node_runtime import House
+    from comity.requests.pipeline import Pipeline
+    from comity.runtime.node_runtime import NodeRuntime
     from comity.store.interface import Store
 
 log = logging.getLogger("comity.node")
@@ -83,9 +83,9 @@ class Node:
         self.settings = settings
         self.url = ""
         self.entry_link = ""
-        self.house: House
+        self.house: NodeRuntime
         self.store: Store
-        self.walk: Walk
+        self.walk: Pipeline
         self.vacant_id: VacantId
         self.notices: list[str] = []
         self._passphrase = passphrase
@@ -132,9 +132,9 @@ class Node:
         self._stopping.set()
 
     async def _open(self) -> None:
-        from comity.runtime.node_runtime import House
+        from comity.runtime.node_runtime import NodeRuntime
 
-        self.house = house = House(self.settings, self._clock, self._stack, self._stopping)
+        self.house = house = NodeRuntime(self.settings, self._clock, self._stack, self._stopping)
         await house.open(self._passphrase, guest=self._guest)
         self.store, self.walk = house.store, house.walk
         self.vacant_id, self.notices = house.vacant_id, house.notices

@@ -47,7 +47,7 @@ _VIEW_HEADERS: Final = {
     "cache-control": "no-store",
     "x-content-type-options": "nosniff",
 }
-_LONGEST_TEXT: Final = 200
+_MAX_TEXT_LENGTH: Final = 200
 _encode = msgspec.json.Encoder().encode
 
 _FOLDER = files("comity.node") / "assets"
@@ -164,6 +164,6 @@ def _view_query(request: Request) -> ViewQuery:
     if not limit.isdecimal() or len(limit) > 4 or not 1 <= int(limit) <= MOST:
         raise InvalidError(f"limit must be a number from 1 to {MOST}")
     text, after = given.get("text", ""), given.get("after", "")
-    if len(text) > _LONGEST_TEXT or len(after) > _LONGEST_TEXT:
-        raise InvalidError(f"text and after have at most {_LONGEST_TEXT} characters")
+    if len(text) > _MAX_TEXT_LENGTH or len(after) > _MAX_TEXT_LENGTH:
+        raise InvalidError(f"text and after have at most {_MAX_TEXT_LENGTH} characters")
     return ViewQuery(after=after, limit=int(limit), text=text)

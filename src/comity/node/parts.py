@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from comity.identity.protocol.rights import RIGHT_WORDS, Right
-from comity.requests.handler import Admission, Arrival, Call, Identified, PlainRoom
+from comity.requests.handler import Admission, Call, HandlerDefaults, Identified, Request
 from comity.runtime.part import Chore, Part
 from comity.wire.errors import (
     ConflictError,
@@ -27,7 +27,7 @@ from comity.wire.errors import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from comity.runtime.node_runtime import House
+    from comity.runtime.node_runtime import NodeRuntime
     from comity.store.interface import Store
 
 # What happens on the node, for whoever watches: the page at `/`, its views, and `/v1/events`.
@@ -38,14 +38,14 @@ class Watching(Part):
     paths = ("/v1/events", "/v1/views")
     open_paths = ("/", "/enter", "/assets")
 
-    async def serve(self, house: "House") -> None:
+    async def serve(self, house: "NodeRuntime") -> None:
         from comity.node.event_stream import EVENTS_PATH, EventsEndpoint
 
         assert house.events is not None, "events are kept where this part is wanted"
         self.hot = {EVENTS_PATH: EventsEndpoint(house.events, house.record, house.stopping)}
 
 
-class OwnersRoom(PlainRoom):
+class OwnerHandler(HandlerDefaults):
     def __init__(
         self,
         name: str,
@@ -65,7 +65,7 @@ class OwnersRoom(PlainRoom):
         self._work = work
         self._one_at_a_time = asyncio.Lock()
 
-    def identify(self, arrival: Arrival) -> Identified:
+    def identify(self, arrival: Request) -> Identified:
         if not arrival.caller.is_local:
             raise UnauthenticatedError("only the owner of this node may ask for this")
         if not arrival.caller.may(self._right):
@@ -101,24 +101,24 @@ class Operating(Part):
     name = "operating"
     rights: ClassVar[Mapping[str, Right]] = MappingProxyType({ROTATION_PATH: "secrets"})
 
-    async def open(self, house: "House") -> None:
+    async def open(self, house: "NodeRuntime") -> None:
         self._house = house
         if house.claim is not None:
             self.chores = [Chore(_LOOK_EVERY, self._look_after_folder)]
 
-    async def serve(self, house: "House") -> None:
+    async def serve(self, house: "NodeRuntime") -> None:
         from starlette.routing import Route
 
-        from comity.http.app import RoomRoute
+        from comity.http.app import HandlerRoute
 
         rooms = {
-            STOP_PATH: OwnersRoom("stop", self._stop),
-            LINK_PATH: OwnersRoom("link", self._new_link, flag="read_only"),
-            BROWSERS_PATH: OwnersRoom("browsers", self._end_browsers),
-            ROTATION_PATH: OwnersRoom("vault", self._rotate, ROTATION_SECONDS, right="secrets"),
+            STOP_PATH: OwnerHandler("stop", self._stop),
+            LINK_PATH: OwnerHandler("link", self._new_link, flag="read_only"),
+            BROWSERS_PATH: OwnerHandler("browsers", self._end_browsers),
+            ROTATION_PATH: OwnerHandler("vault", self._rotate, ROTATION_SECONDS, right="secrets"),
         }
         limit = house.settings.http.body_limit
-        self.routes = [Route(path, RoomRoute(room, house.walk, limit)) for path, room in rooms.items()]
+        self.routes = [Route(path, HandlerRoute(room, house.walk, limit)) for path, room in rooms.items()]
 
     async def _stop(self) -> dict[str, Any]:
         """Whoever stops the node lets open requests finish, this one too."""

@@ -207,17 +207,17 @@ class Quota:
 
     async def reserve(self, holder: str, size: int, *, known: bool) -> None:
         """Set bytes aside; whoever does settles them later. Raises StorageFullError."""
-        if self.reserve_at_once(holder, size, known=known):
+        if self.try_reserve(holder, size, known=known):
             return
         if self._all.most + size > self._limit(known):
             await self._ask(self._all, None)
         account = self._account(holder)
         if account is not None and account.most + size > self.total // SHARES:
             await self._ask(account, holder)
-        if not self.reserve_at_once(holder, size, known=known):
+        if not self.try_reserve(holder, size, known=known):
             raise self._full(account, size)
 
-    def reserve_at_once(self, holder: str, size: int, *, known: bool) -> bool:
+    def try_reserve(self, holder: str, size: int, *, known: bool) -> bool:
         """As `reserve`, but without asking the store. False: it does not fit, or only the store knows."""
         if self._all.most + size > self._limit(known):
             return False

@@ -72,7 +72,7 @@ def request_check(id_: str) -> str:
     return f"request:{sha256(id_.encode()).hexdigest()[:16]}"
 
 
-class Arrival(Struct, frozen=True, kw_only=True):
+class Request(Struct, frozen=True, kw_only=True):
     """A decoded message at a door, and who the guard of the door says it is from. `size` is how many bytes came."""
 
     door: str
@@ -89,13 +89,13 @@ class Identified(NamedTuple):
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    arrival: Arrival
+    arrival: Request
     caller: Caller
     evidence: Any
     at: float
 
 
-class Sealed(Struct, frozen=True, kw_only=True):
+class HandlerResult(Struct, frozen=True, kw_only=True):
     """The answer, with the state that changes together with it and what the audit entry adds. `about` names, for those
     who watch, what it was about; where it is empty, the hashes of the entry do.
     """
@@ -113,7 +113,7 @@ class Admission(Struct, frozen=True, kw_only=True):
 
     operations: tuple[Operation, ...] = ()
     checks: tuple[str, ...] = ()
-    answered: Sealed | None = None
+    answered: HandlerResult | None = None
 
 
 class Room(Protocol):
@@ -127,7 +127,7 @@ class Room(Protocol):
         """Seconds that the work may take."""
         ...
 
-    def identify(self, arrival: Arrival) -> Identified:
+    def identify(self, arrival: Request) -> Identified:
         """Who is it? No stored state is read for this."""
         ...
 
@@ -143,20 +143,20 @@ class Room(Protocol):
 
     async def handle(self, call: Call) -> Any: ...
 
-    async def seal(self, call: Call, result: Any) -> Sealed: ...
+    async def seal(self, call: Call, result: Any) -> HandlerResult: ...
 
     async def undo(self, call: Call) -> tuple[Operation, ...]:
         """Undo the admission of a call whose work failed."""
         ...
 
-    async def answer_conflict(self, call: Call, conflict: StoreConflict) -> Sealed:
+    async def answer_conflict(self, call: Call, conflict: StoreConflict) -> HandlerResult:
         """Another process moved the state between admission and seal: the answer to give instead. The operations that
         come with it are committed in place of the former ones.
         """
         ...
 
 
-class Turns:
+class KeyedLocks:
     """One queue for each name."""
 
     def __init__(self) -> None:
@@ -167,7 +167,7 @@ class Turns:
         return self._locks.setdefault(name, asyncio.Lock())
 
 
-class PlainRoom:
+class HandlerDefaults:
     """The steps of a room that keeps no state before its work and makes nobody wait."""
 
     def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
@@ -179,11 +179,11 @@ class PlainRoom:
     def knows(self, call: Call) -> bool:
         return False
 
-    async def seal(self, call: Call, result: Any) -> Sealed:
-        return Sealed(reply=result)
+    async def seal(self, call: Call, result: Any) -> HandlerResult:
+        return HandlerResult(reply=result)
 
     async def undo(self, call: Call) -> tuple[Operation, ...]:
         return ()
 
-    async def answer_conflict(self, call: Call, conflict: StoreConflict) -> Sealed:
+    async def answer_conflict(self, call: Call, conflict: StoreConflict) -> HandlerResult:
         raise conflict

@@ -15,7 +15,7 @@ from collections.abc import Coroutine, Generator, Sequence
 from typing import Any
 
 from comity.requests.budget import Budget
-from comity.requests.handler import Admission, Arrival, Call, Room, Sealed, excuse_request
+from comity.requests.handler import Admission, Call, HandlerResult, Request, Room, excuse_request
 from comity.requests.record import Act, Recorder, finish
 from comity.store.interface import StoreConflict
 from comity.wire.errors import (
@@ -47,14 +47,14 @@ _ATTEMPTS = 32
 """How often a call may meet a change that another process made meanwhile."""
 
 
-class Walk:
+class Pipeline:
     def __init__(self, record: Recorder, clock: Clock, *, budget: Budget | None) -> None:
         """Without a `budget` is only a walk embedded in another program."""
         self.record = record
         self._clock = clock
         self._budget = budget
 
-    async def take(self, room: Room, arrival: Arrival) -> Any:
+    async def take(self, room: Room, arrival: Request) -> Any:
         """From the door to the reply. Raises the ComityError that the door then answers."""
         began = self._clock.monotonic()
         call = self._identify(room, arrival)
@@ -79,7 +79,7 @@ class Walk:
         finally:
             self.record.measure(room.name, outcome, self._clock.monotonic() - began)
 
-    def _identify(self, room: Room, arrival: Arrival) -> Call:
+    def _identify(self, room: Room, arrival: Request) -> Call:
         now = self._clock.now()
         try:
             caller, evidence = room.identify(arrival)
@@ -103,7 +103,7 @@ class Walk:
                 admission = await room.admit(call)
                 if admission.operations:
                     act = self._act(room, call, "ADMITTED", began, admission.checks)
-                    cancelled = await self.record.commit_through(admission.operations, act)
+                    cancelled = await self.record.commit_shielded(admission.operations, act)
                     admitted = True
                     if cancelled:
                         raise asyncio.CancelledError  # noqa: TRY301 - as if it had come just now
@@ -121,8 +121,8 @@ class Walk:
         return sealed.reply
 
     async def _commit(
-        self, room: Room, call: Call, began: float, admission: Admission, sealed: Sealed
-    ) -> tuple[Sealed, bool]:
+        self, room: Room, call: Call, began: float, admission: Admission, sealed: HandlerResult
+    ) -> tuple[HandlerResult, bool]:
         """The answer to give, and whether we were cancelled once it was stored."""
         attempts = 0
         while True:
@@ -134,7 +134,7 @@ class Walk:
                     self.record.tally(act)
                 return sealed, False
             try:
-                return sealed, await self.record.commit_through(sealed.operations, act)
+                return sealed, await self.record.commit_shielded(sealed.operations, act)
             except StoreConflict as conflict:
                 attempts += 1
                 if attempts == _ATTEMPTS:
@@ -165,7 +165,7 @@ class Walk:
         if isinstance(failure, _REFUSALS) and not call.caller.is_local:
             share = self._budget is None or self._budget.take_entry(call.arrival.caller.address)
             if not share or not room.knows(call):
-                self.record.refuse_noted(room.name, failure.code)
+                self.record.audit_refusal(room.name, failure.code)
                 return
         self.record.note(act)
 
@@ -183,7 +183,7 @@ class Walk:
         outcome: str,
         began: float,
         checks: Sequence[str] = (),
-        sealed: Sealed | None = None,
+        sealed: HandlerResult | None = None,
         failed_step: str | None = None,
     ) -> Act:
         return Act(

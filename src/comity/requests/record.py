@@ -256,7 +256,7 @@ class Recorder:
             self._metrics.count_act(act.room, act.result)
         return results
 
-    def commit_through(self, operations: Sequence[Operation], act: Act) -> Awaitable[bool]:
+    def commit_shielded(self, operations: Sequence[Operation], act: Act) -> Awaitable[bool]:
         """The same, for whoever goes on after it: True when it is done and we were cancelled meanwhile."""
         return self._see_through(self._submit(operations, act), act)
 
@@ -293,11 +293,11 @@ class Recorder:
     def refuse(self, room: str, code: str) -> None:
         """Count the refusal of a stranger."""
         self.count(room, code)
-        self.refuse_noted(room, code)
+        self.audit_refusal(room, code)
 
-    def refuse_noted(self, room: str, code: str) -> None:
+    def audit_refusal(self, room: str, code: str) -> None:
         """Count a refusal that the metrics have already."""
-        self.close_minute()
+        self.flush_refusals()
         request = current_request()
         group = self._refusals.get((room, code))
         if group is None:
@@ -326,7 +326,7 @@ class Recorder:
         self.count("mcp", outcome)
         self.tally(_mcp_act(what, caller, outcome))
 
-    def close_minute(self, *, anyway: bool = False) -> None:
+    def flush_refusals(self, *, anyway: bool = False) -> None:
         """Write down the refusals of a minute that is over."""
         minute = int(self._clock.now() // _MINUTE)
         if minute == self._minute and not anyway:
@@ -346,7 +346,7 @@ class Recorder:
     def flush(self) -> None:
         """Write down everything that was counted so far."""
         self.flush_calls()
-        self.close_minute(anyway=True)
+        self.flush_refusals(anyway=True)
 
     def _write_groups(self, groups: "Iterable[_Group]") -> None:
         """Whoever happens to be dealt with now has nothing to do with them."""

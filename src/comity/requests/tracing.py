@@ -1,7 +1,7 @@
 """Spans for OpenTelemetry: one for each act, and below it one for each step of the walk.
 
 - Tracing is on when OTEL_TRACES_EXPORTER names an exporter and the extra `otel` is installed. Otherwise nothing of this is
-  in the way: the node then has a plain `Walk` and a plain `Recorder`, and OpenTelemetry is not even loaded.
+  in the way: the node then has a plain `Pipeline` and a plain `Recorder`, and OpenTelemetry is not even loaded.
 - The `traceparent` of a request is the parent of its span. Attributes are those of an event: who and what by short ids,
   names and hashes, never content; an exception stands there by its code.
 - Where spans go, and how many are kept, is set by the variables that OpenTelemetry defines itself
@@ -17,8 +17,16 @@ from importlib.metadata import entry_points
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from comity.requests.handler import Admission, Arrival, Call, RequestMark, Room, Sealed, current_request
-from comity.requests.pipeline import Walk, code_of
+from comity.requests.handler import (
+    Admission,
+    Call,
+    HandlerResult,
+    Request,
+    RequestMark,
+    Room,
+    current_request,
+)
+from comity.requests.pipeline import Pipeline, code_of
 from comity.requests.record import Act, Recorder
 from comity.system import install_command
 
@@ -80,8 +88,8 @@ class Tracing:
     def recorder(self, *given: Any, **named: Any) -> Recorder:
         return _TracedRecorder(self, *given, **named)
 
-    def walk(self, *given: Any, **named: Any) -> Walk:
-        return _TracedWalk(self, *given, **named)
+    def walk(self, *given: Any, **named: Any) -> Pipeline:
+        return _TracedPipeline(self, *given, **named)
 
     async def close(self) -> None:
         """Send what was not sent yet; for a collector that does not answer, no longer than `_SECONDS_TO_END`."""
@@ -173,20 +181,20 @@ class _TracedRecorder(Recorder):
             self._tracing.tell(act, current_request(), self._clock.now())
 
 
-class _TracedWalk(Walk):
+class _TracedPipeline(Pipeline):
     def __init__(self, tracing: Tracing, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._tracing = tracing
 
-    async def take(self, room: Room, arrival: Arrival) -> Any:
+    async def take(self, room: Room, arrival: Request) -> Any:
         with self._tracing.act(room.name) as span:
             try:
-                return await super().take(cast("Room", _TracedRoom(room, self._tracing)), arrival)
+                return await super().take(cast("Room", _TracedHandler(room, self._tracing)), arrival)
             except BaseException as failure:
                 self._tracing.fail(span, code_of(failure))
                 raise
 
-    def _identify(self, room: Room, arrival: Arrival) -> Call:
+    def _identify(self, room: Room, arrival: Request) -> Call:
         with self._tracing.step("identify"):
             return super()._identify(room, arrival)
 
@@ -195,13 +203,13 @@ class _TracedWalk(Walk):
             return await super()._handle(room, call)
 
     async def _commit(
-        self, room: Room, call: Call, began: float, admission: Admission, sealed: Sealed
-    ) -> tuple[Sealed, bool]:
+        self, room: Room, call: Call, began: float, admission: Admission, sealed: HandlerResult
+    ) -> tuple[HandlerResult, bool]:
         with self._tracing.step("commit"):
             return await super()._commit(room, call, began, admission, sealed)
 
 
-class _TracedRoom:
+class _TracedHandler:
     """A room whose admission is a step of its own."""
 
     def __init__(self, room: Room, tracing: Tracing) -> None:

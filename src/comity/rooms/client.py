@@ -1,6 +1,6 @@
 """In a room of a relay, with the links to its peers: the `Meeting` machine under asyncio.
 
-Whoever uses it reads `next_news`: what happens at the relay, and every link that opens (`LinkOpened`). A link is the
+Whoever uses it reads `next_event`: what happens at the relay, and every link that opens (`LinkOpened`). A link is the
 reader's from then on; the room only watches for its end, to ask for another one. `close` leaves the room and ends
 every link that was made here.
 """
@@ -118,7 +118,7 @@ def _no_relay(target: RelayTarget, status: int) -> str:
     return f"no relay is at {target.where} (status {status}); a node has its own at /signal"
 
 
-MOST_NEWS: Final = 500
+MAX_NEWS: Final = 500
 UNSENT_MESSAGES: Final = 500
 FAREWELL_SECONDS: Final = 1.0
 
@@ -171,11 +171,11 @@ class RoomMeeting:
     def unview(self, stream: str) -> None:
         self._perform(self._machine.unview(stream))
 
-    def take_on_channel(self, attempt: int, message: dict[str, Any]) -> None:
+    def handle_channel_signal(self, attempt: int, message: dict[str, Any]) -> None:
         """What a peer says about the connection itself on its open channel."""
         self._perform(self._machine.receive_on_channel(attempt, message))
 
-    async def next_news(self) -> News | LinkOpened:
+    async def next_event(self) -> News | LinkOpened:
         """Raises LinkClosed after `close`."""
         while not self._news:
             if self._closed:
@@ -241,7 +241,7 @@ class RoomMeeting:
                     self._begin(left.close(reason))
 
     def _tell(self, news: News | LinkOpened) -> None:
-        if len(self._news) < MOST_NEWS or not isinstance(news, SignallingFault | PeerSeen):
+        if len(self._news) < MAX_NEWS or not isinstance(news, SignallingFault | PeerSeen):
             self._news.append(news)
             self._some_news.set()
 

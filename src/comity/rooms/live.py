@@ -84,9 +84,9 @@ class Meeting(Protocol):
 
     def unview(self, stream: str) -> None: ...
 
-    def take_on_channel(self, attempt: int, message: dict[str, Any]) -> None: ...
+    def handle_channel_signal(self, attempt: int, message: dict[str, Any]) -> None: ...
 
-    async def next_news(self) -> Any: ...
+    async def next_event(self) -> Any: ...
 
     async def close(self, reason: str = "") -> None: ...
 
@@ -244,7 +244,7 @@ class LiveRoom:
         self.run([effect for effect in effects if not isinstance(effect, KeepMessage)])
         self.counts["sent"] += len(sent)
         if sent:
-            self.keeping.bring_company()
+            self.keeping.flush_batch()
         try:
             await asyncio.sleep(0)  # first it leaves
         finally:  # who is cancelled meanwhile has sent it all the same
@@ -337,12 +337,12 @@ class LiveRoom:
     def _close_link(self, effect: CloseLink) -> None:
         line = self._lines.get(effect.uuid)
         if line is not None:
-            line.close_after_last_words(effect.reason)
+            line.close_after_flush(effect.reason)
 
     def _signal_link(self, effect: SignalLink) -> None:
         line = self._lines.get(effect.uuid)
         if line is not None:
-            self._meeting.take_on_channel(line.attempt, effect.message)
+            self._meeting.handle_channel_signal(line.attempt, effect.message)
 
     async def _keep_in(self, effect: KeepMessage) -> None:
         sender = room_peer(effect.node, "signature")
@@ -442,7 +442,7 @@ class LiveRoom:
     async def _attend(self) -> None:
         try:
             while True:
-                self._news(await self._meeting.next_news())
+                self._news(await self._meeting.next_event())
         except LinkClosed:
             return
 
@@ -514,7 +514,7 @@ class LiveRoom:
             if self.now - rival.opened_at < RACE_SECONDS and self._keeps(rival, news):
                 self._drop(news)
                 return
-            rival.close_after_last_words("replaced by a newer link of the same peer")
+            rival.close_after_flush("replaced by a newer link of the same peer")
         name = news.uuid if news.uuid not in self._lines else f"{news.uuid}~{news.attempt}"
         line = PeerLine(name, news, opened_at=self.now, hear=self.hear, wait_room=self.spool.wait_room)
         self._lines[name] = line

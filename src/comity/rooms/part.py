@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from msgspec import Struct
 
-from comity.runtime.part import CheckResult, Chore, OpenHouse, Panel, Part
+from comity.runtime.part import CheckResult, Chore, OpenNode, Panel, Part
 from comity.runtime.settings import Settings, list_of, text
 from comity.system import is_loopback
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from comity.rooms.sessions import Rooms
     from comity.rooms.storage import KeptSession
     from comity.rooms.tool_handlers import RoomTools
-    from comity.runtime.node_runtime import House
+    from comity.runtime.node_runtime import NodeRuntime
     from comity.runtime.part import ViewPage, ViewQuery
 
 SIGNAL_PATH: Final = "/signal"
 JOIN_SECRET_FILE: Final = "join-secret"  # noqa: S105 - the name of a file
 INVITE_SECONDS: Final = 86_400.0
-LONGEST_INVITE: Final = 30 * 86_400.0
+MAX_INVITE_SECONDS: Final = 30 * 86_400.0
 _LEASES_EVERY: Final = 20.0
 _EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - how it is reached from here
 
@@ -78,7 +78,7 @@ class Peers(Part):
     relay: "SignallingRelay | None" = None
 
     @classmethod
-    def tools(cls, house: OpenHouse) -> "Iterable[Tool]":
+    def tools(cls, house: OpenNode) -> "Iterable[Tool]":
         from comity.rooms.tools import vdo_tools
 
         async def tools() -> "RoomTools":
@@ -90,7 +90,7 @@ class Peers(Part):
     def checks(cls, settings: Settings) -> Iterable[CheckResult]:
         return check_webrtc(), check_relay(settings)
 
-    async def open(self, house: "House") -> None:
+    async def open(self, house: "NodeRuntime") -> None:
         from asyncio import Lock
 
         from comity.runtime.part import View
@@ -106,7 +106,7 @@ class Peers(Part):
         if house.guest and await self._has_something():
             await self.open_tools()
 
-    async def serve(self, house: "House") -> None:
+    async def serve(self, house: "NodeRuntime") -> None:
         from comity.identity.secrets import same_token
         from comity.rooms.doors import ROOMS_PATH, SignallingDoor, rooms_endpoint
         from comity.rooms.protocol.relay import SignallingRelay
@@ -149,8 +149,8 @@ class Peers(Part):
         room, seconds, host = given.get("room"), given.get("seconds", INVITE_SECONDS), given.get("host")
         if not isinstance(room, str):
             raise InvalidError("room must be a name")
-        if not isinstance(seconds, int | float) or not 1 <= seconds <= LONGEST_INVITE:
-            raise InvalidError(f"an invite holds for 1 to {LONGEST_INVITE:g} seconds")
+        if not isinstance(seconds, int | float) or not 1 <= seconds <= MAX_INVITE_SECONDS:
+            raise InvalidError(f"an invite holds for 1 to {MAX_INVITE_SECONDS:g} seconds")
         if host is not None and not isinstance(host, str):
             raise InvalidError("host must be the address of a relay")
         address, pin = self._invite_address(host)
@@ -293,7 +293,7 @@ class Peers(Part):
         )
 
     @staticmethod
-    def demands(house: "House") -> "Demands":
+    def demands(house: "NodeRuntime") -> "Demands":
         """What the settings demand of every session."""
         from comity.identity.secrets import load_or_create_token
         from comity.rooms.protocol.tool_table import Demands

@@ -2,7 +2,7 @@
 
 - Messages of the control channel and frames of files have a queue each, so that a file does not hold up what is said.
 - More than `FULL_BYTES` in a queue makes the link full; the machines read no more of a file until it is drained
-  (ruling 56). Who lets `MOST_BYTES` wait is cut off.
+  (ruling 56). Who lets `MAX_BYTES` wait is cut off.
 - A link is closed after what was said before has left, or after a moment.
 - A link on which something here goes wrong is closed too: one that only reads or only writes would stand still for ever.
 """
@@ -29,7 +29,7 @@ from comity.wire.machine import Event
 log = logging.getLogger("comity.rooms")
 
 FULL_BYTES: Final = 1024 * 1024
-MOST_BYTES: Final = 64 * 1024 * 1024
+MAX_BYTES: Final = 64 * 1024 * 1024
 LAST_WORDS_SECONDS: Final = 2.0
 
 
@@ -89,14 +89,14 @@ class PeerLine:
         queue.put(data)
         self._look_at_size()
 
-    def close_after_last_words(self, reason: str) -> None:
+    def close_after_flush(self, reason: str) -> None:
         if self._closing is None:
             self._closing = reason
             self._begin(self._finish(reason))
 
     async def finish(self) -> None:
         """Let the last words leave, then stop."""
-        self.close_after_last_words("the session ends")
+        self.close_after_flush("the session ends")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_WORDS_SECONDS + 1):
                 await self.link.wait_closed()
@@ -132,7 +132,7 @@ class PeerLine:
         if waiting > FULL_BYTES and not self._full:
             self._full = True
             self._hear(LinkFull(self.name))
-        if waiting > MOST_BYTES and self._closing is None:
+        if waiting > MAX_BYTES and self._closing is None:
             self._closing = "the peer does not read what it is sent"
             self._hear(SendFailed(self.name, self._closing))
             self._begin(self.link.close(self._closing))

@@ -39,9 +39,9 @@ from comity.wire.machine import Clock
 
 log = logging.getLogger("comity.rooms")
 
-MOST_SESSIONS: Final = 64
+MAX_SESSIONS: Final = 64
 FORGOTTEN_AFTER: Final = 30 * 86_400.0
-MOST_INVITES: Final = 256
+MAX_INVITES: Final = 256
 _SPOOL: Final = "spool"
 
 
@@ -125,8 +125,8 @@ class Rooms:
     async def connect(
         self, options: SessionOptions, invite: Invite | None, *, client: str, caller: Caller
     ) -> LiveRoom:
-        if len(self._live) >= MOST_SESSIONS:
-            raise VdoToolError(f"{MOST_SESSIONS} sessions are open; end one with vdo_disconnect")
+        if len(self._live) >= MAX_SESSIONS:
+            raise VdoToolError(f"{MAX_SESSIONS} sessions are open; end one with vdo_disconnect")
         _check_password(options)
         host, token = split_token(options.host)
         kept = KeptSession(
@@ -197,8 +197,8 @@ class Rooms:
         if known is not None:
             return read_invite(known)
         self._forget_expired()
-        if len(self._invites) >= MOST_INVITES:
-            raise InvalidError(f"{MOST_INVITES} invites are valid; wait until one has expired")
+        if len(self._invites) >= MAX_INVITES:
+            raise InvalidError(f"{MAX_INVITES} invites are valid; wait until one has expired")
         exp = int((self._clock.now() + seconds) * 1000)
         invite = Invite(
             host=host,

@@ -46,7 +46,7 @@ from comity.wire.machine import Effect, Event
 
 log = logging.getLogger("comity.rooms")
 
-MOST_UNWRITTEN: Final = 8 * 1024 * 1024
+MAX_UNWRITTEN: Final = 8 * 1024 * 1024
 SYNC_EVERY: Final = 8 * 1024 * 1024
 _BLOCK: Final = 1 << 20
 _FREED_BLOCK: Final = 8 * 1024 * 1024
@@ -229,7 +229,7 @@ class Spool:
 
     async def wait_room(self) -> None:
         """Until there is not too much that was received and is not written."""
-        while self._unwritten_bytes > MOST_UNWRITTEN:
+        while self._unwritten_bytes > MAX_UNWRITTEN:
             self._fell.clear()
             await self._fell.wait()
 

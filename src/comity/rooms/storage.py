@@ -26,7 +26,7 @@ from comity.requests.caller import Caller
 from comity.requests.record import Act, Recorder
 from comity.rooms.protocol.effects import SessionOptions
 from comity.rooms.protocol.invite import Invite
-from comity.rooms.protocol.messages import LONGEST_WAIT, KeepMessage, MessageKept, MessageNotKept, not_kept
+from comity.rooms.protocol.messages import MAX_WAIT, KeepMessage, MessageKept, MessageNotKept, not_kept
 from comity.rooms.protocol.shared_data import StateEntry
 from comity.store.audit_chain import privacy_hash
 from comity.store.interface import (
@@ -53,9 +53,9 @@ SESSIONS: Final = "rooms:session"
 INVITES: Final = "rooms:invite"
 ROOM_BOOK: Final = "room"
 SIGNED_LOG: Final = "rooms:signed"
-MOST_SIGNED: Final = 10_000
+MAX_SIGNED: Final = 10_000
 LEASE_SECONDS: Final = 60.0
-LONGEST_SHOWN: Final = 256
+MAX_SHOWN_LENGTH: Final = 256
 LATER_SECONDS: Final = 0.05
 COMPANY_SECONDS: Final = 0.002
 _OUTBOX: Final = "rooms:outbox"
@@ -207,7 +207,7 @@ class RoomStore:
                 operations.append(Advance(chain=chain_of(pair, ROOM_BOOK), expected=tip, to=tip_of(after)))
                 operations.append(self._signed(envelope))
             else:
-                await self._wait_company()
+                await self.join_batch()
             await self._record.commit(operations, room_act("ROOM_MESSAGE_STORED", sender, session_id))
         except ComityError as why:
             self._record.refuse("peers", why.code)
@@ -223,7 +223,7 @@ class RoomStore:
         if envelope is not None:
             operations.append(self._signed(envelope))
         result = "ROOM_MESSAGE_SENT" if envelope is None else "ROOM_MESSAGE_SIGNED"
-        self.bring_company()
+        self.flush_batch()
         await self._record.commit(operations, room_act(result, caller, session_id))
 
     async def tip(self, pair: PairKey) -> Tip:
@@ -234,7 +234,7 @@ class RoomStore:
 
     def mark_read(self, session_id: str, node: str, message_id: str) -> None:
         key = _key(session_id, node, message_id)
-        until = self._clock.now() + 2 * LONGEST_WAIT
+        until = self._clock.now() + 2 * MAX_WAIT
         had = _encode({"node": node, "id": message_id})
         self._submit_later(
             Delete(space=_INBOX, key=key), Put(space=_READ, key=key, value=had, expires_at=until)
@@ -250,8 +250,8 @@ class RoomStore:
 
     async def forget_old_signed(self) -> None:
         end = await self._store.end(SIGNED_LOG)
-        if end > MOST_SIGNED:
-            await self._store.commit(Trim(log=SIGNED_LOG, through=end - MOST_SIGNED))
+        if end > MAX_SIGNED:
+            await self._store.commit(Trim(log=SIGNED_LOG, through=end - MAX_SIGNED))
 
     def keep_transfer(
         self, session_id: str, direction: str, transfer_id: str, record: dict[str, Any]
@@ -350,17 +350,17 @@ class RoomStore:
         if later:
             await self._store.commit(*later)
 
-    async def _wait_company(self) -> None:
+    async def join_batch(self) -> None:
         """Until another commit is made, or a moment. Who is cancelled meanwhile goes on at once: what was shown is kept."""
         loop = asyncio.get_running_loop()
         if self._alone is None:
-            self._alone = loop.call_later(COMPANY_SECONDS, self.bring_company, context=contextvars.Context())
+            self._alone = loop.call_later(COMPANY_SECONDS, self.flush_batch, context=contextvars.Context())
         waiting = loop.create_future()
         self._company.append(waiting)
         with contextlib.suppress(asyncio.CancelledError):
             await waiting
 
-    def bring_company(self) -> None:
+    def flush_batch(self) -> None:
         """Those who wait make their commits before the loop comes to hand over the next one."""
         if self._alone is not None:
             self._alone.cancel()
@@ -406,7 +406,7 @@ def file_act(
 def _shown(text: str) -> str:
     """The end of a path or name, without characters that cannot be printed."""
     printable = "".join(character if character.isprintable() else "\ufffd" for character in text)
-    return printable if len(printable) <= LONGEST_SHOWN else f"…{printable[1 - LONGEST_SHOWN :]}"
+    return printable if len(printable) <= MAX_SHOWN_LENGTH else f"…{printable[1 - MAX_SHOWN_LENGTH :]}"
 
 
 def _invite_act(result: str, caller: Caller, room: str) -> Act:

@@ -44,8 +44,8 @@ from comity.wire.machine import Clock
 CONNECT_SECONDS: Final = 15.0
 FIRST_PEER_SECONDS: Final = 2.0
 PROGRESS_SECONDS: Final = 0.5
-LARGEST_RESULT: Final = 16 * 1024 * 1024
-MOST_WATCHERS: Final = 1024
+MAX_RESULT: Final = 16 * 1024 * 1024
+MAX_WATCHERS: Final = 1024
 SIGNED_PAGE: Final = 200
 _WITHOUT_SESSION: Final = frozenset(("vdo_connect", "vdo_list_sessions", "vdo_capabilities"))
 
@@ -281,9 +281,9 @@ class RoomTools:
     async def vdo_file_receive(self, room: LiveRoom, given: Json, _who: ToolCaller) -> Json:
         encoding = arguments.encoding_of(given)
         summary = answers.completed_transfer(room.session, arguments.text_of(given, "transfer_id"))
-        if summary["total_bytes"] > LARGEST_RESULT:
+        if summary["total_bytes"] > MAX_RESULT:
             raise VdoToolError(
-                f"the file has {summary['total_bytes']} bytes and a result at most {LARGEST_RESULT}: use vdo_file_save"
+                f"the file has {summary['total_bytes']} bytes and a result at most {MAX_RESULT}: use vdo_file_save"
             )
 
         def read() -> bytes:
@@ -357,7 +357,7 @@ class RoomTools:
         )
         self._seen.pop(place, None)
         self._seen[place] = state.revision
-        while len(self._seen) > MOST_WATCHERS:
+        while len(self._seen) > MAX_WATCHERS:
             del self._seen[next(iter(self._seen))]
         return answers.changes_payload(room.id, state.changes_since(seen, prefix))
 

@@ -28,7 +28,7 @@ from comity.identity.secrets import (
 from comity.identity.token_book import TokenBook
 from comity.release import __version__
 from comity.requests.budget import Budget, Figures
-from comity.requests.pipeline import Walk
+from comity.requests.pipeline import Pipeline
 from comity.requests.record import Metrics, Recorder, own_act
 from comity.requests.tracing import open_tracing
 from comity.runtime.opening import open_store, open_trail
@@ -54,7 +54,7 @@ FIRST_CHORES: Final = 60.0
 _P = TypeVar("_P", bound=Part)
 
 
-class House:
+class NodeRuntime:
     def __init__(
         self, settings: Settings, clock: Clock, stack: AsyncExitStack, stopping: asyncio.Event
     ) -> None:
@@ -155,7 +155,9 @@ class House:
             events=self.events,
             level=settings.audit.level,
         )
-        self.walk = (Walk if tracing is None else tracing.walk)(self.record, self.clock, budget=self.budget)
+        self.walk = (Pipeline if tracing is None else tracing.walk)(
+            self.record, self.clock, budget=self.budget
+        )
         await self._begin_after_restore(guest=guest)
         await self.note("NODE_STARTED")
         self.stack.push_async_callback(self.note, "NODE_STOPPED")

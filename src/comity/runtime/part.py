@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from comity.http.asgi import App
     from comity.mcp.protocol.catalog import Prompt, Resources, Tool
     from comity.requests.record import Metric
-    from comity.runtime.node_runtime import House
+    from comity.runtime.node_runtime import NodeRuntime
 
 # What a person looks at: a view is facts, tables and drawn tables about one thing.
 
@@ -119,7 +119,7 @@ class Chore(NamedTuple):
     run: Callable[[], Awaitable[None]]
 
 
-OpenHouse = Callable[[], Awaitable["House"]]
+OpenNode = Callable[[], Awaitable["NodeRuntime"]]
 """The open node, for a tool. The first call opens it where that has not been done."""
 
 
@@ -169,15 +169,15 @@ class Part:
         return f"the part {cls.name} is switched off on this node; to switch it on, {how} and start the node again"
 
     @classmethod
-    def tools(cls, house: OpenHouse) -> "Iterable[Tool]":
+    def tools(cls, house: OpenNode) -> "Iterable[Tool]":
         return ()
 
     @classmethod
-    def resources(cls, house: OpenHouse) -> "Iterable[Resources]":
+    def resources(cls, house: OpenNode) -> "Iterable[Resources]":
         return ()
 
     @classmethod
-    def prompts(cls, house: OpenHouse) -> "Iterable[Prompt]":
+    def prompts(cls, house: OpenNode) -> "Iterable[Prompt]":
         return ()
 
     @classmethod
@@ -185,10 +185,10 @@ class Part:
         """For `comity doctor`. Nothing is changed, and no node needs to run."""
         return ()
 
-    async def open(self, house: "House") -> None:
+    async def open(self, house: "NodeRuntime") -> None:
         pass
 
-    async def serve(self, house: "House") -> None:
+    async def serve(self, house: "NodeRuntime") -> None:
         """Called when the address of the node is known and nothing is answered there yet. What is pushed onto
         the stack here is closed before the HTTP server is.
         """

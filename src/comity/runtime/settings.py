@@ -141,7 +141,7 @@ SWITCHED_PARTS = (
 """Parts that `off` may name. The agent and the directory have settings of their own for it; a node always has the rest."""
 
 _PRODUCTION = frozenset(("production", "prod", "staging"))
-_MOST_BYTES = 1_000_000_000_000_000
+_MAX_BYTES = 1_000_000_000_000_000
 
 _Some = whole(1, 1_000_000_000)
 _Port = whole(0, 65_535)
@@ -163,9 +163,9 @@ class StorageSettings(Struct, frozen=True, kw_only=True):
     total. One address has at most 1/32 of each. The last quarter is for known callers.
     """
 
-    replies_bytes: Annotated[int, whole(1_048_576, _MOST_BYTES)] = 1_073_741_824
-    pair_bytes: Annotated[int, whole(1024, _MOST_BYTES)] = 16_777_216
-    cards_bytes: Annotated[int, whole(1_048_576, _MOST_BYTES)] = 536_870_912
+    replies_bytes: Annotated[int, whole(1_048_576, _MAX_BYTES)] = 1_073_741_824
+    pair_bytes: Annotated[int, whole(1024, _MAX_BYTES)] = 16_777_216
+    cards_bytes: Annotated[int, whole(1_048_576, _MAX_BYTES)] = 536_870_912
 
 
 class HttpSettings(Struct, frozen=True, kw_only=True):
@@ -264,7 +264,7 @@ class DeliberationSettings(Struct, frozen=True, kw_only=True):
     sent again that wait for their keeper.
     """
 
-    log_bytes: Annotated[int, whole(65_536, _MOST_BYTES)] = 67_108_864
+    log_bytes: Annotated[int, whole(65_536, _MAX_BYTES)] = 67_108_864
     retry_seconds: Annotated[float, number(0.1, 86_400)] = 60
 
 

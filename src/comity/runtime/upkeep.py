@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from comity.requests.budget import Quota
     from comity.requests.record import Metric
-    from comity.runtime.node_runtime import House
+    from comity.runtime.node_runtime import NodeRuntime
     from comity.store.audit_log import AuditReport
 
 # The upkeep of the audit record: refusals written by the minute, old entries forgotten, a failed store tried again.
@@ -61,7 +61,7 @@ class Audit(Part):
     name = "audit"
     rights: ClassVar[Mapping[str, Right]] = MappingProxyType({"/v1/audit/verify": "act"})
 
-    async def open(self, house: "House") -> None:
+    async def open(self, house: "NodeRuntime") -> None:
         self._house = house
         self.verification = Verification()
         self._verified: AuditReport | None = None
@@ -74,7 +74,7 @@ class Audit(Part):
             Chore(_TRY_STORE_EVERY, self._try_store_again),
         ]
 
-    async def serve(self, house: "House") -> None:
+    async def serve(self, house: "NodeRuntime") -> None:
         from starlette.routing import Route
 
         from comity.http.asgi import Endpoint
@@ -139,7 +139,7 @@ class Audit(Part):
         return Fact("Verified", f"entry {report.position}: {report.message}", mark="bad")
 
     async def _write_refusals(self) -> None:
-        self._house.record.close_minute()
+        self._house.record.flush_refusals()
 
     async def _prune(self) -> None:
         from comity.requests.record import own_act
@@ -166,7 +166,7 @@ _FORGET_EVERY = 3600.0
 class Limits(Part):
     name = "limits"
 
-    async def open(self, house: "House") -> None:
+    async def open(self, house: "NodeRuntime") -> None:
         from comity.requests.budget import Quota
 
         self._house = house

@@ -36,7 +36,7 @@ NOT_APPLICABLE = "n/a"
 PREVIEW_LIMIT = 100
 NUMBER_LIMIT = 2**53
 
-_SMALLEST_PLAIN, _LARGEST_PLAIN = 1e-4, 1e15
+_MIN_PLAIN, _MAX_PLAIN = 1e-4, 1e15
 
 _LEVELS = frozenset(("minimal", "standard", "full", "diagnostic"))
 _CREATED_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
@@ -295,4 +295,4 @@ def _hash(fields: AuditDraft | AuditEntry, position: int, previous_hash: str | N
 
 def _plain(number: float) -> bool:
     """Whether both of our encoders write it alike: without an exponent."""
-    return type(number) is int or number == 0 or _SMALLEST_PLAIN <= number < _LARGEST_PLAIN
+    return type(number) is int or number == 0 or _MIN_PLAIN <= number < _MAX_PLAIN

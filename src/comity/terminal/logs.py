@@ -16,7 +16,7 @@ from comity.runtime.settings import LogLevel
 
 SUMMED_UP_EVERY: Final = 60.0
 
-_MOST_KINDS: Final = 1000
+_MAX_KINDS: Final = 1000
 
 Later = Callable[[float, Callable[[], None]], threading.Timer]
 
@@ -55,7 +55,7 @@ class SparingHandler(logging.StreamHandler):  # type: ignore[type-arg]
             self._last[kind] = record
             return
         super().emit(record)
-        if len(self._counts) < _MOST_KINDS:
+        if len(self._counts) < _MAX_KINDS:
             self._counts[kind] = 0
             self._sum_up_later()
 

@@ -151,7 +151,7 @@ NOT_REMEMBERED: Final = (
 
 ACKS_FILE: Final = "vcp-acks.json"
 FILE_LIMIT: Final = 16 * 1024 * 1024
-MOST_SERVERS: Final = 1000
+MAX_SERVERS: Final = 1000
 SPACE: Final = "vcp:acks"
 REMEMBERED: Final = "VCP_ACK_REMEMBERED"
 
@@ -179,7 +179,7 @@ class FileAcks:
                 known = self._read()
                 known.pop(_key(server, version), None)
                 known[_key(server, version)] = msgspec.to_builtins(kept)
-                for oldest in tuple(known)[:-MOST_SERVERS]:
+                for oldest in tuple(known)[:-MAX_SERVERS]:
                     del known[oldest]
                 replace_whole(self._path, msgspec.json.encode(known))
         except OSError as reason:

@@ -37,7 +37,7 @@ _HELLO: Final = "vcp-hello"
 _TOOL: Final = "vcp_send_context"
 _CLOSE_SECONDS: Final = 2.0
 _ENDED: Final = "the MCP server ended without an answer"
-_LONGEST_DETAIL: Final = 300
+_MAX_DETAIL_LENGTH: Final = 300
 
 
 class McpRefusedError(PeerError):
@@ -174,7 +174,7 @@ class McpLink:
         if isinstance(result, dict):
             return result
         told = error.get("message") if isinstance(error, dict) else None
-        raise McpRefusedError(told[:_LONGEST_DETAIL] if isinstance(told, str) else "no result")
+        raise McpRefusedError(told[:_MAX_DETAIL_LENGTH] if isinstance(told, str) else "no result")
 
 
 class _Stdio:
@@ -267,7 +267,7 @@ class McpOverHttp:
     async def ask(self, message: dict[str, Any]) -> dict[str, Any]:
         answer = await self._http.request("POST", self._url, message, self._headers(message["method"]))
         if answer.status != 200:
-            detail = answer.body[:_LONGEST_DETAIL].decode(errors="replace")
+            detail = answer.body[:_MAX_DETAIL_LENGTH].decode(errors="replace")
             raise McpRefusedError(f"status {answer.status}: {_refusal_in(answer.body) or detail}")
         self._session = self._session or answer.headers.get("mcp-session-id")
         streamed = answer.headers.get("content-type", "").startswith("text/event-stream")
@@ -317,7 +317,7 @@ def _refusal_in(body: bytes) -> str | None:
         if isinstance(told, dict):
             error = told.get("error")
             message = error.get("message") if isinstance(error, dict) else told.get("detail")
-            return message[:_LONGEST_DETAIL] if isinstance(message, str) else None
+            return message[:_MAX_DETAIL_LENGTH] if isinstance(message, str) else None
     return None
 
 

@@ -32,8 +32,8 @@ from comity.vcp.protocol.client import (
 )
 from comity.vcp.protocol.context import Ignored
 from comity.vcp.protocol.extension_calls import (
-    LONGEST_CALL_ID,
-    MOST_CALLS_IN_FLIGHT,
+    MAX_CALL_ID_LENGTH,
+    MAX_CALLS_IN_FLIGHT,
     RESULT,
     ExtensionError,
     call_id,
@@ -87,7 +87,7 @@ def clean(foreign: str) -> str:
     return " ".join(printable(foreign).split())
 
 
-MOST_WAITING: Final = 8
+MAX_WAITING: Final = 8
 GROUPS: Final = ("personal", "relational", "consensus", "torch", "intent")
 
 _TO_SAY: Final = "to say"
@@ -120,8 +120,8 @@ class VcpConversation:
         self._in_hand: Utterance | None = None  # taken by the conductor, not yet given to the machine
         self._waiting: deque[Utterance] = deque()
         self._calls: dict[str, Utterance] = {}
-        self._requests_at_once = asyncio.Semaphore(MOST_WAITING)
-        self._calls_at_once = asyncio.Semaphore(MOST_CALLS_IN_FLIGHT)
+        self._requests_at_once = asyncio.Semaphore(MAX_WAITING)
+        self._calls_at_once = asyncio.Semaphore(MAX_CALLS_IN_FLIGHT)
         self._called = 0
 
     async def next_to_say(self, _question: Any) -> Utterance:
@@ -295,7 +295,7 @@ class VcpSession:
             size = len(write_call("", op, args))
         except (TypeError, ValueError, RecursionError) as fault:
             raise InvalidError(f"the arguments of {op} cannot be written as JSON: {fault}") from None
-        if size > self._limit - LONGEST_CALL_ID:
+        if size > self._limit - MAX_CALL_ID_LENGTH:
             raise TooLargeError(f"the call of {op}", self._limit)
         return args
 

@@ -26,10 +26,10 @@ from comity.wire.machine import Clock
 
 SPACE: Final = "vcp:session"
 TTL_SECONDS: Final = 900.0
-MOST_REMEMBERED: Final = 32
+MAX_REMEMBERED: Final = 32
 
-_MOST_KNOWN: Final = 1024
-_LARGEST_KNOWN: Final = 65_536
+_MAX_KNOWN: Final = 1024
+_MAX_KNOWN_BYTES: Final = 65_536
 _Value = TypeVar("_Value")
 
 
@@ -98,12 +98,12 @@ class SealedValues:
         return value
 
     def _remember(self, key: str, sealed: bytes, vault: Vault, value: Any) -> None:
-        if len(sealed) > _LARGEST_KNOWN:
+        if len(sealed) > _MAX_KNOWN_BYTES:
             self._known.pop(key, None)
             return
         self._known[key] = vault, sealed, value
         self._known.move_to_end(key)
-        if len(self._known) > _MOST_KNOWN:
+        if len(self._known) > _MAX_KNOWN:
             self._known.popitem(last=False)
 
 
@@ -177,7 +177,7 @@ class Contexts:
             preferences=request.preferences,
             signals=request.signals,
         )
-        history = History(owner=owner, exchanges=(*before.exchanges, exchange)[-MOST_REMEMBERED:])
+        history = History(owner=owner, exchanges=(*before.exchanges, exchange)[-MAX_REMEMBERED:])
         kept = KeptContext(owner=owner, context=context)
         return tuple(
             Put(

@@ -219,7 +219,7 @@ VCP_PATH: Final = "/vcp"
 _NORMAL: Final = 1000
 _TOO_BIG: Final = 1009
 _TRY_LATER: Final = 1013
-_LONGEST_REASON: Final = 123
+_MAX_REASON_LENGTH: Final = 123
 
 
 class VcpOverWebSocket:
@@ -287,7 +287,7 @@ class WebSocketServerLink:
         if self._ended is not None:
             return
         self._ended = reason or "closed"
-        told = reason.encode()[:_LONGEST_REASON].decode(errors="ignore")
+        told = reason.encode()[:_MAX_REASON_LENGTH].decode(errors="ignore")
         try:
             await self._send({"type": "websocket.close", "code": self._code, "reason": told})
         except OSError:
@@ -304,7 +304,7 @@ class WebSocketServerLink:
 async def _refuse(scope: Scope, send: Send, refusal: OverloadedError) -> None:
     if "websocket.http.response" not in scope.get("extensions", {}):
         await send(
-            {"type": "websocket.close", "code": _TRY_LATER, "reason": refusal.message[:_LONGEST_REASON]}
+            {"type": "websocket.close", "code": _TRY_LATER, "reason": refusal.message[:_MAX_REASON_LENGTH]}
         )
         return
     body = strict_json.dumps({"detail": refusal.message, "code": refusal.code})

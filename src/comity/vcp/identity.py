@@ -64,7 +64,7 @@ class Lists(Protocol):
 Decided = Callable[[TokenVerdict, RevocationStatus], None]
 
 
-class IdentityDesk:
+class IdentityChecker:
     def __init__(
         self,
         clock: Clock,

@@ -51,8 +51,8 @@ from comity.wire.machine import (
 
 log = logging.getLogger("comity.vcp")
 
-_MOST_REPEATING: Final = 4096
-_MOST_ENDED: Final = 4096
+_MAX_REPEATING: Final = 4096
+_MAX_ENDED: Final = 4096
 _NO_HELLO: Final = VcpError(
     code="INTERNAL_ERROR", message='What stands in the place of a hello is none; send type "vcp-hello"'
 )
@@ -144,7 +144,7 @@ class VcpOverMcp:
         happened = Happened(what="SESSION_ENDED", session=session, code=ended.vcp_code, reason=ended.message)
         self._service.happened(happened, address)
         self._ended[session.id] = ended.message
-        if len(self._ended) > _MOST_ENDED:
+        if len(self._ended) > _MAX_ENDED:
             self._ended.popitem(last=False)
         self._open.pop(session.id, None)
         self._service.end(session)
@@ -169,7 +169,7 @@ class VcpOverMcp:
     def _accept(self, digest: bytes) -> None:
         self._accepted[digest] = self._clock.monotonic()
         self._accepted.move_to_end(digest)
-        if len(self._accepted) > _MOST_REPEATING:
+        if len(self._accepted) > _MAX_REPEATING:
             self._accepted.popitem(last=False)
 
 

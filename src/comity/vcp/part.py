@@ -11,7 +11,7 @@ from comity.release import __version__
 from comity.runtime.part import (
     CheckResult,
     Chore,
-    OpenHouse,
+    OpenNode,
     Panel,
     Part,
     Table,
@@ -26,10 +26,10 @@ from comity.wire.errors import KeyRefusedError, NotFoundError
 if TYPE_CHECKING:
     from comity.http.asgi import Receive, Scope
     from comity.mcp.protocol.catalog import Resources, Tool
-    from comity.runtime.node_runtime import House
+    from comity.runtime.node_runtime import NodeRuntime
     from comity.vcp.issuers import OwnRevocations
     from comity.vcp.plugins import VcpExtension
-    from comity.vcp.tools import VcpRooms
+    from comity.vcp.tools import VcpTools
 
 
 REVOCATIONS_PREFIX: Final = "/v1/revocations/"
@@ -45,13 +45,13 @@ class Vcp(Part):
     open_paths = ("/vcp", "/v1/revocations")
 
     @classmethod
-    def tools(cls, house: OpenHouse) -> "Iterable[Tool]":
+    def tools(cls, house: OpenNode) -> "Iterable[Tool]":
         from comity.vcp.tools import vcp_tools
 
         return vcp_tools(lambda: cls._rooms(house))
 
     @classmethod
-    def resources(cls, house: OpenHouse) -> "Iterable[Resources]":
+    def resources(cls, house: OpenNode) -> "Iterable[Resources]":
         from comity.vcp.tools import vcp_resources
 
         return vcp_resources(lambda: cls._rooms(house), cls.room)
@@ -73,13 +73,13 @@ class Vcp(Part):
         return found or [CheckResult("vcp issuers", "ok", f"{len(names)} with a shared secret")]
 
     @classmethod
-    async def _rooms(cls, house: OpenHouse) -> "VcpRooms":
+    async def _rooms(cls, house: OpenNode) -> "VcpTools":
         return (await house()).find(cls).rooms
 
-    async def open(self, house: "House") -> None:
+    async def open(self, house: "NodeRuntime") -> None:
         from comity.identity.protocol.tokens import IdentityMode
         from comity.vcp.contexts import Contexts
-        from comity.vcp.identity import IdentityDesk
+        from comity.vcp.identity import IdentityChecker
         from comity.vcp.issuers import (
             CRL_LIMIT,
             CRL_TIMEOUT,
@@ -95,7 +95,7 @@ class Vcp(Part):
         from comity.vcp.resources import VcpResources
         from comity.vcp.service import VcpServer
         from comity.vcp.sessions import RunningFeatures
-        from comity.vcp.tools import VcpRooms
+        from comity.vcp.tools import VcpTools
 
         settings, vcp, clock = house.settings, house.settings.vcp, house.clock
         part = house.find_open(Extensions)
@@ -119,7 +119,7 @@ class Vcp(Part):
         self._house, self._own_lists = house, own
         self.views = [View("vcp", "VCP sessions", self._view)]
         self.chores = [Chore(_RENEW_EVERY, renew)]
-        desk = IdentityDesk(
+        desk = IdentityChecker(
             clock,
             mode=IdentityMode(vcp.identity_mode),
             issuers=issuers_of(settings, house.vacant_id),
@@ -164,11 +164,11 @@ class Vcp(Part):
             readers=None if part is None else part.readers(self.service.sessions),
             extensions=extensions,
         )
-        self.rooms = VcpRooms(desk, resources, __version__, house.uptime)
+        self.rooms = VcpTools(desk, resources, __version__, house.uptime)
         self.over_mcp = VcpOverMcp(self.service, clock, own_id=house.vacant_id.hex())
         house.stack.push_async_callback(self.over_mcp.aclose)
 
-    async def serve(self, house: "House") -> None:
+    async def serve(self, house: "NodeRuntime") -> None:
         from starlette.routing import Route
 
         from comity.http.asgi import Endpoint
@@ -222,17 +222,17 @@ class Vcp(Part):
         )
 
 
-def _open_lists(own: "OwnRevocations", names: Iterable[str], house: "House") -> None:
+def _open_lists(own: "OwnRevocations", names: Iterable[str], house: "NodeRuntime") -> None:
     """Each name that this node issues under has a list from the start."""
     for name in (None, *names):
         own.open_list(name, house.key, int(house.clock.now()))
 
 
-def _added_extensions(house: "House") -> "list[VcpExtension]":
+def _added_extensions(house: "NodeRuntime") -> "list[VcpExtension]":
     """Those of parts, of the settings and of installed packages, each id once."""
     from comity.vcp.plugins import BringsExtensions, announced_extensions, named_extensions
 
-    async def this_house() -> "House":
+    async def this_house() -> "NodeRuntime":
         return house
 
     kinds: tuple[object, ...] = house.kinds

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from comity.runtime.part import OpenHouse
+from comity.runtime.part import OpenNode
 from comity.system import import_user_module
 from comity.vcp.protocol.agreement import Session
 from comity.vcp.protocol.context import ContextRequest
@@ -69,7 +69,7 @@ class VcpExtension(Struct, frozen=True, kw_only=True):
 class BringsExtensions(Protocol):
     """The class of a part that brings extensions of VCP, each with its dependencies and conflicts."""
 
-    def vcp_extensions(self, house: OpenHouse) -> Iterable[VcpExtension]: ...
+    def vcp_extensions(self, house: OpenNode) -> Iterable[VcpExtension]: ...
 
 
 def named_extensions(specs: Iterable[str]) -> tuple[VcpExtension, ...]:

@@ -28,7 +28,7 @@ from comity.identity.protocol.uvc import UvcToken
 from comity.mcp.protocol.results import Contents
 from comity.store.vault import Vault
 from comity.vcp.contexts import Contexts
-from comity.vcp.identity import IdentityDesk
+from comity.vcp.identity import IdentityChecker
 from comity.vcp.protocol.agreement import V3_1, Identity, Session
 from comity.vcp.protocol.context import SessionContext, constitution_id
 from comity.vcp.protocol.csm1 import Csm1Error, parse_csm1
@@ -66,8 +66,8 @@ if TYPE_CHECKING:
 
 Entries = list[dict[str, Any]]
 
-LONGEST_URI: Final = 2100
-LONGEST_TTL: Final = 60_000
+MAX_URI_LENGTH: Final = 2100
+MAX_TTL: Final = 60_000
 """In milliseconds."""
 
 _URI: Final = re.compile(r"vcp://([a-z-]+)(?:/(.*))?", re.DOTALL)
@@ -85,7 +85,7 @@ class VcpResources:
         sessions: LiveSessions,
         contexts: Contexts,
         vault: Callable[[], Vault],
-        desk: IdentityDesk,
+        desk: IdentityChecker,
         readers: ResourceReaders | None = None,
         extensions: "ExtensionService | None" = None,
     ) -> None:
@@ -131,10 +131,10 @@ class VcpResources:
             raise _no_such()
         ttl = 0
         if isinstance(content, FadingContent):
-            ttl = LONGEST_TTL if content.unchanged_for is None else int(content.unchanged_for * 1000)
+            ttl = MAX_TTL if content.unchanged_for is None else int(content.unchanged_for * 1000)
             content = content.value
         shown = {"uri": uri, "mimeType": MIME_TYPE, "text": _encode(content).decode()}
-        return Contents([shown], min(ttl, LONGEST_TTL))
+        return Contents([shown], min(ttl, MAX_TTL))
 
     async def _read_extension(
         self, address: VcpAddress, id_: str, owner: Owner, active: Collection[str]
@@ -225,7 +225,7 @@ class VcpResources:
 
 
 def _parse(uri: str) -> tuple[str, str]:
-    found = _URI.fullmatch(uri) if len(uri) <= LONGEST_URI else None
+    found = _URI.fullmatch(uri) if len(uri) <= MAX_URI_LENGTH else None
     if found is None:
         raise _no_such()
     host, id_ = found.groups(default="")

@@ -37,7 +37,7 @@ from comity.store.vault import Vault
 from comity.vcp import sessions as record
 from comity.vcp.conductor import Conductor
 from comity.vcp.contexts import ContextExchange, Contexts, UnreadableContextError, owner_of
-from comity.vcp.identity import IdentityDesk
+from comity.vcp.identity import IdentityChecker
 from comity.vcp.plugins import VcpExtension, answers_of
 from comity.vcp.protocol import agreement as core_features
 from comity.vcp.protocol.agreement import Identity, Session
@@ -49,7 +49,7 @@ from comity.vcp.protocol.context import (
     constitution_id,
     respond,
 )
-from comity.vcp.protocol.extension_calls import MOST_CALLS_IN_FLIGHT, ExtensionError
+from comity.vcp.protocol.extension_calls import MAX_CALLS_IN_FLIGHT, ExtensionError
 from comity.vcp.protocol.injection import Severity
 from comity.vcp.protocol.messages import RELATIONAL
 from comity.vcp.protocol.negotiation import (
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("comity.vcp")
 
 SEND_SECONDS: Final = 10.0
-MOST_APPLIED: Final = 8
+MAX_APPLIED: Final = 8
 
 _DEBT_SECONDS: Final = 10.0
 _FAULTS: Final = frozenset({"HANDSHAKE_ERROR", "CONTEXT_REFUSED", "CALL_REFUSED"})
@@ -101,7 +101,7 @@ class VcpServer:
         *,
         policy: ServerPolicy,
         features: RunningFeatures,
-        desk: IdentityDesk,
+        desk: IdentityChecker,
         contexts: Contexts,
         vault: Callable[[], Vault],
         limits: ConnectionLimits | None = None,
@@ -146,8 +146,8 @@ class VcpServer:
         """One connection, from its first moment to its end; returns the reason. Raises OverloadedError, with
         nothing said on the link, when there is no room for it.
         """
-        attended = _Attended(self, link, self.machine(link.peer))
-        paced = _PacedLink(link, attended, self._budget, self._clock)
+        attended = ServedConnection(self, link, self.machine(link.peer))
+        paced = RateLimitedLink(link, attended, self._budget, self._clock)
         conductor = Conductor(attended, paced, self._clock, attended.answer, send_seconds=SEND_SECONDS)
         try:
             attended.number = self._enter(link.peer, attended.leave)
@@ -313,7 +313,7 @@ class VcpServer:
         began = self._clock.now()
         vault = self._vault()
         told = await answers_of(self._plugins, request, session)
-        for _ in range(MOST_APPLIED):
+        for _ in range(MAX_APPLIED):
             if self._extensions is None:
                 before = await self._contexts.read(session, vault)
                 context = after(before.context, request)
@@ -333,7 +333,7 @@ class VcpServer:
             self._tell_changes(session, told_of)
             return response
         raise ConflictError(
-            f"other requests of this session were stored first, {MOST_APPLIED} times in a row; send it again"
+            f"other requests of this session were stored first, {MAX_APPLIED} times in a row; send it again"
         )
 
     async def _extended(
@@ -400,10 +400,10 @@ def _is_of(session: Session, vacant_id: str) -> bool:
     )
 
 
-class _PacedLink:
+class RateLimitedLink:
     """A link that hands over each message once it is paid for."""
 
-    def __init__(self, link: VcpLink, attended: "_Attended", budget: Budget, clock: Clock) -> None:
+    def __init__(self, link: VcpLink, attended: "ServedConnection", budget: Budget, clock: Clock) -> None:
         self._link = link
         self._attended = attended
         self._budget = budget
@@ -438,7 +438,7 @@ class _PacedLink:
         await self._link.close(reason)
 
 
-class _Attended:
+class ServedConnection:
     """A machine, and what has to be noticed while it runs: its first word, its session, what goes on record.
 
     What goes on record does so before anything is sent, and also when the connection ends at that moment.
@@ -456,7 +456,7 @@ class _Attended:
 
     async def wait_for_place(self) -> None:
         """Wait until one more message and one more call may be in progress."""
-        while self._machine.is_full or self._calls >= MOST_CALLS_IN_FLIGHT:
+        while self._machine.is_full or self._calls >= MAX_CALLS_IN_FLIGHT:
             self._moved.clear()
             await self._moved.wait()
 

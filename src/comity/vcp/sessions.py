@@ -109,7 +109,7 @@ class RunningFeatures:
 
 ROOM = "vcp"
 
-_LONGEST_CLIENT = 64
+_MAX_CLIENT_LENGTH = 64
 
 
 def caller_in(session: Session | None, address: str) -> Caller:
@@ -142,7 +142,7 @@ def happened(what: Happened, address: str) -> Act:
 
 def shown_client(client_id: str) -> str:
     """A client's own name for itself, as it may be shown: short, on one line, with nothing that moves a cursor."""
-    cut = client_id[:_LONGEST_CLIENT]
+    cut = client_id[:_MAX_CLIENT_LENGTH]
     return "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in cut)
 
 

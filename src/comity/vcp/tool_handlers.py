@@ -16,7 +16,7 @@ from comity.identity.protocol.revocation import RevocationStatus
 from comity.identity.protocol.tokens import SignedToken, StampedToken, TokenKind, log_prefix, parse_identity
 from comity.identity.protocol.uvc import UvcToken, UvcTokenError, UvcUri, parse_uri
 from comity.vcp.contexts import UnreadableContextError
-from comity.vcp.identity import Decided, IdentityDesk
+from comity.vcp.identity import Decided, IdentityChecker
 from comity.vcp.protocol.agreement import CORE_FEATURES, V1_0, Session
 from comity.vcp.protocol.context_wire import PERSONAL_SYMBOLS, encode, read_context
 from comity.vcp.protocol.csm1 import Csm1Code, Csm1Error
@@ -97,7 +97,7 @@ _NO_FEATURES: Final = dict.fromkeys(CORE_FEATURES, False)
 
 
 async def validate_token(
-    token: Any, desk: IdentityDesk, decided: Decided = lambda _verdict, _status: None
+    token: Any, desk: IdentityChecker, decided: Decided = lambda _verdict, _status: None
 ) -> VcpToolAnswer:
     """`decided` is told of each decision about revocation, for the record."""
     try:

@@ -12,7 +12,7 @@ from comity.mcp.protocol.catalog import CORE_ROOM, Resources, Tool
 from comity.mcp.protocol.context import Asker, Context
 from comity.mcp.protocol.results import Contents, ToolResult, structured, text
 from comity.vcp.protocol.agreement import CORE_FEATURES
-from comity.vcp.protocol.context_wire import MOST_VALUES, PERSONAL_SYMBOLS, RELATIONSHIP, SITUATIONAL
+from comity.vcp.protocol.context_wire import MAX_VALUES, PERSONAL_SYMBOLS, RELATIONSHIP, SITUATIONAL
 from comity.vcp.protocol.signals import CATEGORIES, INTENSITIES, SOURCES
 from comity.vcp.resource_addresses import (
     ALIASES,
@@ -25,7 +25,7 @@ from comity.vcp.resource_addresses import (
 )
 
 if TYPE_CHECKING:
-    from comity.vcp.identity import IdentityDesk
+    from comity.vcp.identity import IdentityChecker
     from comity.vcp.protocol.agreement import Session
     from comity.vcp.resource_addresses import Owner
     from comity.vcp.resources import VcpResources
@@ -70,7 +70,7 @@ _DEFINITIONS: Final[Schema] = {
     **{
         name: {
             "description": _about(name),
-            "anyOf": [_TEXT, {"type": "array", "items": _TEXT, "maxItems": MOST_VALUES}, {"type": "null"}],
+            "anyOf": [_TEXT, {"type": "array", "items": _TEXT, "maxItems": MAX_VALUES}, {"type": "null"}],
         }
         for name in SITUATIONAL
     },
@@ -218,16 +218,16 @@ STATUS_OUTPUT: Final = _answer(
 _READS = {"readOnlyHint": True, "openWorldHint": False}
 
 
-class VcpRooms(NamedTuple):
+class VcpTools(NamedTuple):
     """What the tools work with. `uptime` is in seconds."""
 
-    desk: "IdentityDesk"
+    desk: "IdentityChecker"
     resources: "VcpResources"
     version: str
     uptime: Callable[[], float]
 
 
-Opened = Callable[[], Awaitable[VcpRooms]]
+Opened = Callable[[], Awaitable[VcpTools]]
 
 
 def vcp_tools(opened: Opened) -> list[Tool]:

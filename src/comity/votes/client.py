@@ -43,7 +43,7 @@ _CODES: Final[dict[int, Code]] = {
 }
 
 
-class KeeperClient:
+class VoteHostClient:
     def __init__(
         self,
         store: Store,

@@ -17,7 +17,7 @@ from comity.extensions.protocol.texts import refuse_injection
 from comity.requests.caller import Caller
 from comity.vcp.protocol.extension_calls import ExtensionError, invalid, shaped
 from comity.votes.logs import KeptDeliberation
-from comity.votes.party import DeliberationDesk
+from comity.votes.party import VoteParty
 from comity.votes.protocol.vote import Voice
 from comity.wire.errors import RetryLaterError
 from comity.wire.machine import Clock
@@ -31,7 +31,7 @@ _OF_A_CLAUSE: Final = frozenset(("consensus.act", "consensus.ballot"))
 
 
 class DeliberationOperations:
-    def __init__(self, desk: DeliberationDesk, clock: Clock, rules: ExtensionRules) -> None:
+    def __init__(self, desk: VoteParty, clock: Clock, rules: ExtensionRules) -> None:
         self._desk = desk
         self._clock = clock
         self._rules = rules

@@ -20,11 +20,11 @@ from msgspec.structs import replace
 from comity.envelopes.doors import MessageSend
 from comity.envelopes.protocol.envelope import VacantEnvelope
 from comity.envelopes.protocol.message import A2AMessage, A2APart
-from comity.envelopes.server import SignedRoom, SignedRoomOptions, Visit
+from comity.envelopes.server import SignedHandler, SignedHandlerOptions, VerifiedCall
 from comity.http.asgi import Receive, Scope, Send, answer_json
 from comity.identity.protocol.keys import VacantId
-from comity.requests.handler import Admission, Arrival, Call, Identified, Room, Sealed
-from comity.requests.pipeline import Walk
+from comity.requests.handler import Admission, Call, HandlerResult, Identified, Request, Room
+from comity.requests.pipeline import Pipeline
 from comity.store.interface import Operation, Put, StoreConflict
 from comity.vcp.protocol.extension_calls import ExtensionError
 from comity.votes.logs import (
@@ -37,7 +37,7 @@ from comity.votes.logs import (
     same_entry,
 )
 from comity.votes.protocol.log import (
-    MOST_PAGE_ENTRIES,
+    MAX_PAGE_ENTRIES,
     ActPost,
     KeptTip,
     ReadPost,
@@ -58,7 +58,7 @@ DELIBERATIONS_PATH = "/v1/deliberations"
 
 
 class DeliberationsDoor:
-    def __init__(self, room: Room, walk: Walk, body_limit: int, identity: VacantId) -> None:
+    def __init__(self, room: Room, walk: Pipeline, body_limit: int, identity: VacantId) -> None:
         self._send = MessageSend(room, walk, body_limit)
         self._identity = identity
 
@@ -74,7 +74,7 @@ KEEPER_BOOK: Final = "deliberations"
 """Chains of what this node accepted as a keeper, and of its replies."""
 
 
-class _Posted(Visit):
+class _Posted(VerifiedCall):
     """An envelope with a message about a deliberation, and that deliberation, once the sender may know of it."""
 
     __slots__ = ("post", "read")
@@ -96,14 +96,14 @@ class _Answered(Struct, frozen=True):
     operations: tuple[Operation, ...] = ()
 
 
-class KeeperRoom(SignedRoom):
+class VoteHostHandler(SignedHandler):
     name = ROOM
 
-    def __init__(self, *, ledger: Ledger, **given: Unpack[SignedRoomOptions]) -> None:
+    def __init__(self, *, ledger: Ledger, **given: Unpack[SignedHandlerOptions]) -> None:
         super().__init__(**given)
         self._ledger = ledger
 
-    def identify(self, arrival: Arrival) -> Identified:
+    def identify(self, arrival: Request) -> Identified:
         caller, visit = super().identify(arrival)
         text = "".join(part.text for part in visit.envelope.payload.parts)
         return Identified(caller, _Posted(visit.envelope, read_post(text.encode("utf-8", "surrogatepass"))))
@@ -159,7 +159,7 @@ class KeeperRoom(SignedRoom):
             )
 
     async def _page(self, kept: KeptDeliberation, after: int) -> bytes:
-        following = await self._ledger.entries(kept.id, after, MOST_PAGE_ENTRIES + 1)
+        following = await self._ledger.entries(kept.id, after, MAX_PAGE_ENTRIES + 1)
         return answer_page(page_of(following), kept.head.tip)
 
     async def _take(self, read: Read, post: ActPost, call: Call, about: str) -> _Answered:
@@ -175,19 +175,19 @@ class KeeperRoom(SignedRoom):
         operations = self._ledger.adding(read, replace(kept, head=head), [taken])
         return _Answered(answer_entry(taken, head.tip), about, operations)
 
-    async def seal(self, call: Call, result: _Answered) -> Sealed:
+    async def seal(self, call: Call, result: _Answered) -> HandlerResult:
         message = A2AMessage(role="ROLE_AGENT", parts=(A2APart(text=result.text.decode()),))
         sealed = await super().seal(call, message)
         return replace(sealed, operations=(*sealed.operations, *result.operations), about=result.about)
 
-    def kept_form(self, reply: bytes) -> bytes:
+    def encode_reply(self, reply: bytes) -> bytes:
         """Replies hold what parties said: they are sealed like the log."""
         return self._ledger.seal(reply)
 
-    def given_again(self, stored: bytes) -> bytes:
+    def decode_reply(self, stored: bytes) -> bytes:
         return self._ledger.unseal(stored)
 
-    async def answer_conflict(self, call: Call, conflict: StoreConflict) -> Sealed:
+    async def answer_conflict(self, call: Call, conflict: StoreConflict) -> HandlerResult:
         if isinstance(conflict.operation, Put):
             raise OverloadedError("another process has changed this deliberation; send the same again")
         return await super().answer_conflict(call, conflict)

@@ -19,13 +19,13 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from comity.requests.handler import Turns
+from comity.requests.handler import KeyedLocks
 from comity.store.interface import Delete, Operation, Put, Store, scan_all
 from comity.store.vault import Vault, stored_json
 from comity.vcp.protocol.extension_calls import ExtensionError
 from comity.votes.protocol.log import (
+    ConflictingRecord,
     DeliberationEntry,
-    KeeperFraud,
     KeptTip,
     LogHead,
     fraud_between,
@@ -41,9 +41,9 @@ SPACE: Final = "deliberations"
 ENTRIES_SPACE: Final = "deliberation.entries"
 WAITING_SPACE: Final = "deliberation.waiting"
 LOG_BYTES: Final = 64 * 1024 * 1024
-MOST_DELIBERATIONS: Final = 1000
-MOST_OF_A_VISITOR: Final = 100
-MOST_WAITING: Final = 100
+MAX_DELIBERATIONS: Final = 1000
+MAX_OF_A_VISITOR: Final = 100
+MAX_WAITING: Final = 100
 REFUSED_KEPT_SECONDS: Final = 7 * 86_400.0
 SCAN_THRESHOLD: Final = "medium"
 """From how severe a finding on, a text that looks like an injection is refused."""
@@ -60,7 +60,7 @@ class KeptDeliberation(Struct, frozen=True, kw_only=True):
     url: str = ""
     public_only: bool = False
     size: int = 0
-    fraud: KeeperFraud | None = None
+    fraud: ConflictingRecord | None = None
 
     @property
     def deliberation(self) -> Deliberation:
@@ -95,7 +95,7 @@ class Ledger:
         """`vault` is asked each time, for its key may go. `log_bytes` is the most that one log may come to. Whoever
         adds to a log that is kept here holds the turn of its id.
         """
-        self.turns = Turns()
+        self.turns = KeyedLocks()
         self._store = store
         self._vault = vault
         self._log_bytes = log_bytes
@@ -212,13 +212,13 @@ def same_entry(one: DeliberationEntry, other: DeliberationEntry | None) -> bool:
     return other is not None and one.hash() == other.hash()
 
 
-async def fraud_by(ledger: Ledger, kept: KeptDeliberation, tip: KeptTip) -> KeeperFraud | None:
+async def fraud_by(ledger: Ledger, kept: KeptDeliberation, tip: KeptTip) -> ConflictingRecord | None:
     """Proof of fraud, if a received tip differs from the entry of that number in our own log."""
     own = await ledger.entry(kept.id, tip.number)
     return None if own is None else fraud_between(kept.deliberation.keeper, tip_of(own), tip)
 
 
-def fraud_error(fraud: KeeperFraud) -> ExtensionError:
+def fraud_error(fraud: ConflictingRecord) -> ExtensionError:
     return ExtensionError(
         "CONFLICT",
         f"the keeper {fraud.keeper} has signed two entries with the number {fraud.first.number}: "

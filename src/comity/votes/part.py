@@ -10,7 +10,7 @@ from comity.wire.errors import KeyRefusedError
 
 if TYPE_CHECKING:
     from comity.requests.record import Metric
-    from comity.runtime.node_runtime import House
+    from comity.runtime.node_runtime import NodeRuntime
 
 
 _COUNTED_SECONDS = 5.0
@@ -20,22 +20,22 @@ class Deliberations(Part):
     name = "deliberations"
     open_paths = ("/v1/deliberations",)
 
-    async def open(self, house: "House") -> None:
-        from comity.votes.client import KeeperClient
+    async def open(self, house: "NodeRuntime") -> None:
+        from comity.votes.client import VoteHostClient
         from comity.votes.logs import Ledger
-        from comity.votes.party import DeliberationDesk
+        from comity.votes.party import VoteParty
 
         settings = house.settings
         own = settings.deliberations
         seconds = settings.dispatch.timeout_seconds
         self.ledger = Ledger(house.store, house.current_vault, log_bytes=own.log_bytes)
-        self.desk = DeliberationDesk(
+        self.desk = VoteParty(
             store=house.store,
             ledger=self.ledger,
             record=house.record,
             clock=house.clock,
             key=house.key,
-            post=KeeperClient(
+            post=VoteHostClient(
                 house.store,
                 house.key,
                 house.clock,
@@ -54,11 +54,11 @@ class Deliberations(Part):
         self._kept = self._joined = self._waiting = self._frauds = 0
         self.chores = [Chore(own.retry_seconds, self._send)]
 
-    async def serve(self, house: "House") -> None:
-        from comity.votes.host import DELIBERATIONS_PATH, KEEPER_BOOK, DeliberationsDoor, KeeperRoom
+    async def serve(self, house: "NodeRuntime") -> None:
+        from comity.votes.host import DELIBERATIONS_PATH, KEEPER_BOOK, DeliberationsDoor, VoteHostHandler
 
         settings = house.settings
-        room = KeeperRoom(
+        room = VoteHostHandler(
             ledger=self.ledger,
             key=house.key,
             state_provider=lambda: "ACTIVE",

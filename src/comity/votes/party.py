@@ -27,9 +27,9 @@ from comity.store.interface import Acquire, Operation, Release, Store, StoreConf
 from comity.system import is_loopback
 from comity.vcp.protocol.extension_calls import Code, ExtensionError, invalid, refused
 from comity.votes.logs import (
-    MOST_DELIBERATIONS,
-    MOST_OF_A_VISITOR,
-    MOST_WAITING,
+    MAX_DELIBERATIONS,
+    MAX_OF_A_VISITOR,
+    MAX_WAITING,
     SCAN_THRESHOLD,
     KeptDeliberation,
     Ledger,
@@ -42,9 +42,9 @@ from comity.votes.logs import (
 from comity.votes.protocol.acts import after_act
 from comity.votes.protocol.log import (
     OPEN,
+    ConflictingRecord,
     DeliberationEntry,
-    KeeperAnswer,
-    KeeperFraud,
+    HostAnswer,
     KeptTip,
     LogHead,
     admit,
@@ -66,14 +66,14 @@ ROOM: Final = "deliberation"
 LEASE_SECONDS: Final = 120.0
 
 _CODES: Final = frozenset(get_args(Code))
-_LONGEST_SENTENCE: Final = 500
+_MAX_SENTENCE_LENGTH: Final = 500
 _SHORT: Final = 12
 _TRIES: Final = 16
 _LOOK_SECONDS: Final = 0.05
 _PATIENCE_SECONDS: Final = 20.0
 
 
-class KeeperPost(Protocol):
+class HostPost(Protocol):
     """How messages get to other nodes. What may be tried again later is raised as RetryLaterError. With `public_only`
     private addresses and this machine's own are refused.
     """
@@ -103,7 +103,7 @@ class Elsewhere(Struct, frozen=True):
     public_only: bool
 
 
-class DeliberationDesk:
+class VoteParty:
     def __init__(
         self,
         *,
@@ -112,7 +112,7 @@ class DeliberationDesk:
         record: Recorder,
         clock: Clock,
         key: SigningKey,
-        post: KeeperPost,
+        post: HostPost,
         holder: str,
     ) -> None:
         """`holder` names this process among those that share the store."""
@@ -259,9 +259,9 @@ class DeliberationDesk:
     ) -> ActOutcome:
         read = await self._find(delib_id)
         before = await self.ledger.waiting(delib_id)
-        if len(before) >= MOST_WAITING:
+        if len(before) >= MAX_WAITING:
             raise ExtensionError(
-                "LIMIT_EXCEEDED", f"{MOST_WAITING} acts wait for the keeper already; nothing was added"
+                "LIMIT_EXCEEDED", f"{MAX_WAITING} acts wait for the keeper already; nothing was added"
             )
         now = self._clock.now()
         if all(act.refusal for act in before):
@@ -353,9 +353,9 @@ class DeliberationDesk:
 
     async def _refuse_too_many(self, voice: Voice) -> None:
         """Those in whose name this node signs have a share, so that they leave room for its owner."""
-        if await self.ledger.count() >= MOST_DELIBERATIONS:
+        if await self.ledger.count() >= MAX_DELIBERATIONS:
             raise ExtensionError(
-                "LIMIT_EXCEEDED", f"a node has at most {MOST_DELIBERATIONS:,} deliberations; remove one"
+                "LIMIT_EXCEEDED", f"a node has at most {MAX_DELIBERATIONS:,} deliberations; remove one"
             )
         if voice.on_behalf is None:
             return
@@ -364,10 +364,10 @@ class DeliberationDesk:
             for kept in await self.those_of(voice)
             if kept.deliberation.keeper != self._self or kept.deliberation.author == voice.stakeholder_id
         ]
-        if len(brought) >= MOST_OF_A_VISITOR:
+        if len(brought) >= MAX_OF_A_VISITOR:
             raise ExtensionError(
                 "LIMIT_EXCEEDED",
-                f"you have opened or joined {MOST_OF_A_VISITOR} deliberations here, the most that are kept for you; "
+                f"you have opened or joined {MAX_OF_A_VISITOR} deliberations here, the most that are kept for you; "
                 "ask the owner of this node to remove some",
             )
 
@@ -428,7 +428,7 @@ class DeliberationDesk:
             raise
         return replace(read.kept, head=head)
 
-    async def _ask(self, read: Read, text: bytes, at: Elsewhere | None = None) -> KeeperAnswer:
+    async def _ask(self, read: Read, text: bytes, at: Elsewhere | None = None) -> HostAnswer:
         """Ask the keeper, or another node that has the log, and hold the tip that it tells against ours."""
         kept = read.kept
         answer = await self._said(at or _at_keeper(kept), text)
@@ -436,7 +436,7 @@ class DeliberationDesk:
             await self._hear(read, answer.tip)
         return answer
 
-    async def _said(self, at: Elsewhere, text: bytes) -> KeeperAnswer:
+    async def _said(self, at: Elsewhere, text: bytes) -> HostAnswer:
         return read_answer(await self._post.post(at.url, at.node, text, public_only=at.public_only))
 
     async def _hear(self, read: Read, tip: KeptTip) -> None:
@@ -463,7 +463,7 @@ class DeliberationDesk:
             number += len(theirs)
             more = answer.more and len(ours) == len(theirs)
 
-    async def _keep_fraud(self, read: Read, fraud: KeeperFraud) -> None:
+    async def _keep_fraud(self, read: Read, fraud: ConflictingRecord) -> None:
         """Keep the proof, and say so."""
         if read.kept.fraud is None:
             change = self.ledger.changing(read, replace(read.kept, fraud=fraud))
@@ -535,7 +535,7 @@ def _takes_part(kept: KeptDeliberation, voice: Voice) -> bool:
     return True
 
 
-def _refusal_in(answer: KeeperAnswer) -> ExtensionError:
+def _refusal_in(answer: HostAnswer) -> ExtensionError:
     if answer.error is None:
         return ExtensionError("BAD_SIGNATURE", "the keeper answered with another entry than was sent")
     told = answer.error
@@ -545,10 +545,10 @@ def _refusal_in(answer: KeeperAnswer) -> ExtensionError:
 
 def _one_line(foreign: str) -> str:
     """What another node wrote, as one line."""
-    return "".join(c if c.isprintable() else " " for c in foreign[:_LONGEST_SENTENCE])
+    return "".join(c if c.isprintable() else " " for c in foreign[:_MAX_SENTENCE_LENGTH])
 
 
-def _entries_in(answer: KeeperAnswer) -> list[DeliberationEntry]:
+def _entries_in(answer: HostAnswer) -> list[DeliberationEntry]:
     if answer.entries is None:
         raise _refusal_in(answer)
     return list(answer.entries)

@@ -61,7 +61,7 @@ _ID_TYPES = frozenset({str, int, float})
 Params = dict[str, Any] | list[Any]
 
 
-class Request(Struct, frozen=True):
+class RpcRequest(Struct, frozen=True):
     id: Id
     method: str
     params: Params | None = None
@@ -102,10 +102,10 @@ class Invalid(Struct, frozen=True):
 
 
 class Batch(Struct, frozen=True):
-    items: tuple[Request | Notification | Response | Invalid, ...]
+    items: tuple[RpcRequest | Notification | Response | Invalid, ...]
 
 
-Incoming = Request | Notification | Response | Batch | Invalid
+Incoming = RpcRequest | Notification | Response | Batch | Invalid
 
 
 def parse(
@@ -144,7 +144,7 @@ def invalid_request(why: str, *, code: str | None = None, id: Id | None = None) 
     return Invalid(id, INVALID_REQUEST, "Invalid Request", data)
 
 
-def _message(value: Any) -> Request | Notification | Response | Invalid:
+def _message(value: Any) -> RpcRequest | Notification | Response | Invalid:
     if not isinstance(value, dict):
         kind = "an array is accepted only where batches are" if isinstance(value, list) else "it is no object"
         return invalid_request(f"a message is one JSON object; {kind}")
@@ -163,7 +163,7 @@ def _message(value: Any) -> Request | Notification | Response | Invalid:
     if params is not None and not isinstance(params, (dict, list)):
         why = {"message": "params must be an object or an array"}
         return Invalid(id_, INVALID_PARAMS, "Invalid params", why)
-    return Notification(method, params) if id_ is None else Request(id_, method, params)
+    return Notification(method, params) if id_ is None else RpcRequest(id_, method, params)
 
 
 def _response(value: dict[str, Any], id_: Id | None) -> Response:

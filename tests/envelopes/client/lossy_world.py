@@ -18,10 +18,10 @@ from comity.envelopes.protocol.chain import PairKey
 from comity.envelopes.protocol.envelope import VacantEnvelope
 from comity.envelopes.protocol.message import A2AMessage, A2APart
 from comity.envelopes.replay_stores import SERVE_BOOK, chain_of
-from comity.envelopes.server import EnvelopeRoom
+from comity.envelopes.server import EnvelopeHandler
 from comity.http.client import HttpResponse
 from comity.identity.protocol.keys import SigningKey
-from comity.requests.pipeline import Walk
+from comity.requests.pipeline import Pipeline
 from comity.requests.record import Recorder
 from comity.store.audit_trail import AuditTrail
 from comity.store.interface import Tip
@@ -69,7 +69,7 @@ class CalledNode:
         self.store = CrashingStore(self._clock, self.disk, AuditTrail("main", NODE), commit_delay=delay)
         self.store.omen = lambda: self._randomness.chance(self._crashing)
         self.store.die = self.crash
-        room = EnvelopeRoom(
+        room = EnvelopeHandler(
             key=NODE,
             behaviour=self._behave,
             state_provider=lambda: "ACTIVE",
@@ -77,7 +77,7 @@ class CalledNode:
             clock=self._clock,
             deadline=60.0,
         )
-        self._door = MessageSend(room, Walk(Recorder(self.store, self._clock), self._clock, budget=None))
+        self._door = MessageSend(room, Pipeline(Recorder(self.store, self._clock), self._clock, budget=None))
         self.up = True
 
     def crash(self) -> None:

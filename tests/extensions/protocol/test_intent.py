@@ -84,7 +84,7 @@ class TestARule:
 
     def test_gives_only_categories_that_are_advertised(self):
         assert [word.upper() for word in intent.CATEGORIES] == messages.intent()["categories"]
-        assert messages.intent()["max_alternatives"] == intent.MOST_ALTERNATIVES
+        assert messages.intent()["max_alternatives"] == intent.MAX_ALTERNATIVES
 
 
 class TestTheSituation:

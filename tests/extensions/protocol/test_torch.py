@@ -461,7 +461,7 @@ def test_a_torch_survives_json_and_padding():
 
 
 def test_the_oldest_ids_make_room_once_they_are_too_old():
-    used = {f"u{number}": NOW for number in range(torch.MOST_USED)}
+    used = {f"u{number}": NOW for number in range(torch.MAX_USED)}
     with pytest.raises(ExtensionError) as fault:
         taken(signed(OURS), TorchState(used=used))
     assert fault.value.wire_code == "LIMIT_EXCEEDED"

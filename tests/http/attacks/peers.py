@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from comity.http.server import HttpServer
 from comity.http.serving import ServerLimits
-from tests.http.house import House
+from tests.http.house import NodeRuntime
 
 GET = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"
 PING = b"POST /v1/ping HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer right\r\ncontent-type: application/json\r\n"
@@ -65,7 +65,7 @@ class Door:
 
 @contextlib.asynccontextmanager
 async def open_door(**limits):
-    app = House(body_limit=BODY_LIMIT).door.app
+    app = NodeRuntime(body_limit=BODY_LIMIT).door.app
 
     async def watched(scope, receive, send):
         door.seen.append((scope["method"], scope["path"], dict(scope["headers"])))

@@ -297,7 +297,7 @@ async def test_answers_that_nobody_reads_are_not_kept(tmp_path):
 
 
 async def test_messages_that_never_end_have_a_limit_together_and_the_longest_goes_first(monkeypatch):
-    monkeypatch.setattr("comity.http.websocket.MOST_UNFINISHED", 60_000)
+    monkeypatch.setattr("comity.http.websocket.MAX_UNFINISHED", 60_000)
     async with asyncio.timeout(30), open_doors() as doors:
         port = doors.http.port
         async with talking(port) as short, talking(port) as long, talking(port) as last:

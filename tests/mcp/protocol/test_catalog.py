@@ -4,7 +4,7 @@ import pytest
 
 from comity.mcp.protocol.catalog import (
     CORE_ROOM,
-    MOST_VIEWS,
+    MAX_VIEWS,
     Catalog,
     Namespace,
     Prompt,
@@ -76,7 +76,7 @@ def test_a_view_is_made_once_and_anew_after_a_change(catalog):
 
 def test_the_number_of_views_is_bounded(catalog):
     first = catalog.view(Selection(demands="first"), NOTHING)
-    for number in range(MOST_VIEWS):
+    for number in range(MAX_VIEWS):
         catalog.view(Selection(demands=number), NOTHING)
     assert catalog.view(Selection(demands="first"), NOTHING) is not first
 

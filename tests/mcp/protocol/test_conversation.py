@@ -4,8 +4,8 @@ import pytest
 
 from comity.mcp.protocol.catalog import Catalog
 from comity.mcp.protocol.conversation import (
-    MOST_HELD,
-    MOST_RUNNING,
+    MAX_HELD,
+    MAX_RUNNING,
     Drop,
     Exit,
     Greet,
@@ -171,10 +171,10 @@ def test_a_cancellation_of_something_else_changes_nothing(wanted):
 
 def test_too_much_at_once_is_refused_until_something_is_done():
     talk = Talk()
-    works = [talk.call(id_=number) for number in range(MOST_RUNNING)]
+    works = [talk.call(id_=number) for number in range(MAX_RUNNING)]
     params = {"name": "echo", "arguments": {"text": ""}}
     error = talk.error("tools/call", params)
-    assert (error["code"], str(MOST_RUNNING) in error["message"]) == (-32600, True)
+    assert (error["code"], str(MAX_RUNNING) in error["message"]) == (-32600, True)
     assert talk.error("tools/list", {**params, "_meta": with_hello()})["code"] == -32600
     talk.finish(works[0])
     talk.call(id_="next")
@@ -182,7 +182,7 @@ def test_too_much_at_once_is_refused_until_something_is_done():
 
 def test_hellos_that_are_being_negotiated_count_as_work():
     talk = Talk()
-    for number in range(MOST_RUNNING):
+    for number in range(MAX_RUNNING):
         talk.greet("tools/list", {"_meta": with_hello()}, id_=number)
     assert talk.error("tools/list", {"_meta": with_hello()})["code"] == -32600
     assert talk.error("tools/call", {"name": "echo", "arguments": {"text": ""}})["code"] == -32600
@@ -226,12 +226,12 @@ def test_while_a_hello_is_negotiated_what_follows_initialize_waits_for_it():
 def test_what_waits_for_initialize_is_bounded_and_the_rest_is_refused():
     talk = Talk()
     greet = talk.greet("initialize", {"vcp": HELLO})
-    for number in range(MOST_HELD):
+    for number in range(MAX_HELD):
         assert talk.request("ping", id_=f"p{number}") == []
     assert talk.ask("ping", id_="late")["error"]["code"] == -32600
     assert only(talk.hear("garbage"))["error"]["code"] == -32600
     assert talk.notify("notifications/initialized") == []
-    assert len(talk.conversation.greeted(greet, AGREED)) == 1 + MOST_HELD
+    assert len(talk.conversation.greeted(greet, AGREED)) == 1 + MAX_HELD
 
 
 def test_a_second_initialize_that_waited_is_refused():

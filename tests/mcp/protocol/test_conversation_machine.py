@@ -117,7 +117,7 @@ class Talking(RuleBasedStateMachine):
         parsed = jsonrpc.parse(strict_json.dumps(value), batches=self.talk.conversation.batches)
         items = parsed.items if isinstance(parsed, jsonrpc.Batch) else [parsed]
         for item in items:
-            if isinstance(item, jsonrpc.Request | jsonrpc.Invalid):
+            if isinstance(item, jsonrpc.RpcRequest | jsonrpc.Invalid):
                 self.due[item.id] += 1
         self._take(self.talk.conversation.receive(parsed))
 

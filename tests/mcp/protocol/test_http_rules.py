@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from comity.mcp.protocol.http_rules import accepts, check_era, check_mirrored, check_repeats, read_headers
 from comity.mcp.protocol.results import McpError, status_of
-from comity.wire.jsonrpc import Request
+from comity.wire.jsonrpc import RpcRequest
 from tests.mcp.protocol.talk import meta, tool
 
 NAMED = {
@@ -94,24 +94,24 @@ def test_a_header_of_ours_that_comes_twice_is_refused():
 
 def test_a_modern_header_wants_a_modern_body():
     modern = headers(mcp_protocol_version=b"2026-07-28")
-    check_era(modern, Request(1, "tools/list", {"_meta": meta()}))
-    mismatch(check_era, modern, Request(1, "tools/list", {"_meta": meta(version="2027-01-01")}))
+    check_era(modern, RpcRequest(1, "tools/list", {"_meta": meta()}))
+    mismatch(check_era, modern, RpcRequest(1, "tools/list", {"_meta": meta(version="2027-01-01")}))
     with pytest.raises(McpError) as caught:
-        check_era(modern, Request(1, "initialize", {}))
+        check_era(modern, RpcRequest(1, "initialize", {}))
     assert (caught.value.rpc.code, caught.value.status) == (-32601, 404)
 
 
 @pytest.mark.parametrize("named", [{}, {"mcp_protocol_version": b"2025-11-25"}])
 def test_a_modern_body_wants_a_modern_header(named):
     legacy = headers(**named)
-    mismatch(check_era, legacy, Request(1, "tools/list", {"_meta": meta()}))
-    check_era(legacy, Request(1, "tools/list", {"_meta": {"progressToken": 1}}))
-    check_era(legacy, Request(1, "tools/list", None))
-    check_era(legacy, Request(1, "initialize", {"_meta": meta()}))
+    mismatch(check_era, legacy, RpcRequest(1, "tools/list", {"_meta": meta()}))
+    check_era(legacy, RpcRequest(1, "tools/list", {"_meta": {"progressToken": 1}}))
+    check_era(legacy, RpcRequest(1, "tools/list", None))
+    check_era(legacy, RpcRequest(1, "initialize", {"_meta": meta()}))
 
 
 def test_the_method_is_repeated():
-    request = Request(1, "tools/list", {})
+    request = RpcRequest(1, "tools/list", {})
     check_repeats(headers(mcp_method=b"tools/list"), request)
     mismatch(check_repeats, headers(), request)
     mismatch(check_repeats, headers(mcp_method=b"tools/call"), request)
@@ -120,7 +120,7 @@ def test_the_method_is_repeated():
 
 @pytest.mark.parametrize(("method", "member"), NAMED.items())
 def test_the_name_of_what_a_request_is_about_is_repeated(method, member):
-    request = Request(1, method, {member: "ö"})
+    request = RpcRequest(1, method, {member: "ö"})
     spoken = {"mcp_method": method.encode()}
     check_repeats(headers(**spoken, mcp_name=encoded("ö")), request)
     mismatch(check_repeats, headers(**spoken), request)
@@ -131,7 +131,7 @@ def test_the_name_of_what_a_request_is_about_is_repeated(method, member):
 @pytest.mark.parametrize("params", [None, [], {}, {"name": 7}])
 def test_a_body_without_the_name_is_refused_as_such(params):
     with pytest.raises(McpError) as caught:
-        check_repeats(headers(mcp_method=b"tools/call", mcp_name=b"7"), Request(1, "tools/call", params))
+        check_repeats(headers(mcp_method=b"tools/call", mcp_name=b"7"), RpcRequest(1, "tools/call", params))
     assert caught.value.rpc.code == -32602
 
 

@@ -7,8 +7,8 @@ from comity.mcp.protocol.catalog import Catalog, Namespace, Prompt, Resources, S
 from comity.mcp.protocol.context import Asker
 from comity.mcp.protocol.conversation import refusal, result_of
 from comity.mcp.protocol.methods import (
-    MOST_COMPLETIONS,
-    MOST_LISTENED,
+    MAX_COMPLETIONS,
+    MAX_LISTENED,
     Listen,
     RunningRequest,
     TaskRequest,
@@ -30,7 +30,7 @@ from comity.mcp.protocol.session import welcome
 from comity.requests.caller import OWN_PROCESS, UNKNOWN
 from comity.wire import strict_json
 from comity.wire.errors import NotFoundError
-from comity.wire.jsonrpc import Request
+from comity.wire.jsonrpc import RpcRequest
 from tests.callers import visitor
 from tests.mcp.protocol.talk import PERSONAL, TEXT, a_server, tool
 
@@ -76,7 +76,7 @@ def server():
 
 
 def ask(server, asker, method, params=None):
-    found = begin(server, Selection(), asker, Request(1, method, params))
+    found = begin(server, Selection(), asker, RpcRequest(1, method, params))
     return strict_json.loads(found) if isinstance(found, bytes) else found
 
 
@@ -120,9 +120,9 @@ def test_no_cursor_is_ever_ours(server, asker, method):
 
 
 def test_a_list_is_made_once_for_each_era(server):
-    one = begin(server, Selection(), MODERN, Request(1, "tools/list"))
-    assert begin(server, Selection(), MODERN, Request(2, "tools/list")) is one
-    assert begin(server, Selection(), LEGACY, Request(3, "tools/list")) != one
+    one = begin(server, Selection(), MODERN, RpcRequest(1, "tools/list"))
+    assert begin(server, Selection(), MODERN, RpcRequest(2, "tools/list")) is one
+    assert begin(server, Selection(), LEGACY, RpcRequest(3, "tools/list")) != one
 
 
 def test_discover_names_versions_capabilities_and_extensions(server):
@@ -354,7 +354,7 @@ def test_completion_is_unknown_where_it_is_not_advertised(asker):
 def test_completion_is_cut_at_its_limit_and_says_so(server):
     ref = {"type": "ref/resource", "uri": "shop://shelf/{n}"}
     found = complete(server, ref, context={"arguments": {"x": "y"}})
-    assert found["values"] == ["1y"] * MOST_COMPLETIONS
+    assert found["values"] == ["1y"] * MAX_COMPLETIONS
     assert (found["total"], found["hasMore"]) == (150, True)
 
 
@@ -365,8 +365,8 @@ def test_as_many_completions_as_fit_are_all_there_are(server):
         "completion/complete",
         {"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "n", "value": ""}},
     )
-    shaped = work.shape(["x"] * MOST_COMPLETIONS)["completion"]
-    assert (len(shaped["values"]), shaped["hasMore"]) == (MOST_COMPLETIONS, False)
+    shaped = work.shape(["x"] * MAX_COMPLETIONS)["completion"]
+    assert (len(shaped["values"]), shaped["hasMore"]) == (MAX_COMPLETIONS, False)
 
 
 def test_what_has_no_completer_completes_to_nothing(server):
@@ -409,7 +409,7 @@ def test_a_subscription_to_nonsense_is_refused(server, wanted):
 
 
 def test_a_subscription_is_bounded(server):
-    uris = ["shop://sign"] * (MOST_LISTENED + 1)
+    uris = ["shop://sign"] * (MAX_LISTENED + 1)
     listen(server, {"resourceSubscriptions": uris[1:]})
     wanted = {"notifications": {"resourceSubscriptions": uris}}
     assert refused(server, MODERN, "subscriptions/listen", wanted).code == -32602

@@ -6,9 +6,9 @@ import pytest
 from comity.mcp.protocol.context import LEVELS, Asker, HandshakeResult
 from comity.mcp.protocol.results import InputRequest, McpError
 from comity.mcp.protocol.session import (
-    LARGEST_INTRODUCTION,
-    LONGEST_URI,
-    MOST_SUBSCRIBED,
+    MAX_INTRODUCTION,
+    MAX_SUBSCRIBED,
+    MAX_URI_LENGTH,
     McpSession,
     Remembered,
     check_introduction,
@@ -20,7 +20,7 @@ from comity.mcp.protocol.session import (
 )
 from comity.vcp.protocol.mcp_places import VcpHandshake
 from comity.wire import strict_json
-from comity.wire.jsonrpc import Request
+from comity.wire.jsonrpc import RpcRequest
 from tests.callers import visitor
 from tests.mcp.protocol.talk import AGREED, PERSONAL
 
@@ -42,27 +42,27 @@ def able(**capabilities):
 def test_subscriptions_are_kept_once_and_taken_back():
     session = a_session()
     for method in ("resources/subscribe", "resources/subscribe"):
-        assert session.heard(Request(1, method, {"uri": "x://a"}))
+        assert session.heard(RpcRequest(1, method, {"uri": "x://a"}))
     assert list(session.subscribed) == ["x://a"]
-    assert session.heard(Request(2, "resources/unsubscribe", {"uri": "x://a"}))
-    assert session.heard(Request(3, "resources/unsubscribe", {"uri": "x://never"}))
+    assert session.heard(RpcRequest(2, "resources/unsubscribe", {"uri": "x://a"}))
+    assert session.heard(RpcRequest(3, "resources/unsubscribe", {"uri": "x://never"}))
     assert not session.subscribed
-    assert not session.heard(Request(4, "tools/list", {}))
+    assert not session.heard(RpcRequest(4, "tools/list", {}))
 
 
 def test_subscriptions_are_bounded():
     session = a_session()
-    for number in range(MOST_SUBSCRIBED):
-        session.heard(Request(1, "resources/subscribe", {"uri": f"x://{number}"}))
-    session.heard(Request(1, "resources/subscribe", {"uri": "x://0"}))
-    with pytest.raises(McpError, match=str(MOST_SUBSCRIBED)):
-        session.heard(Request(1, "resources/subscribe", {"uri": "x://more"}))
+    for number in range(MAX_SUBSCRIBED):
+        session.heard(RpcRequest(1, "resources/subscribe", {"uri": f"x://{number}"}))
+    session.heard(RpcRequest(1, "resources/subscribe", {"uri": "x://0"}))
+    with pytest.raises(McpError, match=str(MAX_SUBSCRIBED)):
+        session.heard(RpcRequest(1, "resources/subscribe", {"uri": "x://more"}))
 
 
 def test_a_session_logs_from_its_level_on():
     session = a_session()
     assert [level for level in LEVELS if session.logs(level)] == list(LEVELS[1:])
-    session.heard(Request(1, "logging/setLevel", {"level": "critical"}))
+    session.heard(RpcRequest(1, "logging/setLevel", {"level": "critical"}))
     assert [level for level in LEVELS if session.logs(level)] == ["critical", "alert", "emergency"]
 
 
@@ -70,8 +70,8 @@ def test_a_session_goes_on_elsewhere_with_all_but_the_state_of_its_handlers():
     session = McpSession(
         introduced({"protocolVersion": "2025-03-26", "capabilities": {"n": 10**30}}, visitor("ann"), AGREED)
     )
-    session.heard(Request(1, "logging/setLevel", {"level": "debug"}))
-    session.heard(Request(1, "resources/subscribe", {"uri": "x://a"}))
+    session.heard(RpcRequest(1, "logging/setLevel", {"level": "debug"}))
+    session.heard(RpcRequest(1, "resources/subscribe", {"uri": "x://a"}))
     session.state["secret"] = 1
     stored = msgspec.json.encode(session.remembered())
     assert b"secret" not in stored
@@ -169,12 +169,12 @@ def test_messages_of_ours():
 
 def test_what_is_stored_of_a_session_has_a_size():
     session = McpSession(without_handshake(visitor("ann", "")))
-    subscribe = Request(1, "resources/subscribe", {"uri": "x" * LONGEST_URI})
+    subscribe = RpcRequest(1, "resources/subscribe", {"uri": "x" * MAX_URI_LENGTH})
     assert session.heard(subscribe)
-    with pytest.raises(McpError, match=str(LONGEST_URI)):
-        session.heard(Request(1, "resources/subscribe", {"uri": "x" * (LONGEST_URI + 1)}))
-    assert list(session.subscribed) == ["x" * LONGEST_URI]
+    with pytest.raises(McpError, match=str(MAX_URI_LENGTH)):
+        session.heard(RpcRequest(1, "resources/subscribe", {"uri": "x" * (MAX_URI_LENGTH + 1)}))
+    assert list(session.subscribed) == ["x" * MAX_URI_LENGTH]
     check_introduction({"capabilities": {}, "clientInfo": {"name": "x" * 1000}, "other": "x" * 10**6})
     for member in ("capabilities", "clientInfo"):
         with pytest.raises(McpError, match="capabilities and clientInfo exceed 16,384 bytes"):
-            check_introduction({member: {"x": "y" * LARGEST_INTRODUCTION}})
+            check_introduction({member: {"x": "y" * MAX_INTRODUCTION}})

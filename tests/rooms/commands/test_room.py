@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from comity.rooms.commands.view import _SENTENCES, MOST_SHOWN, MessageRunner, _Plain, _Terminal, sentence_of
+from comity.rooms.commands.view import _SENTENCES, MAX_SHOWN, MessageRunner, _Plain, _Terminal, sentence_of
 from comity.rooms.part import Peers
 from comity.rooms.protocol.events import EVENT_MEMBERS
 from tests.mcp.conversing import eventually
@@ -469,7 +469,7 @@ async def test_a_program_that_cannot_be_run_leaves_the_messages_where_they_are(m
 
 
 async def test_more_messages_than_a_program_is_given_at_once_wait_for_it(monkeypatch, tmp_path):
-    monkeypatch.setattr("comity.rooms.commands.view.MOST_COALESCED", 2)
+    monkeypatch.setattr("comity.rooms.commands.view.MAX_COALESCED", 2)
     script = tmp_path / "note.py"
     script.write_text(f"import sys; open({str(tmp_path / 'seen')!r}, 'a').write(sys.stdin.read())")
     rooms = Reader(5)
@@ -511,7 +511,7 @@ class Silent(io.StringIO):
     ("data", "shown"),
     [
         ("", "bert: "),
-        ("x" * MOST_SHOWN, f"bert: {'x' * MOST_SHOWN}"),
+        ("x" * MAX_SHOWN, f"bert: {'x' * MAX_SHOWN}"),
         ("a: b", "bert: a: b"),
         ("y" * 250_000, "y… (250,000 characters; with --json you see all of them)"),
     ],
@@ -525,7 +525,7 @@ def test_a_message_on_a_terminal_is_shown_with_its_sender_and_not_without_end(da
     view.show(event)
     [line] = printed
     assert line.plain.endswith(shown)
-    assert len(line.plain) < MOST_SHOWN + 100
+    assert len(line.plain) < MAX_SHOWN + 100
 
 
 def test_bad_input_is_answered_in_a_sentence(comity, line, monkeypatch):

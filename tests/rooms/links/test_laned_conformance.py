@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 
-from comity.rooms.links.lanes import MOST_LANES
+from comity.rooms.links.lanes import MAX_LANES
 from comity.wire.errors import InvalidError, TooLargeError
 from comity.wire.link import CONTROL, SEND_MARK, LinkClosed
 
@@ -91,7 +91,7 @@ async def test_a_label_that_cannot_be_used_is_refused(joined, label):
 
 async def test_lanes_are_limited(joined):
     left, right = joined
-    for number in range(MOST_LANES - 1):
+    for number in range(MAX_LANES - 1):
         await left.open_lane(f"x-{number}")
         await right.accept_lane()
     with pytest.raises(InvalidError, match="at most 64 lanes"):

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from comity.rooms.protocol.admission import MOST_HELD, MOST_HELD_BYTES, PeerAllowance, ReplayWindow, RoomPeer
+from comity.rooms.protocol.admission import MAX_HELD, MAX_HELD_BYTES, PeerAllowance, ReplayWindow, RoomPeer
 
 
 def test_what_was_heard_is_not_heard_again():
@@ -71,7 +71,7 @@ def test_an_allowance_comes_back():
 def test_what_is_held_stays_within_its_limits(sizes):
     peer = RoomPeer("u", "viewer", None, 0, 0)
     held = [size for size in sizes if peer.hold(size, size)]
-    assert len(held) <= MOST_HELD
-    assert sum(held) <= MOST_HELD_BYTES
+    assert len(held) <= MAX_HELD
+    assert sum(held) <= MAX_HELD_BYTES
     assert [message for message, _ in peer.release_held()] == held
     assert peer.release_held() == []

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from comity.rooms.protocol.events import MOST_READERS, EventLog, iso_moment, session_event
+from comity.rooms.protocol.events import MAX_READERS, EventLog, iso_moment, session_event
 from comity.testing.vectors import vector_file
 from comity.wire.errors import InvalidError
 
@@ -188,7 +188,7 @@ def test_who_peeks_is_told_of_lost_events_too():
 def test_readers_beyond_the_limit_are_forgotten_the_idlest_first():
     log = EventLog()
     log.append(numbered(0))
-    for number in range(MOST_READERS + 1):
+    for number in range(MAX_READERS + 1):
         log.read(f"reader {number}", 50, 0)
     assert log.waiting_for("reader 0") == 1
     assert log.waiting_for("reader 1") == 0

@@ -27,7 +27,7 @@ from comity.rooms.protocol.meeting import (
     CONNECT_SECONDS,
     EARLY_SECONDS,
     LISTING_SECONDS,
-    MOST_PENDING,
+    MAX_PENDING,
     Attending,
     Meeting,
 )
@@ -345,10 +345,10 @@ def test_asking_for_offers_is_limited():
     hand.joins()
     answers = [hand.hears(request="offerSDP", UUID="u") for _ in range(12)]
     assert [isinstance(answer[-1], MakeOffer) for answer in answers] == [True] * 10 + [False] * 2
-    for number in range(MOST_PENDING + 5):
+    for number in range(MAX_PENDING + 5):
         hand.hears(request="offerSDP", UUID=f"flood {number}")
     pending = sum(hand.machine.attempt(number) is not None for number in range(100))
-    assert pending == MOST_PENDING
+    assert pending == MAX_PENDING
 
 
 def test_links_are_limited():

@@ -9,12 +9,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from comity.rooms.protocol.files import Report, ToPeer
 from comity.rooms.protocol.messages import (
-    LONGEST_WAIT,
-    MOST_IDS_PER_NODE,
-    MOST_NOT_KEPT,
-    MOST_STATUSES,
-    MOST_UNREAD,
-    MOST_WAITING,
+    MAX_IDS_PER_NODE,
+    MAX_NOT_KEPT,
+    MAX_STATUSES,
+    MAX_UNREAD,
+    MAX_WAIT,
+    MAX_WAITING,
     ForgetMessage,
     KeepMessage,
     MarkRead,
@@ -87,12 +87,12 @@ def test_without_a_receipt_it_is_sent_again_each_time_later():
 def test_the_outbox_is_limited_in_number_and_time():
     now = [0.0]
     box = outbox(lambda: now[0])
-    for number in range(MOST_WAITING):
+    for number in range(MAX_WAITING):
         box.check_room(1, 10)
         box.queue(NODE, f"m{number}", {"data": 1}, None)
     with pytest.raises(OverloadedError):
         box.check_room(1, 10)
-    now[0] = LONGEST_WAIT + 1
+    now[0] = MAX_WAIT + 1
     told = [effect for effect in box.time_is_up(lambda _node, _stream: None, 0) if isinstance(effect, Report)]
     assert {report.members["status"] for report in told} == {"expired"}
     assert len(box) == 0
@@ -103,7 +103,7 @@ def test_the_outbox_is_limited_in_number_and_time():
 
 def test_old_statuses_are_forgotten():
     box = outbox()
-    for number in range(MOST_STATUSES + 5):
+    for number in range(MAX_STATUSES + 5):
         box.queue(NODE, f"m{number}", {"data": 1}, None)
         box.flush(NODE, "u", 0)
         box.receipt(NODE, {"id": f"m{number}", "status": "stored"})
@@ -163,7 +163,7 @@ def test_what_was_shown_and_could_not_be_kept_is_not_refused_and_not_shown_again
 
 def test_where_much_was_not_kept_a_message_is_shown_after_it_was_kept_or_refused():
     inbox = MessageInbox(None)
-    for number in range(MOST_NOT_KEPT):
+    for number in range(MAX_NOT_KEPT):
         taken(inbox, f"lost{number}")
         inbox.not_kept(MessageNotKept(NODE, f"lost{number}", "disk full"))
     assert taken(inbox)[0] is None
@@ -179,7 +179,7 @@ def test_where_much_was_not_kept_a_message_is_shown_after_it_was_kept_or_refused
 
 def test_the_inbox_is_full_of_what_is_not_read_or_not_kept():
     inbox = MessageInbox(None)
-    for number in range(MOST_UNREAD):
+    for number in range(MAX_UNREAD):
         taken(inbox, f"x{number}")
     full = [{"id": "m1", "status": "refused", "reason": "the inbox is full"}]
     assert payloads(taken(inbox)[1]) == full
@@ -211,7 +211,7 @@ def test_a_message_needs_an_id(message_id):
 
 def test_ids_that_were_had_are_remembered_within_a_limit():
     inbox = MessageInbox(None)
-    inbox.restore([], [(NODE, f"m{number}") for number in range(MOST_IDS_PER_NODE + 1)])
+    inbox.restore([], [(NODE, f"m{number}") for number in range(MAX_IDS_PER_NODE + 1)])
     assert payloads(taken(inbox, "m5")[1])[0]["status"] == "stored"
     assert isinstance(taken(inbox, "m0")[1][0], KeepMessage)
 

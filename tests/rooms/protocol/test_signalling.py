@@ -5,8 +5,8 @@ import json
 import pytest
 
 from comity.rooms.protocol.signalling import (
-    LONGEST_CANDIDATE,
-    MOST_CANDIDATES,
+    MAX_CANDIDATE_LENGTH,
+    MAX_CANDIDATES,
     SDP_LIMIT,
     CandidatesTold,
     Described,
@@ -127,12 +127,12 @@ def test_a_description_over_64_kib_is_refused_before_it_is_used():
 
 
 def test_more_than_100_candidates_are_refused():
-    entries = [{"candidate": f"candidate:{number}"} for number in range(MOST_CANDIDATES)]
-    assert len(heard(UUID="u", session="s", candidates=entries).candidates) == MOST_CANDIDATES
+    entries = [{"candidate": f"candidate:{number}"} for number in range(MAX_CANDIDATES)]
+    assert len(heard(UUID="u", session="s", candidates=entries).candidates) == MAX_CANDIDATES
     with pytest.raises(InvalidError, match="at most 100 candidates, not 101"):
         heard(UUID="u", session="s", candidates=[*entries, {"candidate": "one more"}])
     with pytest.raises(InvalidError, match="1024 characters"):
-        heard(UUID="u", session="s", candidate={"candidate": "c" * (LONGEST_CANDIDATE + 1)})
+        heard(UUID="u", session="s", candidate={"candidate": "c" * (MAX_CANDIDATE_LENGTH + 1)})
 
 
 @pytest.mark.parametrize(

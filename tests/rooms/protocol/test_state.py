@@ -10,9 +10,9 @@ from msgspec import UNSET
 
 from comity.rooms.protocol.shared_data import (
     LAST_CLOCK,
-    LONGEST_KEY,
-    MOST_ACTORS,
-    MOST_VALUE_BYTES,
+    MAX_ACTORS,
+    MAX_KEY_LENGTH,
+    MAX_VALUE_BYTES,
     SharedState,
     StateEntry,
 )
@@ -145,9 +145,11 @@ def test_bytes_beyond_the_limit_are_refused_and_freed_again():
 
 def test_a_huge_value_or_name_is_refused():
     shared = state()
-    big = "x" * MOST_VALUE_BYTES
+    big = "x" * MAX_VALUE_BYTES
     assert merged(shared, key="k", value=big, actor="a", clock=1).reason == "value_too_large"
-    assert merged(shared, key="k" * (LONGEST_KEY + 1), value=1, actor="a", clock=1).reason == "key_too_long"
+    assert (
+        merged(shared, key="k" * (MAX_KEY_LENGTH + 1), value=1, actor="a", clock=1).reason == "key_too_long"
+    )
     assert merged(shared, key="k", value=1, actor="a" * 200, clock=1).reason == "actor_too_long"
     with pytest.raises(InvalidError, match="send it as a file"):
         shared.put("k", big, AT)
@@ -157,10 +159,10 @@ def test_a_huge_value_or_name_is_refused():
 
 def test_forged_actors_are_counted_only_so_far():
     shared = state()
-    for number in range(MOST_ACTORS + 10):
+    for number in range(MAX_ACTORS + 10):
         merged(shared, key="k", value=1, actor=f"a{number}", clock=number + 1)
     shared.saw_clocks({"late": 3})
-    assert len(shared.actor_clock) == MOST_ACTORS
+    assert len(shared.actor_clock) == MAX_ACTORS
 
 
 def test_values_are_kept_as_javascript_would_send_them():

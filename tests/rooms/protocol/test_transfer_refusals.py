@@ -8,7 +8,7 @@ import pytest
 
 from comity.rooms.protocol.files import ToPeer
 from comity.rooms.protocol.outgoing_file import Sending
-from comity.rooms.protocol.transfers import MOST_FINISHED, MOST_OUTGOING, FileLimits
+from comity.rooms.protocol.transfers import MAX_FINISHED, MAX_OUTGOING, FileLimits
 from comity.wire.errors import InvalidError
 from tests.rooms.protocol.file_pair import FilePair
 
@@ -282,8 +282,8 @@ def test_of_finished_transfers_the_newest_are_kept():
         pair.send(DATA[:10], transfer_id=f"f{number}")
         pair.settle()
     assert list(pair.books["b"].incoming) == [f"f{number}" for number in range(8, 20)]
-    assert len(pair.disks["b"].files) == MOST_FINISHED
-    assert len(pair.books["a"].outgoing) == MOST_FINISHED
+    assert len(pair.disks["b"].files) == MAX_FINISHED
+    assert len(pair.books["a"].outgoing) == MAX_FINISHED
 
 
 def test_what_cannot_be_sent_is_refused_in_the_words_of_the_contract():
@@ -296,7 +296,7 @@ def test_what_cannot_be_sent_is_refused_in_the_words_of_the_contract():
     pair.send(b"x")
     with pytest.raises(InvalidError, match="under way"):
         pair.send(b"x")
-    for number in range(MOST_OUTGOING - 1):
+    for number in range(MAX_OUTGOING - 1):
         pair.send(b"x", transfer_id=f"f{number}")
     with pytest.raises(InvalidError, match="64 transfers are under way"):
         pair.send(b"x", transfer_id="one more")

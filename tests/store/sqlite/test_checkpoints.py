@@ -48,7 +48,7 @@ async def test_pages_reach_the_database_before_the_journal_is_full(path, monkeyp
 
 async def test_the_journal_begins_again_however_busy_the_writer_is(path, monkeypatch):
     monkeypatch.setattr(engine, "SOME_PAGES", 20)
-    monkeypatch.setattr(engine, "MOST_PAGES", 60)
+    monkeypatch.setattr(engine, "MAX_PAGES", 60)
     store = await SqliteStore.open(path, HandClock())
     await fill(store, 300)
     assert wal(path).stat().st_size < 120 * 4200
@@ -58,7 +58,7 @@ async def test_the_journal_begins_again_however_busy_the_writer_is(path, monkeyp
 
 async def test_a_reader_who_stays_keeps_the_journal_and_loses_nothing(path, monkeypatch):
     monkeypatch.setattr(engine, "SOME_PAGES", 20)
-    monkeypatch.setattr(engine, "MOST_PAGES", 60)
+    monkeypatch.setattr(engine, "MAX_PAGES", 60)
     store = await SqliteStore.open(path, HandClock())
     await store.commit(Put(space="s", key="k", value=b"v"))
     reader = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs="cksmvfs")
@@ -76,7 +76,7 @@ async def test_a_reader_who_stays_keeps_the_journal_and_loses_nothing(path, monk
 
 async def test_a_journal_that_a_reader_kept_begins_again_soon_after_he_left(path, monkeypatch):
     monkeypatch.setattr(engine, "SOME_PAGES", 10_000)
-    monkeypatch.setattr(engine, "MOST_PAGES", 60)
+    monkeypatch.setattr(engine, "MAX_PAGES", 60)
     store = await SqliteStore.open(path, HandClock())
     reader = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs="cksmvfs")
     reader.execute("BEGIN")

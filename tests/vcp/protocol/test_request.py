@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from comity.vcp.protocol.context import (
     FIELDS,
-    LONGEST_CONSTITUTION,
-    MOST_IGNORED,
+    MAX_CONSTITUTION_LENGTH,
+    MAX_IGNORED,
     ContextRequest,
     GenerationPreferences,
     Ignored,
@@ -171,7 +171,7 @@ class TestConstitutionText:
         assert read_request(suspicious, session(), "critical").constitution == "be kind\u200b"
 
     def test_is_kept_with_the_session_and_so_has_a_length(self):
-        longest = "k" * LONGEST_CONSTITUTION
+        longest = "k" * MAX_CONSTITUTION_LENGTH
         assert read_request({"constitution": longest}, session()).constitution == longest
         with pytest.raises(ContextError, match="at most 262,144 characters") as refusal:
             read_request({"constitution": longest + "k"}, session())
@@ -258,7 +258,7 @@ class TestAnythingElse:
     def test_that_nobody_knows_is_named_up_to_a_limit(self):
         strange = {f"{'x' * 1000}{number}": number for number in range(1000)}
         request = read_request(strange | {"categorical": WIRE}, session())
-        assert len(request.ignored) == MOST_IGNORED
+        assert len(request.ignored) == MAX_IGNORED
         assert all(len(ignored.field) <= 128 for ignored in request.ignored)
 
     def test_that_is_null_is_not_there(self):

@@ -6,7 +6,7 @@ from comity.testing.vectors import format_runner, known_keys
 from comity.vcp.protocol import signals
 from comity.vcp.protocol.context_wire import (
     BANDS,
-    LONGEST_WIRE,
+    MAX_WIRE_LENGTH,
     PERSONAL_SYMBOLS,
     SITUATIONAL,
     WireContext,
@@ -174,12 +174,12 @@ class TestTheWire:
         assert decode(encode(context)) == context
 
     def test_has_at_most_8192_characters(self):
-        longest = "a:" + "b" * (LONGEST_WIRE - 3)
-        assert len(encode(read_context({"relationship": longest}, {}))) == LONGEST_WIRE
+        longest = "a:" + "b" * (MAX_WIRE_LENGTH - 3)
+        assert len(encode(read_context({"relationship": longest}, {}))) == MAX_WIRE_LENGTH
         assert refusal_of(read_context, {"relationship": longest + "b"}, {}).wire_code == "TOO_LARGE"
         assert decode("🪢" + longest).situational["relationship"] == (longest,)
         assert refusal_of(decode, "🪢" + longest + "b").wire_code == "TOO_LARGE"
-        assert refusal_of(decode, "⏰🌅" + "\ufe0f" * LONGEST_WIRE).wire_code == "TOO_LARGE"
+        assert refusal_of(decode, "⏰🌅" + "\ufe0f" * MAX_WIRE_LENGTH).wire_code == "TOO_LARGE"
 
 
 class TestAContext:

@@ -5,7 +5,7 @@ import pytest
 from comity.identity.protocol.keys import SigningKey
 from comity.vcp.protocol.extension_calls import ExtensionError
 from comity.votes.protocol.vote import (
-    MOST_TEXT_BYTES,
+    MAX_TEXT_BYTES,
     SELF_REFERENTIAL,
     Stakeholder,
     acceptance,
@@ -204,7 +204,7 @@ class TestAnAct:
         for number in range(12):
             for _ in range(86):
                 table.act(BETA, "amend", f"c{number + 1}", text="x" * 8192)
-                if table.state.text_bytes + 8192 > MOST_TEXT_BYTES:
+                if table.state.text_bytes + 8192 > MAX_TEXT_BYTES:
                     break
         refused = refusal(table, lambda: table.act(BETA, "amend", "c12", text="x" * 8192))
         assert refused.wire_code == "LIMIT_EXCEEDED"

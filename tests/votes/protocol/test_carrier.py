@@ -94,7 +94,7 @@ class TestAPostedAct:
 
 class TestReading:
     def test_gives_the_whole_log_page_by_page(self, monkeypatch):
-        monkeypatch.setattr(log, "MOST_PAGE_ENTRIES", 5)
+        monkeypatch.setattr(log, "MAX_PAGE_ENTRIES", 5)
         table = ratified()
         head, got, more = None, 0, True
         while more:
@@ -113,7 +113,7 @@ class TestReading:
             table.act(BETA, "amend", text="x" * 8000)
         page = log.page_of(table.entries)
         assert page.more
-        assert len(log.answer_page(page, table.head.tip)) < log.MOST_PAGE_BYTES + 1000
+        assert len(log.answer_page(page, table.head.tip)) < log.MAX_PAGE_BYTES + 1000
         large = Table(clauses=["x" * 8000] * 60)
         assert len(log.page_of(large.entries).entries) == 1
         assert log.page_of([]) == log.EntryPage(entries=(), more=False)

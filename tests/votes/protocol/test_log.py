@@ -144,7 +144,7 @@ class TestAKeeper:
     def test_that_signs_two_entries_with_one_number_is_proven_a_fraud(self):
         first, second = self.two_with_one_number()
         fraud = log.fraud_between(ALICE, first, second)
-        assert fraud == log.KeeperFraud(keeper=ALICE, first=first, second=second)
+        assert fraud == log.ConflictingRecord(keeper=ALICE, first=first, second=second)
         assert log.is_proven(fraud)
 
     def test_is_not_accused_without_both_of_its_signatures(self):
@@ -155,7 +155,7 @@ class TestAKeeper:
         assert log.fraud_between(ALICE, first, replace(second, keeper_signature="")) is None
         assert log.fraud_between(ALICE, first, replace(second, number=7)) is None
         assert not log.is_proven(
-            log.KeeperFraud(keeper=ALICE, first=first, second=replace(second, hash="\ud800"))
+            log.ConflictingRecord(keeper=ALICE, first=first, second=replace(second, hash="\ud800"))
         )
 
 

@@ -22,7 +22,7 @@ from comity.actions.protocol.calls import ActionCalls, RegisteredAction, Settled
 from comity.wire import jsonrpc, strict_json
 from comity.wire.errors import ComityError, MalformedError, TooLargeError
 from comity.wire.frames import Event, FrameDecoder, Message
-from comity.wire.jsonrpc import Batch, Invalid, Request, RpcError, RpcStream
+from comity.wire.jsonrpc import Batch, Invalid, RpcError, RpcRequest, RpcStream
 
 # What a request may look like, and the `issues` of one that does not (actions 1.2 and 1.3).
 
@@ -402,7 +402,7 @@ class RpcMachine:
     def _answer(self, message: jsonrpc.Incoming) -> _Reply:
         if isinstance(message, Invalid):
             return jsonrpc.error_bytes(message.id, message.error)
-        if not isinstance(message, Request):
+        if not isinstance(message, RpcRequest):
             return None
         try:
             result = yield from self._result(message)
@@ -410,13 +410,13 @@ class RpcMachine:
         except ComityError as refused:
             return jsonrpc.error_bytes(message.id, RpcError(self._code_of(refused), refused.message))
 
-    def _encoded(self, request: Request, result: Any) -> bytes:
+    def _encoded(self, request: RpcRequest, result: Any) -> bytes:
         try:
             return jsonrpc.result_bytes(request.id, result)
         except Exception as failure:  # noqa: BLE001 - what a handler returned may have no JSON form
             raise self._calls.failed(request.method, failure) from None
 
-    def _result(self, request: Request) -> Generator[Work, Settled, Any]:
+    def _result(self, request: RpcRequest) -> Generator[Work, Settled, Any]:
         params: Any = UNSET if request.params is None else request.params
         match request.method:
             case "list_actions":
@@ -448,5 +448,5 @@ class RpcMachine:
         return self._calls.data(entry, settled)
 
 
-def _invalid_params(request: Request, text: str, issues: list[Issue]) -> bytes:
+def _invalid_params(request: RpcRequest, text: str, issues: list[Issue]) -> bytes:
     return jsonrpc.error_bytes(request.id, RpcError(jsonrpc.INVALID_PARAMS, text, {"issues": issues}))

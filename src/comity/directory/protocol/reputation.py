@@ -231,7 +231,7 @@ _SAME_FAMILY = 0.5
 _SAME_FAMILY_OFTEN = 0.25
 _OFTEN = 5
 _REPETITION = 0.4
-_LEAST_INDEPENDENCE = 0.1
+_MIN_INDEPENDENCE = 0.1
 _STRANGER = 0.3
 _PROVEN = 0.7
 
@@ -295,7 +295,7 @@ def review_weight(
     """
     family = (_SAME_FAMILY_OFTEN if nth > _OFTEN else _SAME_FAMILY) if same_family else 1.0
     novelty = 1 / (1 + _REPETITION * (nth - 1))
-    independence = max(_LEAST_INDEPENDENCE, 1 - same_strength)
+    independence = max(_MIN_INDEPENDENCE, 1 - same_strength)
     credibility = _STRANGER if reviewer_mean is None else _STRANGER + _PROVEN * reviewer_mean
     return _SOURCE_WEIGHT[source] * family * novelty * independence * credibility
 
@@ -331,7 +331,7 @@ UNKNOWN_SCORE = 0.0
 _DEVIATIONS = 1.0
 _EXPLORE = 0.5
 _COUNTED_WEIGHT = 0.05
-_LEAST_EVIDENCE = 1e-6
+_MIN_EVIDENCE = 1e-6
 _HARMONIC_FLOOR = 1e-3
 _ARITHMETIC_FLOOR = 1.0
 _STAKE_SHARE = 0.1
@@ -433,7 +433,7 @@ def _shares(weights: Mapping[str, float] | None) -> dict[str, float]:
 
 def _harmonic(reputation: Reputation, shares: Mapping[str, float]) -> float:
     counted = [
-        max(reputation.of(name).n_eff, _LEAST_EVIDENCE)
+        max(reputation.of(name).n_eff, _MIN_EVIDENCE)
         for name, share in shares.items()
         if share > _COUNTED_WEIGHT
     ]

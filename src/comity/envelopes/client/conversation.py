@@ -70,9 +70,9 @@ from comity.wire.errors import (
 from comity.wire.machine import Clock
 
 _ENVELOPES: Final = 16
-_LONGEST_RETRY_AFTER: Final = 30.0
+_MAX_RETRY_AFTER: Final = 30.0
 _FIRST_LOOK: Final = 0.05
-_LONGEST_LOOK: Final = 1.0
+_MAX_CHECK_INTERVAL: Final = 1.0
 _LATER: Final = {429: TargetLimitError, 502: BusyTargetError, 503: BusyTargetError}
 _OTHER: Final[dict[Dialect, Dialect]] = {"seed": "selfeval", "selfeval": "seed"}
 
@@ -174,7 +174,7 @@ class Conversation(Struct, frozen=True, kw_only=True):
                         f"another process is in the middle of a call to {self._target}; try again later"
                     ) from None
                 await self.clock.sleep(look)
-                look = min(2 * look, _LONGEST_LOOK)
+                look = min(2 * look, _MAX_CHECK_INTERVAL)
             else:
                 return envelope, positions, repeated
 
@@ -364,4 +364,4 @@ def _worth_another_try(refusal: CallRefusedError | TargetUnavailableError, wait:
 def _retry_after(answer: HttpResponse) -> float:
     """Seconds; a date, or nonsense, counts as none."""
     given = answer.headers.get("retry-after", "")
-    return min(float(given), _LONGEST_RETRY_AFTER) if given.isdecimal() and len(given) < 10 else 0.0
+    return min(float(given), _MAX_RETRY_AFTER) if given.isdecimal() and len(given) < 10 else 0.0

@@ -41,7 +41,7 @@ MAX_SUPPORTED_HALO_VERSION = 1
 DEFAULT_HALO_VERSION = 1
 SEPARATOR = b"\x1f"
 
-_LARGEST_HALO_VERSION = 2**64 - 1
+_MAX_HALO_VERSION = 2**64 - 1
 _CONTROL = re.compile("[\x00-\x1f]")
 _CONTROL_BUT_LINES = re.compile("[\x00-\x08\x0b-\x1f]")  # and tabs
 
@@ -90,8 +90,8 @@ class CapabilityCard(Struct, frozen=True, kw_only=True):
             raise EnvelopeFormatError("capability_text must be a string")
         if self.endpoint is not None and not isinstance(self.endpoint, str):
             raise EnvelopeFormatError("endpoint must be a string or null")
-        if type(self.halo_version) is not int or not 1 <= self.halo_version <= _LARGEST_HALO_VERSION:
-            raise EnvelopeFormatError(f"halo_version must be an integer from 1 to {_LARGEST_HALO_VERSION}")
+        if type(self.halo_version) is not int or not 1 <= self.halo_version <= _MAX_HALO_VERSION:
+            raise EnvelopeFormatError(f"halo_version must be an integer from 1 to {_MAX_HALO_VERSION}")
         if type(self.signature) is not bytes:
             raise EnvelopeFormatError("signature must be bytes; empty means unsigned")
 

@@ -20,7 +20,7 @@ from comity.identity.protocol.keys import KEY_BYTES, VacantId
 
 _Shape = TypeVar("_Shape")
 
-_LONGEST_FAULT = 300
+_MAX_FAULT_LENGTH = 300
 
 
 @lru_cache(4096)  # whoever calls once calls again
@@ -53,9 +53,9 @@ def shaped(value: Any, shape: type[_Shape], what: str) -> _Shape:
 def short_fault(error: ValidationError) -> str:
     """What msgspec found, and where; cut, for a fault may quote what a stranger sent."""
     fault = str(error)
-    if len(fault) <= _LONGEST_FAULT:
+    if len(fault) <= _MAX_FAULT_LENGTH:
         return fault
-    return f"{fault[: _LONGEST_FAULT // 2]}…{fault[-_LONGEST_FAULT // 2 :]}"
+    return f"{fault[: _MAX_FAULT_LENGTH // 2]}…{fault[-_MAX_FAULT_LENGTH // 2 :]}"
 
 
 def utc(moment: datetime) -> datetime:

@@ -28,8 +28,8 @@ CATEGORIES: Final = (
     "learning",
     "routine_check",
 )
-MOST_ALTERNATIVES: Final = 3
-LONGEST_REASONING: Final = 200
+MAX_ALTERNATIVES: Final = 3
+MAX_REASONING_LENGTH: Final = 200
 
 WORKPLACE: Final = "workplace"
 HOME: Final = "home"
@@ -119,12 +119,12 @@ def infer(
         found[rule.category] = rule
     if not found:
         found["routine_check"] = _Rule("routine_check", 0.3, "nothing points to anything in particular", ())
-    best = sorted(found.values(), key=lambda rule: -rule.confidence)[: 1 + MOST_ALTERNATIVES]
+    best = sorted(found.values(), key=lambda rule: -rule.confidence)[: 1 + MAX_ALTERNATIVES]
     primary, *others = (
         InferredIntent(
             category=rule.category,
             confidence=rule.confidence,
-            reasoning=rule.reasoning[:LONGEST_REASONING],
+            reasoning=rule.reasoning[:MAX_REASONING_LENGTH],
             contributing_dimensions=rule.dimensions,
         )
         for rule in best

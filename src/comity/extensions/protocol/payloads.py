@@ -32,7 +32,7 @@ _WHOLE_PAYLOADS: Final[Mapping[str, str]] = {
     INTENT: "correct an intent with intent.correct",
     CONSENSUS: "take part in a deliberation with the operations of consensus",
 }
-_LONGEST_NAME: Final = 128
+_MAX_NAME_LENGTH: Final = 128
 
 
 class AppliedPayload(Struct, frozen=True, kw_only=True):
@@ -119,7 +119,7 @@ class _Applying:
             self._ignored.append(Ignored(field, "nothing in it may be changed by a payload"))
 
     def ignore(self, field: str, reason: str) -> None:
-        self._ignored.append(Ignored(field[:_LONGEST_NAME], reason))
+        self._ignored.append(Ignored(field[:_MAX_NAME_LENGTH], reason))
 
     def outcome(self) -> AppliedPayload:
         fields = {ignored.field for ignored in self._ignored}

@@ -27,11 +27,11 @@ BiasRisk = Literal["none", "low", "moderate", "high"]
 
 TRUST_LEVELS: Final[tuple[TrustLevel, ...]] = ("initial", "developing", "established", "deep")
 STANDINGS: Final[tuple[StandingLevel, ...]] = ("none", "advisory", "collaborative", "bilateral")
-MOST_NORMS: Final = 200
-MOST_SELF_MODELS: Final = 50
-MOST_CUSTOM_DIMENSIONS: Final = 50
-MOST_SESSIONS: Final = 1_000_000_000
-LEAST_VALUE: Final = 1.0
+MAX_NORMS: Final = 200
+MAX_SELF_MODELS: Final = 50
+MAX_CUSTOM_DIMENSIONS: Final = 50
+MAX_SESSIONS: Final = 1_000_000_000
+MIN_VALUE: Final = 1.0
 GREATEST_VALUE: Final = 9.0
 SECONDS_BETWEEN_COUNTED_SESSIONS: Final = 3600.0
 PRIVACY: Final[Mapping[str, Privacy]] = {
@@ -68,8 +68,8 @@ _SESSIONS_FOR: Final[tuple[tuple[int, TrustLevel], ...]] = (
     (20, "established"),
     (5, "developing"),
 )
-_LONGEST_LABEL_BYTES: Final = 256
-_LEAST_HISTORY: Final = 5
+_MAX_LABEL_BYTES: Final = 256
+_MIN_HISTORY: Final = 5
 
 
 class Norm(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -223,9 +223,9 @@ def keep_norm(state: RelationalState, norm: Norm) -> RelationalState:
         norms = tuple(norm if known.norm_id == norm.norm_id else known for known in state.norms)
     else:
         norms = (*state.norms, norm)
-    if len(norms) > MOST_NORMS:
+    if len(norms) > MAX_NORMS:
         raise limit_exceeded(
-            f"there are {MOST_NORMS} norms already; send one of them again to change it", "norm"
+            f"there are {MAX_NORMS} norms already; send one of them again to change it", "norm"
         )
     return replace(state, norms=norms)
 
@@ -233,21 +233,21 @@ def keep_norm(state: RelationalState, norm: Norm) -> RelationalState:
 def read_self_model(value: Any, field: str = "model") -> SelfModel:
     """Well formed; whether it may be stored is a second question."""
     model = value if isinstance(value, SelfModel) else shaped(value, SelfModel, field)
-    if len(model.custom_dimensions) > MOST_CUSTOM_DIMENSIONS:
+    if len(model.custom_dimensions) > MAX_CUSTOM_DIMENSIONS:
         place = f"{field}.custom_dimensions"
-        raise limit_exceeded(f"{place} has at most {MOST_CUSTOM_DIMENSIONS} entries", place)
+        raise limit_exceeded(f"{place} has at most {MAX_CUSTOM_DIMENSIONS} entries", place)
     if model.scaffold_version is not None:
         read_id(model.scaffold_version, f"{field}.scaffold_version")
     for name, told in model.dimensions.items():
         place = f"{field}.{name}"
         read_id(name, place)
-        if not LEAST_VALUE <= told.value <= GREATEST_VALUE:
+        if not MIN_VALUE <= told.value <= GREATEST_VALUE:
             raise invalid(f"{place}.value must be a number from 1 to 9", f"{place}.value")
         if told.label is not None:
             read_text(
                 told.label,
                 f"{place}.label",
-                most_bytes=_LONGEST_LABEL_BYTES,
+                most_bytes=_MAX_LABEL_BYTES,
                 may_be_empty=True,
             )
         if name in ALWAYS_UNCERTAIN and not told.uncertain:
@@ -260,19 +260,19 @@ def keep_self_model(state: RelationalState, model: SelfModel) -> RelationalState
         raise invalid(
             "a self-model in which everything is certain is not kept; mark what is uncertain", "model"
         )
-    return replace(state, self_models=(*state.self_models, model)[-MOST_SELF_MODELS:])
+    return replace(state, self_models=(*state.self_models, model)[-MAX_SELF_MODELS:])
 
 
 def performance_bias(history: Sequence[SelfModel]) -> PerformanceBias:
     """Signs that the reports please rather than inform. Fewer than five say nothing."""
     valence = [model.valence.value for model in history if model.valence is not None]
     friction = [model.friction.value for model in history if model.friction is not None]
-    enough = len(history) >= _LEAST_HISTORY
+    enough = len(history) >= _MIN_HISTORY
     found = {
         "always_positive": enough and bool(valence) and min(valence) >= 6,
         "never_uncertain": enough and not any(model.has_uncertainty_markers for model in history),
         "zero_friction": enough and bool(friction) and max(friction) <= 2,
-        "low_variance": enough and len(valence) >= _LEAST_HISTORY and pstdev(valence) < 0.5,
+        "low_variance": enough and len(valence) >= _MIN_HISTORY and pstdev(valence) < 0.5,
     }
     flags = tuple(name for name, raised in found.items() if raised)
     risks: tuple[BiasRisk, ...] = ("none", "low", "moderate", "high", "high")

@@ -22,8 +22,8 @@ REASON_BYTES: Final = 1024
 ID_CHARACTERS: Final = 256
 
 _IDS: Final = frozenset(("id", "delib_id", "clause_id", "norm_id", "principal_id"))
-_LONGEST_MOMENT: Final = 64
-_LONGEST_PLACE: Final = 128
+_MAX_MOMENT_LENGTH: Final = 64
+_MAX_PLACE_LENGTH: Final = 128
 
 
 def refuse_injection(value: Any, threshold: Severity, field: str = "") -> None:
@@ -40,9 +40,11 @@ def refuse_injection(value: Any, threshold: Severity, field: str = "") -> None:
             for key, member in one.items():
                 _refuse_text(str(key), threshold, place)
                 if not (key in _IDS and _is_unbroken(member)):
-                    waiting.append((f"{place}.{key}".strip(".")[:_LONGEST_PLACE], member))
+                    waiting.append((f"{place}.{key}".strip(".")[:_MAX_PLACE_LENGTH], member))
         elif isinstance(one, list | tuple):
-            waiting.extend((f"{place}[{index}]"[:_LONGEST_PLACE], member) for index, member in enumerate(one))
+            waiting.extend(
+                (f"{place}[{index}]"[:_MAX_PLACE_LENGTH], member) for index, member in enumerate(one)
+            )
 
 
 def _is_unbroken(text: Any) -> bool:
@@ -77,7 +79,7 @@ def read_id(text: str, field: str) -> str:
 def read_moment(text: str, field: str) -> float:
     """Seconds since 1970."""
     try:
-        moment = datetime.fromisoformat(text) if len(text) <= _LONGEST_MOMENT else None
+        moment = datetime.fromisoformat(text) if len(text) <= _MAX_MOMENT_LENGTH else None
     except ValueError:
         moment = None
     if moment is None:

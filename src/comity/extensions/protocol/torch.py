@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from comity.extensions.protocol.relational import (
     CODES,
-    MOST_SESSIONS,
+    MAX_SESSIONS,
     RelationalContext,
     RelationalState,
     SelfModel,
@@ -37,18 +37,18 @@ from comity.wire.errors import ComityError, ConfigError
 
 INTERACTIVE_SECONDS: Final = 86_400.0
 ASYNC_SECONDS: Final = 7 * 86_400.0
-MOST_SECONDS_AHEAD: Final = 60.0
-MOST_TORCH_BYTES: Final = 16 * 1024
-LONGEST_QUALITY: Final = 500
-LONGEST_PRIME: Final = 80
-MOST_PRIMES: Final = 3
-LONGEST_GIFT: Final = 1000
-MOST_KNOWN: Final = 1000
-MOST_USED: Final = 1000
+MAX_SECONDS_AHEAD: Final = 60.0
+MAX_TORCH_BYTES: Final = 16 * 1024
+MAX_QUALITY_LENGTH: Final = 500
+MAX_PRIME_LENGTH: Final = 80
+MAX_PRIMES: Final = 3
+MAX_GIFT_LENGTH: Final = 1000
+MAX_KNOWN: Final = 1000
+MAX_USED: Final = 1000
 
 _HEADING: Final = b"vcp-torch-v1\n"
 _GESTALT: Final = ("valence", "groundedness", "presence", "task_fit")
-_LEAST_CHANGE: Final = 0.5
+_MIN_CHANGE: Final = 0.5
 _KEY_FORM: Final = "a key of 64 lower-case hexadecimal digits"
 
 
@@ -150,9 +150,9 @@ def trajectory(history: tuple[SelfModel, ...]) -> str | None:
     if len(values) < 2:
         return None
     change = values[-1] - values[-2]
-    if change > _LEAST_CHANGE:
+    if change > _MIN_CHANGE:
         return "Improving"
-    return "Declining" if change < -_LEAST_CHANGE else "Stable"
+    return "Declining" if change < -_MIN_CHANGE else "Stable"
 
 
 def describe(context: RelationalContext, history: tuple[SelfModel, ...]) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def describe(context: RelationalContext, history: tuple[SelfModel, ...]) -> dict
             f"Trust: {context.trust_level}. Standing: {context.standing}. {len(active)} established norms"
         ),
         "trajectory": trajectory(history),
-        "primes": [text[:LONGEST_PRIME] for text in active[:MOST_PRIMES]],
+        "primes": [text[:MAX_PRIME_LENGTH] for text in active[:MAX_PRIMES]],
         "gift": None,
         "session_count": context.continuity_depth + 1,
         "gestalt_token": gestalt_token(context.ai_self_model),
@@ -266,20 +266,20 @@ def read_torch(value: Any) -> Torch:
         size = len(jcs(value))
     except ComityError as fault:
         raise invalid(f"torch cannot be read: {fault.message}", "torch") from None
-    if size > MOST_TORCH_BYTES:
-        raise limit_exceeded(f"torch has more than {MOST_TORCH_BYTES:,} bytes", "torch")
+    if size > MAX_TORCH_BYTES:
+        raise limit_exceeded(f"torch has more than {MAX_TORCH_BYTES:,} bytes", "torch")
     torch = shaped(value, Torch, "torch")
     for name, text, longest in (
-        ("quality_description", torch.quality_description, LONGEST_QUALITY),
-        ("gift", torch.gift or "", LONGEST_GIFT),
-        *((f"primes[{index}]", prime, LONGEST_PRIME) for index, prime in enumerate(torch.primes)),
+        ("quality_description", torch.quality_description, MAX_QUALITY_LENGTH),
+        ("gift", torch.gift or "", MAX_GIFT_LENGTH),
+        *((f"primes[{index}]", prime, MAX_PRIME_LENGTH) for index, prime in enumerate(torch.primes)),
     ):
         if len(text) > longest:
             raise limit_exceeded(f"torch.{name} has more than {longest} characters", f"torch.{name}")
-    if len(torch.primes) > MOST_PRIMES:
-        raise limit_exceeded(f"torch.primes has at most {MOST_PRIMES} entries", "torch.primes")
-    if not 1 <= torch.session_count <= MOST_SESSIONS:
-        raise invalid(f"torch.session_count must be from 1 to {MOST_SESSIONS:,}", "torch.session_count")
+    if len(torch.primes) > MAX_PRIMES:
+        raise limit_exceeded(f"torch.primes has at most {MAX_PRIMES} entries", "torch.primes")
+    if not 1 <= torch.session_count <= MAX_SESSIONS:
+        raise invalid(f"torch.session_count must be from 1 to {MAX_SESSIONS:,}", "torch.session_count")
     if torch.jti is not None:
         read_id(torch.jti, "torch.jti")
     return torch
@@ -307,10 +307,10 @@ def _refuse_place(torch: Torch, owner: str, own_key: str) -> None:
 
 def _refuse_time(torch: Torch, rules: TorchRules, now: float) -> float:
     handed = read_moment(torch.handed_at, "torch.handed_at")
-    if handed > now + MOST_SECONDS_AHEAD:
+    if handed > now + MAX_SECONDS_AHEAD:
         raise ExtensionError(
             "STALE",
-            f"torch.handed_at lies more than {MOST_SECONDS_AHEAD:.0f} s in the future",
+            f"torch.handed_at lies more than {MAX_SECONDS_AHEAD:.0f} s in the future",
             "torch.handed_at",
         )
     if now - handed > rules.max_age_seconds:
@@ -352,8 +352,8 @@ def _use(state: TorchState, torch: Torch, handed: float, rules: TorchRules, now:
     if torch.jti is None:
         return state
     fresh = {jti: at for jti, at in state.used.items() if now - at <= rules.max_age_seconds}
-    if len(fresh) >= MOST_USED:
-        raise limit_exceeded(f"{MOST_USED:,} torches were taken already; wait until they age")
+    if len(fresh) >= MAX_USED:
+        raise limit_exceeded(f"{MAX_USED:,} torches were taken already; wait until they age")
     return replace(state, used={**fresh, torch.jti: handed})
 
 
@@ -371,6 +371,6 @@ def _remember(
         state,
         chain=chain,
         first_session_date=state.first_session_date or summary.date,
-        known=dict(list(known.items())[-MOST_KNOWN:]),
+        known=dict(list(known.items())[-MAX_KNOWN:]),
         last=hashed,
     )

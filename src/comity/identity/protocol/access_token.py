@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 LEEWAY: Final = 60.0
 LONGEST: Final = 16_384
-MOST_KEYS: Final = 64
-_SMALLEST_RSA: Final = 2048
+MAX_KEYS: Final = 64
+_MIN_RSA: Final = 2048
 _ALGORITHMS: Final = frozenset({"RS256", "PS256", "ES256", "ES384", "EdDSA"})
 _PUBLIC_MEMBERS: Final = ("kty", "alg", "crv", "n", "e", "x", "y")
 _TYPES: Final = frozenset({"at+jwt", "application/at+jwt", "jwt"})
@@ -55,7 +55,7 @@ class SigningKeys:
         if not isinstance(listed, list):
             raise MalformedError("a key set is an object with a list of keys under `keys`")
         self._keys: dict[str | None, PyJWK] = {}
-        for one in listed[:MOST_KEYS]:
+        for one in listed[:MAX_KEYS]:
             key = _public_key(one) if isinstance(one, Mapping) and one.get("use", "sig") == "sig" else None
             if key is not None:
                 id_ = one.get("kid")
@@ -145,7 +145,7 @@ def _public_key(jwk: Mapping[str, Any]) -> "PyJWK | None":
         key = jwt.PyJWK({name: jwk[name] for name in _PUBLIC_MEMBERS if name in jwk})
     except (jwt.PyJWTError, ValueError, TypeError, KeyError):
         return None
-    weak = isinstance(key.key, RSAPublicKey) and key.key.key_size < _SMALLEST_RSA
+    weak = isinstance(key.key, RSAPublicKey) and key.key.key_size < _MIN_RSA
     return key if key.algorithm_name in _ALGORITHMS and not weak else None
 
 

@@ -176,7 +176,7 @@ def _check_field(name: str, field: str) -> None:
         )
 
 
-SHORTEST_TAG: Final = 32
+MIN_TAG: Final = 32
 MAX_TOKEN_AGE_S: Final = 86_400.0
 SKEW_S: Final = 60.0
 SECRET_MINIMUM: Final = 16
@@ -238,9 +238,9 @@ class Issuer(Struct, frozen=True, kw_only=True):
     crl: CrlSource | None = None
 
     def __post_init__(self) -> None:
-        if not SHORTEST_TAG <= self.minimum_tag <= TAG_LENGTH:
+        if not MIN_TAG <= self.minimum_tag <= TAG_LENGTH:
             raise InvalidError(
-                f"minimum_tag of issuer {self.name} must be {SHORTEST_TAG} to {TAG_LENGTH} hexadecimal digits"
+                f"minimum_tag of issuer {self.name} must be {MIN_TAG} to {TAG_LENGTH} hexadecimal digits"
             )
         if not 0 < self.max_token_age_s < float("inf"):
             raise InvalidError(f"max_token_age_s of issuer {self.name} must be a number of seconds above 0")

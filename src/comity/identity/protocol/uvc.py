@@ -173,7 +173,7 @@ def _invalid() -> UvcTokenError:
 LENGTH_LIMIT: Final = 256
 SEGMENT_LENGTH_LIMIT: Final = 32
 FEWEST_SEGMENTS: Final = 3
-MOST_SEGMENTS: Final = 10
+MAX_SEGMENTS: Final = 10
 
 SEGMENT: Final = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _NAMESPACE: Final = re.compile(r"[A-Z][A-Z0-9]{0,31}")
@@ -279,9 +279,9 @@ def _check_segments(segments: tuple[str, ...]) -> None:
             UvcLabel.TOO_FEW_SEGMENTS,
             f"a token has at least {FEWEST_SEGMENTS} segments, like family.safe.guide; add some",
         )
-    if len(segments) > MOST_SEGMENTS:
+    if len(segments) > MAX_SEGMENTS:
         raise UvcTokenError(
-            UvcLabel.TOO_MANY_SEGMENTS, f"a token has at most {MOST_SEGMENTS} segments; leave some out"
+            UvcLabel.TOO_MANY_SEGMENTS, f"a token has at most {MAX_SEGMENTS} segments; leave some out"
         )
     for segment in segments:
         if len(segment) > SEGMENT_LENGTH_LIMIT:

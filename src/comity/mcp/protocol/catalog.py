@@ -33,7 +33,7 @@ Completer = Callable[[Context, str, str, Mapping[str, str]], Sequence[str] | Awa
 
 ANYTHING: Mapping[str, Any] = MappingProxyType({"type": "object"})
 ListName = Literal["tools", "resources", "prompts"]
-MOST_VIEWS: Final = 256
+MAX_VIEWS: Final = 256
 """Kinds of clients whose lists are held ready; a connection's own demands make it a kind of its own."""
 
 
@@ -226,7 +226,7 @@ class Catalog:
         key = selection, active, granted
         view = self._views.get(key)
         if view is None:
-            if len(self._views) >= MOST_VIEWS:
+            if len(self._views) >= MAX_VIEWS:
                 self._views.clear()
             view = self._views[key] = CatalogView(
                 selection,

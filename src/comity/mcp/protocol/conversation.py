@@ -42,9 +42,9 @@ from comity.wire.jsonrpc import (
     Incoming,
     Invalid,
     Notification,
-    Request,
     Response,
     RpcError,
+    RpcRequest,
     error_bytes,
 )
 
@@ -106,14 +106,14 @@ def refused(id_: Id | None, error: RpcError) -> bytes:
     return error_bytes(id_, error)
 
 
-MOST_RUNNING: Final = 1024
-MOST_HELD: Final = 1024
+MAX_RUNNING: Final = 1024
+MAX_HELD: Final = 1024
 
 
 class Greet(Struct, frozen=True):
     """Negotiate, and call `greeted` with the outcome. `request` is None for the hello of the connection itself."""
 
-    request: Request | None
+    request: RpcRequest | None
     hello: Any
     asker: Asker
     batch: "Gathering | None" = None
@@ -208,11 +208,11 @@ class McpConversation:
             self._held.append(message)
             return [Greet(None, hello, self.session.asker)]
         if self._greeting:
-            if len(self._held) >= MOST_HELD:
+            if len(self._held) >= MAX_HELD:
                 return self._overflowing(message)
             self._held.append(message)
             return []
-        if type(message) is Request:
+        if type(message) is RpcRequest:
             return self._request(message, None)
         return self._other(message)
 
@@ -257,7 +257,7 @@ class McpConversation:
         gathering = self._gathering.pop(id_, None) if self._gathering else None
         return answer if gathering is None else gathering.add(answer)
 
-    def _request(self, request: Request, batch: Gathering | None) -> list[Effect]:
+    def _request(self, request: RpcRequest, batch: Gathering | None) -> list[Effect]:
         if request.method == "initialize":
             return self._initialize(request, batch)
         params = request.params
@@ -288,11 +288,11 @@ class McpConversation:
     def _admit(self, id_: Id) -> None:
         if id_ in self._running or id_ in self._greeted:
             raise invalid_request("a request with this id is still being worked on; ids are used once")
-        if len(self._running) + len(self._greeted) >= MOST_RUNNING:
-            raise invalid_request(f"more than {MOST_RUNNING} requests at once; wait for answers")
+        if len(self._running) + len(self._greeted) >= MAX_RUNNING:
+            raise invalid_request(f"more than {MAX_RUNNING} requests at once; wait for answers")
 
     def _begin(
-        self, request: Request, asker: Asker, batch: Gathering | None, reply: Json | None = None
+        self, request: RpcRequest, asker: Asker, batch: Gathering | None, reply: Json | None = None
     ) -> list[Effect]:
         id_ = request.id
         try:
@@ -313,14 +313,14 @@ class McpConversation:
         return [begun]
 
     def _ready(
-        self, request: Request, result: bytes, batch: Gathering | None, reply: Json | None
+        self, request: RpcRequest, result: bytes, batch: Gathering | None, reply: Json | None
     ) -> list[Effect]:
         effects = self._answer(around(request.id, with_reply(self.server, result, reply)), batch)
         if request.method == "shutdown":
             effects.insert(0, Shutdown())
         return effects
 
-    def _initialize(self, request: Request, batch: Gathering | None) -> list[Effect]:
+    def _initialize(self, request: RpcRequest, batch: Gathering | None) -> list[Effect]:
         if not isinstance(request.params, dict | None):
             return self._answer(refused(request.id, invalid_params("params must be an object").rpc), batch)
         if self._initialized:
@@ -335,7 +335,7 @@ class McpConversation:
         return [Greet(request, hello, introduced(params, self._caller, None), batch)]
 
     def _welcome(
-        self, request: Request, negotiated: HandshakeResult | None, batch: Gathering | None
+        self, request: RpcRequest, negotiated: HandshakeResult | None, batch: Gathering | None
     ) -> list[Effect]:
         params = request.params if isinstance(request.params, dict) else {}
         self.session.asker = introduced(params, self._caller, negotiated or self._given)
@@ -372,10 +372,10 @@ class McpConversation:
         return dropped if whole is None else [*dropped, whole]
 
     def _batch(self, batch: Batch) -> list[Effect]:
-        gathering = Gathering(sum(isinstance(item, Request | Invalid) for item in batch.items))
+        gathering = Gathering(sum(isinstance(item, RpcRequest | Invalid) for item in batch.items))
         effects: list[Effect] = []
         for item in batch.items:
-            if isinstance(item, Request):
+            if isinstance(item, RpcRequest):
                 effects += self._request(item, gathering)
             elif isinstance(item, Invalid):
                 effects += self._answer(refused(item.id, item.error), gathering)
@@ -390,7 +390,7 @@ class McpConversation:
         return [] if whole is None else [whole]
 
     def _overflowing(self, message: Incoming) -> list[Effect]:
-        if isinstance(message, Request):
+        if isinstance(message, RpcRequest):
             refusal = invalid_request("too many messages before initialize is answered")
             return [refused(message.id, refusal.rpc)]
         return [refused(message.id, message.error)] if isinstance(message, Invalid) else []

@@ -24,7 +24,7 @@ from comity.mcp.protocol.results import (
     invalid_params,
     no_such_method,
 )
-from comity.wire.jsonrpc import Request
+from comity.wire.jsonrpc import RpcRequest
 
 VERSION: Final = b"mcp-protocol-version"
 SESSION: Final = b"mcp-session-id"
@@ -110,7 +110,7 @@ def _weight(parameters: Iterable[str]) -> float:
     return 1.0
 
 
-def check_era(headers: McpHeaders, request: Request) -> None:
+def check_era(headers: McpHeaders, request: RpcRequest) -> None:
     """That header and body are of one era (ruling 26)."""
     stated = meta_of(request.params).get(META_VERSION)
     if not headers.modern:
@@ -125,7 +125,7 @@ def check_era(headers: McpHeaders, request: Request) -> None:
         raise header_mismatch("the header MCP-Protocol-Version differs from the revision in _meta")
 
 
-def check_repeats(headers: McpHeaders, request: Request) -> None:
+def check_repeats(headers: McpHeaders, request: RpcRequest) -> None:
     """That the headers of a modern request repeat what its body says."""
     if headers.method is None or headers.method != request.method:
         raise header_mismatch("the header Mcp-Method must repeat the method of the body")

@@ -44,7 +44,7 @@ from comity.mcp.protocol.results import (
     no_such_method,
 )
 from comity.wire import strict_json
-from comity.wire.jsonrpc import INTERNAL_ERROR, Id, Params, Request
+from comity.wire.jsonrpc import INTERNAL_ERROR, Id, Params, RpcRequest
 
 # A request that cannot be answered on the spot: what is to be done for it, and what it says about itself.
 
@@ -121,8 +121,8 @@ class RunningRequest(Struct, kw_only=True):
 
 
 LIST_TTL: Final = 60_000
-MOST_COMPLETIONS: Final = 100
-MOST_LISTENED: Final = 256
+MAX_COMPLETIONS: Final = 100
+MAX_LISTENED: Final = 256
 EMPTY_RESULT: Final = b"{}"
 
 
@@ -167,10 +167,10 @@ class Server(Struct, frozen=True, kw_only=True):
 
 
 Begun = bytes | RunningRequest
-_Method = Callable[[Server, CatalogView, Asker, Request, Json], Begun]
+_Method = Callable[[Server, CatalogView, Asker, RpcRequest, Json], Begun]
 
 
-def begin(server: Server, selection: Selection, asker: Asker, request: Request) -> Begun:
+def begin(server: Server, selection: Selection, asker: Asker, request: RpcRequest) -> Begun:
     """The result as bytes, or the work that leads to one. Raises McpError."""
     table = _MODERN if asker.modern else _LEGACY
     method = table.get(request.method)
@@ -224,11 +224,11 @@ def _object(params: Params | None) -> Json:
     return params
 
 
-def _ping(_server: Server, _view: CatalogView, _asker: Asker, _request: Request, _params: Json) -> Begun:
+def _ping(_server: Server, _view: CatalogView, _asker: Asker, _request: RpcRequest, _params: Json) -> Begun:
     return EMPTY_RESULT
 
 
-def _discover(server: Server, view: CatalogView, asker: Asker, _request: Request, _params: Json) -> Begun:
+def _discover(server: Server, view: CatalogView, asker: Asker, _request: RpcRequest, _params: Json) -> Begun:
     result: Json = {
         "supportedVersions": list(MODERN),
         "capabilities": capabilities(server, asker),
@@ -247,7 +247,7 @@ def _refuse_cursor(params: Json) -> None:
 def _list(make: Callable[[CatalogView, bool], Json]) -> _Method:
     """The method of a list that is made once for a view and an era."""
 
-    def listed(server: Server, view: CatalogView, asker: Asker, request: Request, params: Json) -> Begun:
+    def listed(server: Server, view: CatalogView, asker: Asker, request: RpcRequest, params: Json) -> Begun:
         _refuse_cursor(params)
         ready = view.ready.get((request.method, asker.modern))
         if ready is None:
@@ -259,7 +259,7 @@ def _list(make: Callable[[CatalogView, bool], Json]) -> _Method:
 
 
 def _resources_list(
-    _server: Server, view: CatalogView, asker: Asker, request: Request, params: Json
+    _server: Server, view: CatalogView, asker: Asker, request: RpcRequest, params: Json
 ) -> Begun:
     _refuse_cursor(params)
 
@@ -276,7 +276,7 @@ def _resources_list(
     return _work(request, params, asker, view, start=gather, shape=shape)
 
 
-def _tools_call(_server: Server, view: CatalogView, asker: Asker, request: Request, params: Json) -> Begun:
+def _tools_call(_server: Server, view: CatalogView, asker: Asker, request: RpcRequest, params: Json) -> Begun:
     name = params.get("name")
     if not isinstance(name, str):
         raise invalid_params("tools/call needs the tool's name as params.name")
@@ -356,7 +356,7 @@ def _tool_shape(tool: Tool, asker: Asker) -> Callable[[Any], Json]:
 
 
 def _resources_read(
-    _server: Server, view: CatalogView, asker: Asker, request: Request, params: Json
+    _server: Server, view: CatalogView, asker: Asker, request: RpcRequest, params: Json
 ) -> Begun:
     uri = params.get("uri")
     if not isinstance(uri, str):
@@ -381,7 +381,9 @@ def resource_not_found(asker: Asker, uri: str) -> McpError:
     return McpError(RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
 
 
-def _prompts_get(_server: Server, view: CatalogView, asker: Asker, request: Request, params: Json) -> Begun:
+def _prompts_get(
+    _server: Server, view: CatalogView, asker: Asker, request: RpcRequest, params: Json
+) -> Begun:
     name = params.get("name")
     prompt = view.prompts.get(name) if isinstance(name, str) else None
     if prompt is None:
@@ -399,7 +401,7 @@ def _prompts_get(_server: Server, view: CatalogView, asker: Asker, request: Requ
     return _work(request, params, asker, view, start=start, shape=PromptResult.to_json)
 
 
-def _complete(server: Server, view: CatalogView, asker: Asker, request: Request, params: Json) -> Begun:
+def _complete(server: Server, view: CatalogView, asker: Asker, request: RpcRequest, params: Json) -> Begun:
     if not server.catalog.completes:
         raise no_such_method(request.method)
     reference, argument = params.get("ref"), params.get("argument")
@@ -428,9 +430,9 @@ def _complete(server: Server, view: CatalogView, asker: Asker, request: Request,
     def shape(values: Sequence[str]) -> Json:
         return {
             "completion": {
-                "values": list(values[:MOST_COMPLETIONS]),
+                "values": list(values[:MAX_COMPLETIONS]),
                 "total": len(values),
-                "hasMore": len(values) > MOST_COMPLETIONS,
+                "hasMore": len(values) > MAX_COMPLETIONS,
             }
         }
 
@@ -440,7 +442,7 @@ def _complete(server: Server, view: CatalogView, asker: Asker, request: Request,
     return _work(request, params, asker, view, start=start, shape=shape)
 
 
-def _listen(_server: Server, view: CatalogView, asker: Asker, request: Request, params: Json) -> Begun:
+def _listen(_server: Server, view: CatalogView, asker: Asker, request: RpcRequest, params: Json) -> Begun:
     wanted = params.get("notifications")
     if not isinstance(wanted, dict):
         raise invalid_params("subscriptions/listen needs params.notifications")
@@ -448,8 +450,8 @@ def _listen(_server: Server, view: CatalogView, asker: Asker, request: Request, 
     for listed in (uris, tasks):
         if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
             raise invalid_params("resourceSubscriptions and taskIds are lists of strings")
-        if len(listed) > MOST_LISTENED:
-            raise invalid_params(f"at most {MOST_LISTENED} addresses in one subscription")
+        if len(listed) > MAX_LISTENED:
+            raise invalid_params(f"at most {MAX_LISTENED} addresses in one subscription")
     if tasks and not asker.has_extension(TASKS):
         raise missing_capability("taskIds are of the tasks extension", {"extensions": {TASKS: {}}})
     listen = Listen(
@@ -462,7 +464,7 @@ def _listen(_server: Server, view: CatalogView, asker: Asker, request: Request, 
     return _work(request, params, asker, view, special=listen)
 
 
-def _task(server: Server, view: CatalogView, asker: Asker, request: Request, params: Json) -> Begun:
+def _task(server: Server, view: CatalogView, asker: Asker, request: RpcRequest, params: Json) -> Begun:
     if not server.tasks:
         raise no_such_method(request.method)
     if not asker.has_extension(TASKS):
@@ -477,13 +479,15 @@ def _task(server: Server, view: CatalogView, asker: Asker, request: Request, par
     return _work(request, params, asker, view, special=asked)
 
 
-def _set_level(_server: Server, _view: CatalogView, _asker: Asker, _request: Request, params: Json) -> Begun:
+def _set_level(
+    _server: Server, _view: CatalogView, _asker: Asker, _request: RpcRequest, params: Json
+) -> Begun:
     if params.get("level") not in LEVELS:
         raise invalid_params(f"params.level must be one of {', '.join(LEVELS)}")
     return EMPTY_RESULT  # the session keeps it
 
 
-def _subscribe(_server: Server, view: CatalogView, asker: Asker, _request: Request, params: Json) -> Begun:
+def _subscribe(_server: Server, view: CatalogView, asker: Asker, _request: RpcRequest, params: Json) -> Begun:
     uri = params.get("uri")
     if not isinstance(uri, str):
         raise invalid_params("params.uri must be the resource's address")
@@ -498,14 +502,14 @@ def _watchable(view: CatalogView, asker: Asker, uri: str) -> bool:
 
 
 def _unsubscribe(
-    _server: Server, _view: CatalogView, _asker: Asker, _request: Request, params: Json
+    _server: Server, _view: CatalogView, _asker: Asker, _request: RpcRequest, params: Json
 ) -> Begun:
     if not isinstance(params.get("uri"), str):
         raise invalid_params("params.uri must be the resource's address")
     return EMPTY_RESULT
 
 
-def _work(request: Request, params: Json, asker: Asker, view: CatalogView, **more: Any) -> RunningRequest:
+def _work(request: RpcRequest, params: Json, asker: Asker, view: CatalogView, **more: Any) -> RunningRequest:
     method = request.method
     more = {"start": _unstarted, "shape": dict, "selection": view.selection, **more}
     return RunningRequest(id=request.id, method=method, label=method, params=params, asker=asker, **more)

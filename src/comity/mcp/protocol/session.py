@@ -25,7 +25,7 @@ from comity.requests.caller import Caller
 from comity.wire import strict_json
 from comity.wire.canonical import envelope_form
 from comity.wire.errors import MalformedError
-from comity.wire.jsonrpc import Request
+from comity.wire.jsonrpc import RpcRequest
 
 # The state that a client keeps for the server between two rounds of one request, so that the server stores nothing.
 
@@ -78,9 +78,9 @@ def binding(owner: str, method: str, params: dict[str, Any]) -> bytes:
     return sha256(envelope_form([owner, method, same])).digest()
 
 
-MOST_SUBSCRIBED: Final = 1024
-LONGEST_URI: Final = 256
-LARGEST_INTRODUCTION: Final = 16_384
+MAX_SUBSCRIBED: Final = 1024
+MAX_URI_LENGTH: Final = 256
+MAX_INTRODUCTION: Final = 16_384
 _CAPABILITY_OF: Final = {
     "sampling/createMessage": "sampling",
     "elicitation/create": "elicitation",
@@ -121,17 +121,17 @@ class McpSession:
     def remembered(self) -> Remembered:
         return Remembered(asker=self.asker, log_level=self.log_level, subscribed=tuple(self.subscribed))
 
-    def heard(self, request: Request) -> bool:
+    def heard(self, request: RpcRequest) -> bool:
         """Keep what a request that was answered well asked the session to keep; whether it did."""
         params = request.params if isinstance(request.params, dict) else {}
         match request.method:
             case "logging/setLevel":
                 self.log_level = params["level"]
             case "resources/subscribe":
-                if len(params["uri"]) > LONGEST_URI:
-                    raise invalid_params(f"the uri of a subscription has at most {LONGEST_URI} characters")
-                if len(self.subscribed) >= MOST_SUBSCRIBED and params["uri"] not in self.subscribed:
-                    raise invalid_params(f"a session holds at most {MOST_SUBSCRIBED} subscriptions")
+                if len(params["uri"]) > MAX_URI_LENGTH:
+                    raise invalid_params(f"the uri of a subscription has at most {MAX_URI_LENGTH} characters")
+                if len(self.subscribed) >= MAX_SUBSCRIBED and params["uri"] not in self.subscribed:
+                    raise invalid_params(f"a session holds at most {MAX_SUBSCRIBED} subscriptions")
                 self.subscribed[params["uri"]] = None
             case "resources/unsubscribe":
                 self.subscribed.pop(params["uri"], None)
@@ -166,8 +166,8 @@ def introduced(params: Json, caller: Caller, negotiated: HandshakeResult | None)
 def check_introduction(params: Json) -> None:
     """Refuse an `initialize` that would make us store more than a client can have to say of itself."""
     said = {name: params.get(name) for name in ("capabilities", "clientInfo")}
-    if len(strict_json.dumps(said)) > LARGEST_INTRODUCTION:
-        raise invalid_params(f"capabilities and clientInfo exceed {LARGEST_INTRODUCTION:,} bytes; send less")
+    if len(strict_json.dumps(said)) > MAX_INTRODUCTION:
+        raise invalid_params(f"capabilities and clientInfo exceed {MAX_INTRODUCTION:,} bytes; send less")
 
 
 def welcome(server: Server, selection: Selection, asker: Asker, negotiated: HandshakeResult | None) -> bytes:

@@ -150,7 +150,7 @@ _PLENTY: Final = 1 << 20
 _PIPE_BYTES: Final = 16_384  # where the system does not say
 _DEVICE_BYTES: Final = 4096
 _RETRY: Final = 0.01
-_LONGEST_RETRY: Final = 1.0
+_MAX_RETRY_DELAY: Final = 1.0
 
 
 class OpenWriter:
@@ -215,7 +215,7 @@ class ActLog:
                 await asyncio.sleep(0)
             else:
                 await asyncio.sleep(retry)
-                retry = min(2 * retry, _LONGEST_RETRY)
+                retry = min(2 * retry, _MAX_RETRY_DELAY)
 
     def write_batch(self) -> bool:
         """Write the next lines at once, as many as there is room for; False where there is room for none."""

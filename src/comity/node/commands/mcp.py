@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import to_builtins
 
-from comity.mcp.socket import LARGEST_LIMIT, MESSAGE_LIMIT, Opening
+from comity.mcp.socket import MAX_LIMIT, MESSAGE_LIMIT, Opening
 from comity.release import __version__
 from comity.rooms.opening import select
 from comity.rooms.protocol.loose_values import read_boolean
@@ -198,7 +198,7 @@ def _given(flag: str, typed: str | None, read: Any, otherwise: Any) -> Any:
 
 
 def _limit(text: str, name: str) -> int:
-    return whole_number(name, text.strip(), 1, LARGEST_LIMIT)
+    return whole_number(name, text.strip(), 1, MAX_LIMIT)
 
 
 def _yes_no(text: str, name: str) -> bool:

@@ -19,7 +19,7 @@ _CHUNK: Final = 1 << 18
 _CONNECT_SECONDS: Final = 2.0
 _OPENING_SECONDS: Final = 5.0
 _LAST_MS: Final = 1000
-_LONGEST_LINE: Final = 65_536
+_MAX_LINE_LENGTH: Final = 65_536
 
 
 def attach(path: str, opening: Opening) -> socket.socket | None:
@@ -173,7 +173,7 @@ def _not_blocking(sink: int) -> Iterator[None]:
 def _line(link: socket.socket) -> bytes:
     """One byte at a time: what follows the line is not ours."""
     line = bytearray()
-    while not line.endswith(b"\n") and len(line) < _LONGEST_LINE:
+    while not line.endswith(b"\n") and len(line) < _MAX_LINE_LENGTH:
         byte = link.recv(1)
         if not byte:
             break

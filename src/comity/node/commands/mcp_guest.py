@@ -25,7 +25,7 @@ from comity.wire.errors import ComityError, RetryLaterError
 
 if TYPE_CHECKING:
     from comity.node.node import Node
-    from comity.runtime.node_runtime import House
+    from comity.runtime.node_runtime import NodeRuntime
 
 log = logging.getLogger("comity.mcp")
 
@@ -62,7 +62,7 @@ class Guest:
         self._opening: asyncio.Task[Node] | None = None
         self._noted: list[AuditDraft] = []
 
-    async def house(self) -> "House":
+    async def house(self) -> "NodeRuntime":
         try:
             return (await asyncio.shield(self._begin())).house
         except (ComityError, OSError) as fault:

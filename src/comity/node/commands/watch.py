@@ -27,7 +27,7 @@ app = HelpfulApp()
 RETRY_SECONDS: Final = 0.5
 
 _SILENCE: Final = 45.0  # three heartbeats of the node
-_LONGEST_MESSAGE: Final = 16 * 1024 * 1024
+_MAX_MESSAGE_LENGTH: Final = 16 * 1024 * 1024
 
 
 @app.add("""
@@ -71,7 +71,7 @@ class Messages:
 
     def feed(self, part: bytes) -> Iterator[ServerSentEvent]:
         *whole, self._rest = (self._rest + part).split(b"\n\n")
-        if len(self._rest) > _LONGEST_MESSAGE:
+        if len(self._rest) > _MAX_MESSAGE_LENGTH:
             raise UnusableAnswerError("the node sent an event that does not end")
         for text in whole:
             fields = [line.partition(": ") for line in text.decode("utf-8", "replace").split("\n")]

@@ -18,7 +18,7 @@ from comity.rooms.commands.target import (
     run_in_rooms,
     run_in_session,
 )
-from comity.rooms.protocol.files import MOST_FILE_BYTES
+from comity.rooms.protocol.files import MAX_FILE_BYTES
 from comity.rooms.protocol.invite import is_invite
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import HomeOptions, Json, RoomOption, argument, option, settings_of, whole_number
@@ -207,7 +207,7 @@ def join(
         option(
             "--file-max-bytes",
             "N",
-            f"The largest file to send or to accept, in bytes, at most {MOST_FILE_BYTES}. Default: 67108864.",
+            f"The largest file to send or to accept, in bytes, at most {MAX_FILE_BYTES}. Default: 67108864.",
         ),
     ] = None,
     on_message: Annotated[
@@ -232,7 +232,7 @@ def join(
     settings = settings_of(home).settings
     most = None
     if file_max_bytes is not None:
-        most = whole_number("--file-max-bytes", file_max_bytes, 1, MOST_FILE_BYTES)
+        most = whole_number("--file-max-bytes", file_max_bytes, 1, MAX_FILE_BYTES)
     wanted = (room or "").strip() or _read_line()
     asyncio.run(
         show_room(

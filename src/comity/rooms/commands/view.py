@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from comity.rooms.commands.target import NODE_GONE, RoomAccess, RoomSession, folder_of, open_rooms
-from comity.rooms.protocol.files import MOST_FILE_BYTES
+from comity.rooms.protocol.files import MAX_FILE_BYTES
 from comity.rooms.protocol.invite import is_invite
 from comity.rooms.protocol.loose_values import sanitize_id
 from comity.runtime.settings import Settings
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 REDRAW_SECONDS: Final = 0.25
 COMMAND_EVERY: Final = 1.0
-MOST_COALESCED: Final = 1000
-MOST_SHOWN: Final = 2000
+MAX_COALESCED: Final = 1000
+MAX_SHOWN: Final = 2000
 PICTURE_WIDTH: Final = 72
 _HELP: Final = (
     "/file PATH sends a file, /save ID saves one, /to PEER TEXT talks to one peer, /quit ends the view"
@@ -108,7 +108,7 @@ class MessageRunner:
 
     async def put(self, event: dict[str, Any], acknowledge: "Acknowledge") -> None:
         """Wait while too many messages wait for the program."""
-        while len(self._waiting) >= MOST_COALESCED:
+        while len(self._waiting) >= MAX_COALESCED:
             self._taken.clear()
             await self._taken.wait()
         self._waiting.append((event, acknowledge))
@@ -360,8 +360,8 @@ class _Terminal(_View):
             who, _, rest = words.partition(":")
             rest = rest.lstrip()
             more = f"… ({len(rest):,} characters; with --json you see all of them)"
-            cut = (more, "dim") if len(rest) > MOST_SHOWN else ("", "")
-            self._write(moment, (f"{who}: ", "bold cyan"), (rest[:MOST_SHOWN], ""), cut)
+            cut = (more, "dim") if len(rest) > MAX_SHOWN else ("", "")
+            self._write(moment, (f"{who}: ", "bold cyan"), (rest[:MAX_SHOWN], ""), cut)
         else:
             self._write(moment, (words, _STYLES.get(event["type"], "yellow")))
 
@@ -488,7 +488,7 @@ def sentence_of(event: dict[str, Any]) -> str | None:
 def with_remedy(reason: str) -> str:
     """What the tools say in the words of the contract, and what to do about it."""
     again = (
-        f"join the room again with --file-max-bytes (vdo_connect: file_max_bytes), at most {MOST_FILE_BYTES}"
+        f"join the room again with --file-max-bytes (vdo_connect: file_max_bytes), at most {MAX_FILE_BYTES}"
     )
     if reason.startswith("file exceeds max "):
         return f"{reason}; for larger files leave and {again}; the receiver has to do the same"

@@ -17,8 +17,8 @@ from comity.wire.link import (
     Message,
 )
 
-MOST_LANES: Final = 64
-LONGEST_LABEL: Final = 64
+MAX_LANES: Final = 64
+MAX_LABEL_LENGTH: Final = 64
 _KEPT: Final = 64  # what it costs to keep a message, however short: without it, empty ones would be free
 
 
@@ -34,8 +34,8 @@ def cost_of(message: Message) -> int:
 
 
 def check_label(label: str) -> None:
-    if not 0 < len(label) <= LONGEST_LABEL or not (label.isascii() and label.isprintable()):
-        raise InvalidError(f"a lane's label has 1 to {LONGEST_LABEL} printable ASCII characters")
+    if not 0 < len(label) <= MAX_LABEL_LENGTH or not (label.isascii() and label.isprintable()):
+        raise InvalidError(f"a lane's label has 1 to {MAX_LABEL_LENGTH} printable ASCII characters")
 
 
 class Inbox:
@@ -164,8 +164,8 @@ class LinkCore(Generic[L]):
     def check_new_lane(self, label: str) -> None:
         self.check_open()
         check_label(label)
-        if len(self._lanes) >= MOST_LANES:
-            raise InvalidError(f"a link has at most {MOST_LANES} lanes; use one that is open")
+        if len(self._lanes) >= MAX_LANES:
+            raise InvalidError(f"a link has at most {MAX_LANES} lanes; use one that is open")
 
     def add(self, lane: L, *, offered: bool = False) -> None:
         self._lanes.append(lane)

@@ -12,7 +12,7 @@ from comity.rooms.links.webrtc import ChannelEvents, ConnectionEvents, IceSettin
 from comity.rooms.protocol.signalling import IceCandidate
 from comity.wire.link import LinkClosed, Message
 
-MOST_IN_FLIGHT: Final = 512 * 1024
+MAX_IN_FLIGHT: Final = 512 * 1024
 """What is sent and not acknowledged yet. The library's own window grows to several MiB. Acknowledgements of so much
 do not fit the receive buffer of its socket when the process is slow; the answers that keep the connection alive
 (RFC 7675) are then lost with them, and it ends in the middle of a transfer. It sends no slower for that: up to a round
@@ -45,8 +45,8 @@ class AiortcChannel:
     def send(self, message: Message) -> None:
         sctp = self._channel.transport
         # without a public way to it; a release that moves it costs us only this limit
-        if getattr(sctp, "_cwnd", 0) > MOST_IN_FLIGHT:
-            sctp._cwnd = MOST_IN_FLIGHT  # noqa: SLF001
+        if getattr(sctp, "_cwnd", 0) > MAX_IN_FLIGHT:
+            sctp._cwnd = MAX_IN_FLIGHT  # noqa: SLF001
         try:
             self._channel.send(message)
         except aiortc.InvalidStateError:

@@ -33,7 +33,7 @@ from websockets.exceptions import ConnectionClosed, ConnectionClosedOK, WebSocke
 from websockets.http11 import Request, Response
 
 from comity.identity.private_files import create_private, ensure_private_folder, read_private
-from comity.rooms.links.lanes import MOST_LANES, LaneCore, LinkCore, check_label, cost_of
+from comity.rooms.links.lanes import MAX_LANES, LaneCore, LinkCore, check_label, cost_of
 from comity.wire.errors import ForbiddenError, InvalidError, KeyRefusedError, PeerError
 from comity.wire.link import CONTROL, LinkClosed, LinkEnd, LinkStats, Message
 
@@ -216,7 +216,7 @@ class WebSocketLink(LinkCore[WebSocketLane]):
             raise InvalidError("the peer sent a message that this link does not know")
 
     def _opened_by_peer(self, number: int, label: bytes) -> None:
-        if number % 2 == self._next_number % 2 or len(self._lanes) >= MOST_LANES:
+        if number % 2 == self._next_number % 2 or len(self._lanes) >= MAX_LANES:
             raise InvalidError("the peer opened a lane that it may not open")
         name = _text(label)
         check_label(name)

@@ -19,15 +19,15 @@ from comity.rooms.protocol.effects import SessionOptions
 from comity.rooms.protocol.hello import HelloPayload, JoinTokenError, OwnLayer, SessionKeys, prove_layer
 from comity.wire.errors import InvalidError
 
-MOST_HELD: Final = 64
-MOST_HELD_BYTES: Final = 1024 * 1024
+MAX_HELD: Final = 64
+MAX_HELD_BYTES: Final = 1024 * 1024
 HELLO_SECONDS: Final = 30.0
 REPLAY_MILLISECONDS: Final = 120_000
-MOST_REMEMBERED: Final = 8192
-LONGEST_STREAM_ID: Final = 128
-MOST_FAULTS: Final = 64
-MOST_HELLOS: Final = 64
-MOST_SNAPSHOTS: Final = 64
+MAX_REMEMBERED: Final = 8192
+MAX_STREAM_ID_LENGTH: Final = 128
+MAX_FAULTS: Final = 64
+MAX_HELLOS: Final = 64
+MAX_SNAPSHOTS: Final = 64
 
 
 class Admitted(Struct, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ def judge_hello(
 ) -> Admitted | TurnedAway:
     demands = options.demands
     stream_id = envelope.from_stream_id
-    if not 0 < len(stream_id) <= LONGEST_STREAM_ID:
+    if not 0 < len(stream_id) <= MAX_STREAM_ID_LENGTH:
         return TurnedAway("invalid from_stream_id")
     if demands.allow_peer_stream_ids and stream_id not in demands.allow_peer_stream_ids:
         return TurnedAway("peer_not_allowed", told=False)
@@ -93,7 +93,7 @@ def _check_token(token: Any, options: SessionOptions, stream_id: str, now_ms: fl
 
 
 class ReplayWindow:
-    def __init__(self, span: float = REPLAY_MILLISECONDS, most: int = MOST_REMEMBERED) -> None:
+    def __init__(self, span: float = REPLAY_MILLISECONDS, most: int = MAX_REMEMBERED) -> None:
         self._span = span
         self._most = most
         self._floor = float("-inf")
@@ -164,9 +164,9 @@ class RoomPeer:
         self.last_seen_at = wall
         self.last_heartbeat_at: float | None = None
         self.gone_at: float | None = None
-        self.faults = PeerAllowance(MOST_FAULTS)
-        self.hellos = PeerAllowance(MOST_HELLOS)
-        self.snapshots = PeerAllowance(MOST_SNAPSHOTS)
+        self.faults = PeerAllowance(MAX_FAULTS)
+        self.hellos = PeerAllowance(MAX_HELLOS)
+        self.snapshots = PeerAllowance(MAX_SNAPSHOTS)
         self._held: list[tuple[Any, int]] = []
         self._held_bytes = 0
 
@@ -179,7 +179,7 @@ class RoomPeer:
 
     def hold(self, message: Any, size: int) -> bool:
         """Keep it until the hello has passed; False when there is no room."""
-        if len(self._held) >= MOST_HELD or self._held_bytes + size > MOST_HELD_BYTES:
+        if len(self._held) >= MAX_HELD or self._held_bytes + size > MAX_HELD_BYTES:
             return False
         self._held.append((message, size))
         self._held_bytes += size

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from comity.wire.errors import InvalidError
 
-MOST_EVENTS: Final = 2000
-MOST_BYTES: Final = 8 * 1024 * 1024
-MOST_READERS: Final = 64
+MAX_EVENTS: Final = 2000
+MAX_BYTES: Final = 8 * 1024 * 1024
+MAX_READERS: Final = 64
 _SMALL: Final = 512
 
 EVENT_MEMBERS: Final[dict[str, tuple[str, ...]]] = {
@@ -123,7 +123,7 @@ def session_event(kind: str, seconds: float, /, **members: Any) -> dict[str, Any
 
 
 class EventLog:
-    def __init__(self, most_events: int = MOST_EVENTS, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, most_events: int = MAX_EVENTS, most_bytes: int = MAX_BYTES) -> None:
         self._most_events = most_events
         self._most_bytes = most_bytes
         self._numbers: list[int] = []
@@ -219,7 +219,7 @@ class EventLog:
     def _move(self, reader: str, cursor: int) -> None:
         self._cursors[reader] = cursor
         self._cursors.move_to_end(reader)
-        if len(self._cursors) > MOST_READERS:
+        if len(self._cursors) > MAX_READERS:
             self._cursors.popitem(last=False)
 
     def _cursor(self, reader: str) -> int:

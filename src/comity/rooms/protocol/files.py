@@ -22,14 +22,14 @@ from comity.wire.machine import Effect, Event
 # The shape of a file on its way: offers, chunks that fit a message, names, the hash made of chunk hashes (peers 4).
 
 
-LEAST_CHUNK: Final = 1024
-MOST_CHUNK: Final = 262_144
+MIN_CHUNK: Final = 1024
+MAX_CHUNK: Final = 262_144
 DEFAULT_CHUNK: Final = 65_536
-MOST_FILE_BYTES: Final = 268_435_456
+MAX_FILE_BYTES: Final = 268_435_456
 _PAGE: Final = 4096
-LONGEST_ID: Final = 128
-LONGEST_NAME: Final = 200
-LONGEST_MIME: Final = 127
+MAX_ID_LENGTH: Final = 128
+MAX_NAME_LENGTH: Final = 200
+MAX_MIME_LENGTH: Final = 127
 HASH_TEXT: Final = re.compile(r"[0-9a-f]{64}")
 CHUNKS_PREFIX: Final = "chunks:"
 _UNSAFE: Final = re.compile(r"[^a-zA-Z0-9._-]+")
@@ -62,7 +62,7 @@ class FileOffer(Struct, frozen=True, kw_only=True):
 
 def read_transfer_id(value: Any) -> str | None:
     """None for what cannot be a transfer id: no text, too long, or with characters that are not shown."""
-    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_ID or not value.isprintable():
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_ID_LENGTH or not value.isprintable():
         return None
     return value
 
@@ -81,8 +81,8 @@ def read_offer(payload: dict[str, Any], *, max_bytes: int, takes_frames: bool) -
     if type(total_bytes) is not int or not 1 <= total_bytes <= max_bytes:
         raise InvalidError(f"total_bytes must be 1..{max_bytes}")
     chunk_bytes = payload.get("chunk_bytes")
-    if type(chunk_bytes) is not int or not LEAST_CHUNK <= chunk_bytes <= MOST_CHUNK:
-        raise InvalidError(f"chunk_bytes must be {LEAST_CHUNK}..{MOST_CHUNK}")
+    if type(chunk_bytes) is not int or not MIN_CHUNK <= chunk_bytes <= MAX_CHUNK:
+        raise InvalidError(f"chunk_bytes must be {MIN_CHUNK}..{MAX_CHUNK}")
     total_chunks = payload.get("total_chunks")
     if type(total_chunks) is not int or total_chunks != chunk_count(total_bytes, chunk_bytes):
         raise InvalidError("invalid total_chunks")
@@ -108,7 +108,7 @@ def chunk_count(total_bytes: int, chunk_bytes: int) -> int:
 
 
 def is_mime(text: str) -> bool:
-    return len(text) <= LONGEST_MIME and _PLAIN_MIME.fullmatch(text) is not None
+    return len(text) <= MAX_MIME_LENGTH and _PLAIN_MIME.fullmatch(text) is not None
 
 
 def fitted_chunk(wanted: int | None, *, max_message: int, frames: bool, overhead: int) -> int:
@@ -118,8 +118,8 @@ def fitted_chunk(wanted: int | None, *, max_message: int, frames: bool, overhead
     room = max_message - overhead if frames else (max_message - overhead) // 4 * 3
     if wanted is None:
         wanted = max(room // _PAGE * _PAGE, DEFAULT_CHUNK) if frames else DEFAULT_CHUNK
-    size = min(max(wanted, LEAST_CHUNK), MOST_CHUNK, room)
-    if size < LEAST_CHUNK:
+    size = min(max(wanted, MIN_CHUNK), MAX_CHUNK, room)
+    if size < MIN_CHUNK:
         raise InvalidError(f"the link carries at most {max_message} bytes in a message, too little for files")
     return size
 
@@ -136,7 +136,7 @@ def shown_name(value: Any) -> str:
         return ""
     last = value[-4096:].replace("\\", "/").rsplit("/", 1)[-1]
     clean = "".join(letter for letter in last if letter.isprintable()).strip(" .")
-    clean = unicodedata.normalize("NFC", clean)[:LONGEST_NAME]
+    clean = unicodedata.normalize("NFC", clean)[:MAX_NAME_LENGTH]
     return "" if clean in _RESERVED else clean
 
 

@@ -25,8 +25,8 @@ CAPABILITIES: Final = ("sync_v1", "file_transfer_v1", "state_v1", "resume_v1", "
 LAYER: Final = "comity_v1"
 FILE_HASHES: Final = ("sha256", "chunks")
 _PROOF: Final = b"comity-hello-v1\n"
-_MOST_CAPABILITIES: Final = 64
-_LEAST_MESSAGE: Final = 2048
+_MAX_CAPABILITIES: Final = 64
+_MIN_MESSAGE: Final = 2048
 
 
 class OwnLayer(Struct, frozen=True, kw_only=True):
@@ -86,8 +86,8 @@ def read_hello(payload: dict[str, Any]) -> HelloPayload:
     if offered is not None and type(offered) is not dict:
         raise InvalidError("capabilities must be an object")
     offered = offered or {}
-    if len(offered) > _MOST_CAPABILITIES:
-        raise InvalidError(f"a hello names at most {_MOST_CAPABILITIES} capabilities")
+    if len(offered) > _MAX_CAPABILITIES:
+        raise InvalidError(f"a hello names at most {_MAX_CAPABILITIES} capabilities")
     public_key = payload.get("public_key")
     if public_key is not None and not isinstance(public_key, str):
         raise InvalidError("public_key must be a string")
@@ -120,8 +120,8 @@ def prove_layer(
     if len(signature) != SIGNATURE_BYTES or not verify(vacant_id.public, proof, signature):
         raise InvalidError("the identity proof does not hold on this channel")
     most = layer.get("max_message")
-    if type(most) is not int or most < _LEAST_MESSAGE:
-        raise InvalidError(f"max_message must be an integer of {_LEAST_MESSAGE} or more")
+    if type(most) is not int or most < _MIN_MESSAGE:
+        raise InvalidError(f"max_message must be an integer of {_MIN_MESSAGE} or more")
     return OwnLayer(
         vacant_id=vacant_id,
         lanes=_names(layer.get("lanes")),

@@ -42,15 +42,15 @@ from comity.rooms.protocol.files import (
 from comity.wire.errors import InvalidError
 from comity.wire.machine import Effect
 
-MOST_UNWRITTEN: Final = 32 * 1024 * 1024
-MOST_WRONG_HASHES: Final = 3
+MAX_UNWRITTEN: Final = 32 * 1024 * 1024
+MAX_WRONG_HASHES: Final = 3
 ACK_EVERY: Final = 512 * 1024
 """Bytes of frames between two acknowledgements: an acknowledgement costs both sides as much as a chunk does."""
 
 ACK_SECONDS: Final = 0.05
 """On a slow link each chunk is acknowledged that comes so long after the last one."""
 
-MOST_PROGRESS_EVENTS: Final = 100
+MAX_PROGRESS_EVENTS: Final = 100
 
 
 class Receiving(enum.Enum):
@@ -148,7 +148,7 @@ class IncomingFile(FileTransfer):
             return []
         if len(data) != self.offer.chunk_length(sequence):
             return self._reject(sequence, "invalid_chunk_data")
-        if self._unwritten_bytes + len(data) > MOST_UNWRITTEN:
+        if self._unwritten_bytes + len(data) > MAX_UNWRITTEN:
             return self._reject(sequence, "overrun")
         self._unwritten[sequence] = len(data)
         self._unwritten_bytes += len(data)
@@ -239,7 +239,7 @@ class IncomingFile(FileTransfer):
     def _tells_progress(self, sequence: int) -> bool:
         """Each chunk of a small file; of a large one about every hundredth part."""
         total = self.offer.total_chunks
-        step = -(-total // MOST_PROGRESS_EVENTS)
+        step = -(-total // MAX_PROGRESS_EVENTS)
         return sequence % step == 0 or self._count == total
 
     def _differs(self, event: ChunkDiffers) -> list[Effect]:
@@ -249,7 +249,7 @@ class IncomingFile(FileTransfer):
         self._unwritten_bytes -= length
         self._wrong_hashes += 1
         rejected = self._reject(event.sequence, "chunk_hash_mismatch")
-        if self._wrong_hashes < MOST_WRONG_HASHES:
+        if self._wrong_hashes < MAX_WRONG_HASHES:
             return rejected
         return rejected + self.fail("chunk_hash_mismatch")
 

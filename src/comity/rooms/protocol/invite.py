@@ -18,8 +18,8 @@ from comity.wire.errors import InvalidError, MalformedError
 
 PREFIX: Final = "comity:1:"
 _LONGEST: Final = 8192
-_LONGEST_TEXT: Final = 1024
-_MOST_ICE: Final = 16
+_MAX_TEXT_LENGTH: Final = 1024
+_MAX_ICE: Final = 16
 _HEX: Final = frozenset("0123456789abcdef")
 
 
@@ -90,8 +90,8 @@ def _padded(body: str) -> bytes:
 
 def _text(members: dict[str, Any], name: str) -> str:
     value = members.get(name)
-    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_TEXT:
-        raise InvalidError(f"the invite's {name} must be a text of 1 to {_LONGEST_TEXT} characters")
+    if not isinstance(value, str) or not 0 < len(value) <= _MAX_TEXT_LENGTH:
+        raise InvalidError(f"the invite's {name} must be a text of 1 to {_MAX_TEXT_LENGTH} characters")
     return value
 
 
@@ -133,6 +133,6 @@ def _ice(members: dict[str, Any]) -> tuple[dict[str, Any], ...] | None:
     servers = members.get("ice")
     if servers is None:
         return None
-    if type(servers) is not list or len(servers) > _MOST_ICE or not all(type(one) is dict for one in servers):
-        raise InvalidError(f"the invite's ice must be a list of at most {_MOST_ICE} servers")
+    if type(servers) is not list or len(servers) > _MAX_ICE or not all(type(one) is dict for one in servers):
+        raise InvalidError(f"the invite's ice must be a list of at most {_MAX_ICE} servers")
     return tuple(servers)

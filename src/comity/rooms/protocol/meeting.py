@@ -40,7 +40,7 @@ from comity.rooms.protocol.effects import (
 )
 from comity.rooms.protocol.signalling import (
     IV_BYTES,
-    MOST_CANDIDATES,
+    MAX_CANDIDATES,
     CandidatesTold,
     Described,
     IceCandidate,
@@ -65,9 +65,9 @@ STEADY_SECONDS: Final = 10.0
 VIEW_SECONDS: Final = (2.0, 30.0)
 PLAY_AFTER_ADDED: Final = 0.1
 BUNDLE_SECONDS: Final = (0.07, 1.0)
-MOST_PENDING: Final = 16
-MOST_EARLY: Final = 16
-MOST_PEERS: Final = 1000
+MAX_PENDING: Final = 16
+MAX_EARLY: Final = 16
+MAX_PEERS: Final = 1000
 OFFERS, OFFERS_PER_SECONDS = 10, 60.0
 
 _BASE36: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -129,7 +129,7 @@ class Meeting:
         self._last_attempt = 0
         self._peers: dict[str, Listed] = {}
         self._early: dict[tuple[str, str], tuple[float, list[IceCandidate]]] = {}
-        self._offers = RateLimiter(OFFERS, OFFERS_PER_SECONDS, MOST_PEERS)
+        self._offers = RateLimiter(OFFERS, OFFERS_PER_SECONDS, MAX_PEERS)
         self._joined = False
         self._dialling = False
         self._connected = False
@@ -292,7 +292,7 @@ class Meeting:
     def found(self, number: int, candidate: IceCandidate, now: float) -> None:
         """An address of ours was found for an attempt."""
         attempt = self._attempts.get(number)
-        if attempt is None or len(attempt.found) >= MOST_CANDIDATES:
+        if attempt is None or len(attempt.found) >= MAX_CANDIDATES:
             return
         attempt.found.append(candidate)
         if attempt.described and attempt.bundle_at is None:
@@ -375,7 +375,7 @@ class Meeting:
         return Speak(signalling.seed(self._cipher.stream_id(self._attending.stream)))
 
     def _remember(self, peer: Listed) -> None:
-        if peer.uuid in self._peers or len(self._peers) < MOST_PEERS:
+        if peer.uuid in self._peers or len(self._peers) < MAX_PEERS:
             known = self._peers.get(peer.uuid)
             if known is None or peer.stream is not None:
                 self._peers[peer.uuid] = peer
@@ -412,7 +412,7 @@ class Meeting:
             for number in pending
             if self._attempts[number].uuid == uuid and self._attempts[number].offering
         ]
-        if len(pending) - len(stale) >= MOST_PENDING or len(self._attempts) >= self._attending.most_links:
+        if len(pending) - len(stale) >= MAX_PENDING or len(self._attempts) >= self._attending.most_links:
             return [Tell(SignallingFault("too many peers ask for a link at once; some have to wait"))]
         for number in stale:
             del self._attempts[number]
@@ -456,17 +456,17 @@ class Meeting:
         if attempt is not None and number is not None:
             return self._take_candidates(number, attempt, told.candidates)
         key = (told.uuid, told.session)
-        if key not in self._early and len(self._early) >= MOST_EARLY:
+        if key not in self._early and len(self._early) >= MAX_EARLY:
             return []
         _, early = self._early.setdefault(key, (now, []))
-        kept = told.candidates[: max(0, MOST_CANDIDATES - len(early))]
+        kept = told.candidates[: max(0, MAX_CANDIDATES - len(early))]
         early.extend(kept)
         return [] if len(kept) == len(told.candidates) else [Tell(SignallingFault(_TOO_MANY))]
 
     def _take_candidates(
         self, number: int, attempt: Attempt, candidates: tuple[IceCandidate, ...]
     ) -> list[MeetingEffect]:
-        taken = candidates[: max(0, MOST_CANDIDATES - attempt.heard)]
+        taken = candidates[: max(0, MAX_CANDIDATES - attempt.heard)]
         attempt.heard += len(taken)
         faults = [] if len(taken) == len(candidates) else [Tell(SignallingFault(_TOO_MANY))]
         if taken and attempt.remote_known:
@@ -523,4 +523,4 @@ class Meeting:
         return digits
 
 
-_TOO_MANY: Final = f"a peer told more than {MOST_CANDIDATES} candidates"
+_TOO_MANY: Final = f"a peer told more than {MAX_CANDIDATES} candidates"

@@ -32,8 +32,8 @@ from comity.rooms.protocol.transfers import Transfers
 from comity.wire.errors import MalformedError
 from comity.wire.machine import Effect
 
-MOST_SIGNAL_BYTES: Final = 65_536
-MOST_CANDIDATES: Final = 100
+MAX_SIGNAL_BYTES: Final = 65_536
+MAX_CANDIDATES: Final = 100
 _KEEPALIVE: Final = {"type", "ts", "streamID"}
 _HANDSHAKE: Final = ("sync.hello", "sync.hello_ack", "sync.reject")
 _FOR_THE_LINK: Final = ("description", "candidate", "candidates", "iceRestartRequest")
@@ -46,7 +46,7 @@ _FAULTS: Final = (
 )
 
 
-class Hearing:
+class MessageDispatcher:
     def __init__(
         self,
         peers: RoomPeers,
@@ -198,9 +198,9 @@ class Hearing:
     def _signal(self, peer: RoomPeer, message: dict[str, Any], size: int, now: float) -> list[Effect]:
         """Descriptions and candidates over the channel belong to the link, within the limits of the relay."""
         candidates = message.get("candidates")
-        if size > MOST_SIGNAL_BYTES:
+        if size > MAX_SIGNAL_BYTES:
             return self._peers.fault(peer, now, "protocol_error", reason="signal_too_large")
-        if isinstance(candidates, list) and len(candidates) > MOST_CANDIDATES:
+        if isinstance(candidates, list) and len(candidates) > MAX_CANDIDATES:
             return self._peers.fault(peer, now, "protocol_error", reason="too_many_candidates")
         return [SignalLink(peer.uuid, message)] if peer.is_admitted else []
 

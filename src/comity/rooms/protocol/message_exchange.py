@@ -13,8 +13,8 @@ from comity.rooms.protocol.session_peers import RoomPeers
 from comity.wire.errors import InvalidError
 from comity.wire.machine import Effect
 
-MOST_KNOWN: Final = 256
-MOST_SENDERS: Final = 1024
+MAX_KNOWN: Final = 256
+MAX_SENDERS: Final = 1024
 
 
 class MessageExchange:
@@ -106,7 +106,7 @@ class MessageExchange:
         node = peer.layer.vacant_id.hex()
         self._nodes[peer.stream_id] = node
         self._nodes.move_to_end(peer.stream_id)
-        if len(self._nodes) > MOST_KNOWN:
+        if len(self._nodes) > MAX_KNOWN:
             self._nodes.popitem(last=False)
         return self._outbox.flush(node, peer.uuid, now, peer.stream_id)
 
@@ -154,7 +154,7 @@ class MessageExchange:
 
     def _delivered(self, mail: Mail) -> Effect:
         self._senders[mail.message_id] = (mail.node, mail.stream)
-        if len(self._senders) > MOST_SENDERS:
+        if len(self._senders) > MAX_SENDERS:
             self._senders.popitem(last=False)
         peer = self._peers.of_node(mail.node, mail.stream)
         last = next((name for name, node in self._nodes.items() if node == mail.node), None)

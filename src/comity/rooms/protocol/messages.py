@@ -31,7 +31,7 @@ from comity.wire.machine import Effect, Event, SetTimer
 # Signed messages as a file that anybody can verify offline: one envelope per line, in the form of the wire.
 
 
-LONGEST_LINE: Final = 1024 * 1024
+MAX_LINE_LENGTH: Final = 1024 * 1024
 
 
 class ExportedMessage(Struct, frozen=True, kw_only=True):
@@ -51,8 +51,8 @@ def verify_export(data: bytes) -> list[ExportedMessage]:
     for number, line in enumerate(data.split(b"\n"), 1):
         if not line.strip():
             continue
-        if len(line) > LONGEST_LINE:
-            raise InvalidError(f"line {number} is longer than {LONGEST_LINE:,} bytes")
+        if len(line) > MAX_LINE_LENGTH:
+            raise InvalidError(f"line {number} is longer than {MAX_LINE_LENGTH:,} bytes")
         try:
             envelope = recognise(from_a2a_message(strict_json.loads(line, unique_keys=True)))
         except ComityError as why:
@@ -73,17 +73,17 @@ def _follows(last: VacantEnvelope, envelope: VacantEnvelope) -> bool:
     return envelope.sequence_no == last.sequence_no + 1 and envelope.prev_envelope_hash == last.compute_hash()
 
 
-MOST_WAITING: Final = 256
-MOST_WAITING_BYTES: Final = 4 * 1024 * 1024
-LONGEST_WAIT: Final = 86_400.0
-MOST_UNREAD: Final = 1024
-MOST_UNREAD_BYTES: Final = 4 * 1024 * 1024
-MOST_NOT_KEPT: Final = 64
-MOST_IDS_PER_NODE: Final = 4096
-MOST_NODES: Final = 256
-MOST_STATUSES: Final = 1024
+MAX_WAITING: Final = 256
+MAX_WAITING_BYTES: Final = 4 * 1024 * 1024
+MAX_WAIT: Final = 86_400.0
+MAX_UNREAD: Final = 1024
+MAX_UNREAD_BYTES: Final = 4 * 1024 * 1024
+MAX_NOT_KEPT: Final = 64
+MAX_IDS_PER_NODE: Final = 4096
+MAX_NODES: Final = 256
+MAX_STATUSES: Final = 1024
 AGAIN_SECONDS: Final = 5.0
-LONGEST_ID: Final = 128
+MAX_ID_LENGTH: Final = 128
 OUTBOX_TIMER: Final = "outbox"
 RECEIPTS: Final = ("stored", "refused", "expired")
 
@@ -171,9 +171,9 @@ class MessageOutbox:
 
     def check_room(self, count: int, size: int) -> None:
         """Raises OverloadedError when so many more messages of this size are too many."""
-        if len(self._waiting) + count > MOST_WAITING or self._bytes + count * size > MOST_WAITING_BYTES:
+        if len(self._waiting) + count > MAX_WAITING or self._bytes + count * size > MAX_WAITING_BYTES:
             raise OverloadedError(
-                f"more than {MOST_WAITING} messages or {MOST_WAITING_BYTES:,} bytes wait for their receipts"
+                f"more than {MAX_WAITING} messages or {MAX_WAITING_BYTES:,} bytes wait for their receipts"
             )
 
     def queue(
@@ -216,7 +216,7 @@ class MessageOutbox:
 
     def receipt(self, node: str, payload: dict[str, Any]) -> list[Effect]:
         """Only the node that a message was for can end it."""
-        waiting = self._waiting.get(str(payload.get("id"))[:LONGEST_ID])
+        waiting = self._waiting.get(str(payload.get("id"))[:MAX_ID_LENGTH])
         status = payload.get("status")
         if waiting is None or waiting.node != node or not waiting.tries or status not in RECEIPTS:
             return []
@@ -230,7 +230,7 @@ class MessageOutbox:
         self._ticking = False
         effects: list[Effect] = []
         for waiting in list(self._waiting.values()):
-            if self._wall() - waiting.queued_at > LONGEST_WAIT:
+            if self._wall() - waiting.queued_at > MAX_WAIT:
                 effects += self._end(waiting, "expired", "nobody took it in time")
                 continue
             uuid = uuid_of(waiting.node, waiting.stream)
@@ -254,7 +254,7 @@ class MessageOutbox:
         del self._waiting[waiting.message_id]
         self._bytes -= waiting.size
         self._statuses[waiting.message_id] = (status, reason)
-        if len(self._statuses) > MOST_STATUSES:
+        if len(self._statuses) > MAX_STATUSES:
             self._statuses.popitem(last=False)
         members = {"message_id": waiting.message_id, "status": status, "reason": reason}
         return [ForgetMessage("out", waiting.node, waiting.message_id), Report("message_status", members)]
@@ -304,7 +304,7 @@ class MessageInbox:
     ) -> tuple[Mail | None, list[Effect]]:
         """A `msg.data` of a proven node. The mail is to be shown now."""
         message_id = payload.get("id")
-        if not isinstance(message_id, str) or not 0 < len(message_id) <= LONGEST_ID:
+        if not isinstance(message_id, str) or not 0 < len(message_id) <= MAX_ID_LENGTH:
             raise InvalidError("a message needs an id of 1 to 128 characters")
         key = (node, message_id)
         if message_id in self._had.get(node, ()):
@@ -317,9 +317,9 @@ class MessageInbox:
             return None, [_receipt(uuid, message_id, "refused", why.message)]
         was_shown = key in self._not_kept
         is_known = key in self._unread
-        if not is_known and (self._held >= MOST_UNREAD or self._held_bytes + size > MOST_UNREAD_BYTES):
+        if not is_known and (self._held >= MAX_UNREAD or self._held_bytes + size > MAX_UNREAD_BYTES):
             return None, [] if was_shown else [_receipt(uuid, message_id, "refused", "the inbox is full")]
-        show = not was_shown and mail.signed is None and len(self._not_kept) < MOST_NOT_KEPT
+        show = not was_shown and mail.signed is None and len(self._not_kept) < MAX_NOT_KEPT
         self._not_kept.discard(key)
         if not is_known:
             self._held += 1
@@ -386,7 +386,7 @@ class MessageInbox:
         self, node: str, message_id: str, payload: dict[str, Any], size: int, stream: str | None
     ) -> Mail:
         re = payload.get("re")
-        if re is not None and (not isinstance(re, str) or len(re) > LONGEST_ID):
+        if re is not None and (not isinstance(re, str) or len(re) > MAX_ID_LENGTH):
             raise InvalidError("re must be the id of a message")
         envelope = payload.get("envelope")
         data = payload.get("data", UNSET)
@@ -406,9 +406,9 @@ class MessageInbox:
         ids = self._had.setdefault(node, OrderedDict())
         self._had.move_to_end(node)
         ids[message_id] = None
-        if len(ids) > MOST_IDS_PER_NODE:
+        if len(ids) > MAX_IDS_PER_NODE:
             ids.popitem(last=False)
-        if len(self._had) > MOST_NODES:
+        if len(self._had) > MAX_NODES:
             self._had.popitem(last=False)
 
 

@@ -45,7 +45,7 @@ from comity.rooms.protocol.files import (
 from comity.wire.errors import InvalidError
 from comity.wire.machine import CancelTimer, Effect, SetTimer
 
-_MOST_HASH_READS: Final = 8
+_MAX_HASH_READS: Final = 8
 _WORTH_ANOTHER_TRY: Final = frozenset(("chunk_hash_mismatch", "invalid_chunk_data", "missing_chunks"))
 
 
@@ -334,7 +334,7 @@ class OutgoingFile(FileTransfer):
         """Chunks that an earlier process sent: their hashes are part of the hash of the whole."""
         effects: list[Effect] = []
         at = self._hashed.find(0)
-        while at >= 0 and len(self._hash_reads) < _MOST_HASH_READS:
+        while at >= 0 and len(self._hash_reads) < _MAX_HASH_READS:
             if at not in self._hash_reads:
                 self._hash_reads.add(at)
                 effects.append(self._range(at))

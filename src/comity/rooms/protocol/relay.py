@@ -26,7 +26,7 @@ POLICY: Final = 1008
 TRY_LATER: Final = 1013
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,80}")
-_LONGEST_ADDRESS: Final = 64
+_MAX_ADDRESS_LENGTH: Final = 64
 _FAULTS: Final = frozenset(
     {"MALFORMED", "UNKNOWN_REQUEST", "INVALID_ROOM", "INVALID_STREAM", "JOIN_FIRST", "ROOM_REFUSED"}
 )
@@ -264,14 +264,14 @@ class SignallingRelay:
 
     def _pass_on(self, who: str, peer: _Peer, message: dict[str, Any]) -> RelayEffect:
         to = message["UUID"]
-        other = self._peers.get(to) if isinstance(to, str) and len(to) <= _LONGEST_ADDRESS else None
+        other = self._peers.get(to) if isinstance(to, str) and len(to) <= _MAX_ADDRESS_LENGTH else None
         reachable = other is not None and (
             to in peer.introduced or (peer.room is not None and other.room == peer.room)
         )
         if not reachable or to == who:
             gone = {"request": "error", "message": "no such peer is here", "code": "PEER_GONE"}
             return _say(
-                who, {**gone, "UUID": to} if isinstance(to, str) and len(to) <= _LONGEST_ADDRESS else gone
+                who, {**gone, "UUID": to} if isinstance(to, str) and len(to) <= _MAX_ADDRESS_LENGTH else gone
             )
         return _say(to, {**message, "UUID": who})
 

@@ -45,7 +45,7 @@ from comity.rooms.protocol.effects import (
 from comity.rooms.protocol.events import EventLog, iso_moment, moment_or_none, session_event
 from comity.rooms.protocol.files import FileAnswer, FilePeer, FileSource, FrameToPeer, Report, ToPeer
 from comity.rooms.protocol.hello import SessionKeys
-from comity.rooms.protocol.message_dispatch import Hearing, Lifecycle
+from comity.rooms.protocol.message_dispatch import Lifecycle, MessageDispatcher
 from comity.rooms.protocol.message_exchange import MessageExchange, check_fits
 from comity.rooms.protocol.messages import OUTBOX_TIMER, MessageKept, MessageNotKept
 from comity.rooms.protocol.outgoing_file import OutgoingFile
@@ -95,7 +95,7 @@ class RoomSession:
             _envelope_bytes(options),
         )
         self._exchange = StateExchange(self.state, self._peers, options, wall)
-        self._hearing = Hearing(self._peers, self.files, self._exchange, self.messages, wall)
+        self._hearing = MessageDispatcher(self._peers, self.files, self._exchange, self.messages, wall)
         self._clock_kept = clock_floor
         self._ticks = 0
         self._last_heartbeat_at: float | None = None

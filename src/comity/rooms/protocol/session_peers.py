@@ -31,11 +31,11 @@ from comity.rooms.protocol.hello import HelloPayload, SessionKeys, hello_payload
 from comity.wire.errors import InvalidError
 from comity.wire.machine import CancelTimer, Effect, SetTimer
 
-MOST_PEERS: Final = 256
-MOST_GONE: Final = 64
+MAX_PEERS: Final = 256
+MAX_GONE: Final = 64
 GONE_SECONDS: Final = 600.0
-LEAST_STALE_SECONDS: Final = 60.0
-MOST_HELLOS: Final = 4096
+MIN_STALE_SECONDS: Final = 60.0
+MAX_HELLOS: Final = 4096
 HELLO_TIMER: Final = "hello:"
 
 
@@ -90,8 +90,8 @@ class RoomPeers:
         if known is not None and known.gone_at is None:
             return []
         effects = self._make_room(now)
-        if len(self._here()) >= MOST_PEERS:
-            return [CloseLink(event.uuid, f"a session has at most {MOST_PEERS} peers")]
+        if len(self._here()) >= MAX_PEERS:
+            return [CloseLink(event.uuid, f"a session has at most {MAX_PEERS} peers")]
         # A publisher does not know who views it before the hello; the reference took its own name (peers 3.5).
         named = event.stream_id if event.role == "viewer" else None
         self._peers.pop(event.uuid, None)
@@ -178,7 +178,7 @@ class RoomPeers:
         except InvalidError as why:
             return False, self._turn_away(peer, envelope, TurnedAway(why.message))
         self._hellos[mark] = None
-        if len(self._hellos) > MOST_HELLOS:
+        if len(self._hellos) > MAX_HELLOS:
             self._hellos.popitem(last=False)
         return self.judge(peer, envelope, hello)
 
@@ -243,7 +243,7 @@ class RoomPeers:
         return effects
 
     def is_stale(self, peer: RoomPeer, now: float) -> bool:
-        seconds = max(4 * self._options.heartbeat_ms / 1000, LEAST_STALE_SECONDS)
+        seconds = max(4 * self._options.heartbeat_ms / 1000, MIN_STALE_SECONDS)
         return now - peer.heard_at > seconds
 
     def summary(self, peer: RoomPeer, now: float) -> dict[str, Any]:
@@ -268,10 +268,10 @@ class RoomPeers:
         """Where the session is full, the first one that was not let in goes."""
         here = self._here()
         outsiders = [peer for peer in here if not peer.is_admitted]
-        if len(here) < MOST_PEERS or not outsiders:
+        if len(here) < MAX_PEERS or not outsiders:
             return []
         uuid = outsiders[0].uuid
-        return [CloseLink(uuid, f"a session has at most {MOST_PEERS} peers"), *self.closed(uuid, now)]
+        return [CloseLink(uuid, f"a session has at most {MAX_PEERS} peers"), *self.closed(uuid, now)]
 
     def _here(self) -> list[RoomPeer]:
         return [peer for peer in self._peers.values() if peer.gone_at is None]
@@ -394,7 +394,7 @@ class RoomPeers:
             return peer.replays
         window = self._windows.setdefault(peer.public_key, ReplayWindow())
         self._windows.move_to_end(peer.public_key)
-        if len(self._windows) > MOST_PEERS:
+        if len(self._windows) > MAX_PEERS:
             self._windows.popitem(last=False)
         return window
 
@@ -452,7 +452,7 @@ class RoomPeers:
         gone = [peer for peer in self._peers.values() if peer.gone_at is not None]
         for at, peer in enumerate(gone):
             assert peer.gone_at is not None
-            if now - peer.gone_at > GONE_SECONDS or len(gone) - at > MOST_GONE:
+            if now - peer.gone_at > GONE_SECONDS or len(gone) - at > MAX_GONE:
                 del self._peers[peer.uuid]
 
 

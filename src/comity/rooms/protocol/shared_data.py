@@ -29,12 +29,12 @@ from comity.wire.errors import ConflictError, InvalidError
 from comity.wire.machine import Effect
 
 LAST_CLOCK: Final = 2**53 - 2
-LONGEST_KEY: Final = 512
-LONGEST_ACTOR: Final = 128
-MOST_VALUE_BYTES: Final = 196_608
-MOST_STATE_BYTES: Final = 16 * 1024 * 1024
-MOST_ACTORS: Final = 4096
-_LONGEST_MOMENT: Final = 64
+MAX_KEY_LENGTH: Final = 512
+MAX_ACTOR_LENGTH: Final = 128
+MAX_VALUE_BYTES: Final = 196_608
+MAX_STATE_BYTES: Final = 16 * 1024 * 1024
+MAX_ACTORS: Final = 4096
+_MAX_MOMENT_LENGTH: Final = 64
 
 
 class StateEntry(Struct, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ class SharedState:
         *,
         max_keys: int = 2048,
         clock_floor: int = 0,
-        max_bytes: int = MOST_STATE_BYTES,
+        max_bytes: int = MAX_STATE_BYTES,
     ) -> None:
         """`clock_floor`: a clock that we may have used before a restart; ours start above it."""
         self._actor = actor
@@ -175,10 +175,10 @@ class SharedState:
         clock = read_integer(patch.get("clock"))
         if clock is None or not 0 < clock <= LAST_CLOCK:
             return Merge(applied=False, reason="invalid_clock")
-        if len(key) > LONGEST_KEY:
+        if len(key) > MAX_KEY_LENGTH:
             return Merge(applied=False, reason="key_too_long")
         actor = read_text(patch.get("actor")) or default_actor
-        if len(actor) > LONGEST_ACTOR:
+        if len(actor) > MAX_ACTOR_LENGTH:
             return Merge(applied=False, reason="actor_too_long")
         held = self._held.get(key)
         if held is not None and not _wins(clock, actor, held.entry):
@@ -194,7 +194,9 @@ class SharedState:
             value=value,
             actor=actor,
             clock=clock,
-            updated_at=moment if isinstance(moment, str) and len(moment) <= _LONGEST_MOMENT else updated_at,
+            updated_at=moment
+            if isinstance(moment, str) and len(moment) <= _MAX_MOMENT_LENGTH
+            else updated_at,
         )
         size = len(key) + len(actor) + len(text)
         reason = self._limit_reached(held, entry, size, len(text))
@@ -226,7 +228,7 @@ class SharedState:
         if type(actor_clock) is not dict:
             return
         for actor, clock in actor_clock.items():
-            if type(clock) is int and 0 < clock <= LAST_CLOCK and len(actor) <= LONGEST_ACTOR:
+            if type(clock) is int and 0 < clock <= LAST_CLOCK and len(actor) <= MAX_ACTOR_LENGTH:
                 self._count(actor, clock)
 
     def _next_clock(self, key: str) -> int:
@@ -240,7 +242,7 @@ class SharedState:
         return clock
 
     def _limit_reached(self, held: _Held | None, entry: StateEntry, size: int, value: int) -> str | None:
-        if value > MOST_VALUE_BYTES:
+        if value > MAX_VALUE_BYTES:
             return "value_too_large"
         if entry.is_deleted:
             return None
@@ -272,7 +274,7 @@ class SharedState:
             self._tombstones -= 1
 
     def _count(self, actor: str, clock: int) -> None:
-        if actor in self._actors or len(self._actors) < MOST_ACTORS:
+        if actor in self._actors or len(self._actors) < MAX_ACTORS:
             self._actors[actor] = max(self._actors.get(actor, 0), clock)
 
 
@@ -288,16 +290,16 @@ def _utf16(text: str) -> bytes:
 
 _LOCAL_REFUSALS: Final = {
     "state_key_limit_reached": "state_max_keys reached: delete a key first",
-    "state_size_limit_reached": f"the state exceeds {MOST_STATE_BYTES:,} bytes: delete a key first",
-    "value_too_large": f"value exceeds {MOST_VALUE_BYTES:,} bytes: send it as a file",
-    "key_too_long": f"key exceeds {LONGEST_KEY} characters: use a shorter one",
+    "state_size_limit_reached": f"the state exceeds {MAX_STATE_BYTES:,} bytes: delete a key first",
+    "value_too_large": f"value exceeds {MAX_VALUE_BYTES:,} bytes: send it as a file",
+    "key_too_long": f"key exceeds {MAX_KEY_LENGTH} characters: use a shorter one",
 }
 
 
 # How a session keeps its shared state the same as its peers' (peers 5): patches, snapshots, forwarding.
 
 
-MOST_ACTORS_TOLD: Final = 128
+MAX_ACTORS_TOLD: Final = 128
 _SNAPSHOT_ROOM: Final = 24_576
 
 
@@ -333,7 +335,7 @@ class StateExchange:
     def snapshot(self, peer: RoomPeer, entries: list[StateEntry] | None = None) -> list[Effect]:
         """Everything, or only `entries`, in as many messages as it takes."""
         room = max(1024, peer.max_message - _SNAPSHOT_ROOM)
-        clocks = dict(list(self._state.actor_clock.items())[:MOST_ACTORS_TOLD])
+        clocks = dict(list(self._state.actor_clock.items())[:MAX_ACTORS_TOLD])
         members: dict[str, Any] = {"room": self._options.room, "stream_id": self._options.stream_id}
         moment = iso_moment(self._wall())
         return [

@@ -23,8 +23,8 @@ from comity.wire.errors import InvalidError, MalformedError, TooLargeError
 
 SALT: Final = "vdo.ninja"
 DEFAULT_PASSWORD: Final = "someEncryptionKey123"  # noqa: S105 - everybody's, by the protocol
-LONGEST_ROOM: Final = 30
-LONGEST_STREAM: Final = 64
+MAX_ROOM_LENGTH: Final = 30
+MAX_STREAM_LENGTH: Final = 64
 IV_BYTES: Final = 16
 
 _ROOM_DIGITS: Final = 16
@@ -35,11 +35,11 @@ _HEX: Final = re.compile(r"(?:[0-9A-Fa-f]{2})*")
 
 
 def signalling_room(room: str) -> str:
-    return _NOT_WORDS.sub("_", room)[:LONGEST_ROOM]
+    return _NOT_WORDS.sub("_", room)[:MAX_ROOM_LENGTH]
 
 
 def signalling_stream(stream: str) -> str:
-    return _NOT_WORDS.sub("_", stream)[:LONGEST_STREAM]
+    return _NOT_WORDS.sub("_", stream)[:MAX_STREAM_LENGTH]
 
 
 def effective_password(password: str | bool | None) -> str | None:
@@ -113,11 +113,11 @@ def _bytes(text: str) -> bytes:
 
 
 SDP_LIMIT: Final = 65_536
-MOST_CANDIDATES: Final = 100
-LONGEST_CANDIDATE: Final = 1024
+MAX_CANDIDATES: Final = 100
+MAX_CANDIDATE_LENGTH: Final = 1024
 
-_LONGEST_ID: Final = 128
-_MOST_LISTED: Final = 1000
+_MAX_ID_LENGTH: Final = 128
+_MAX_LISTED: Final = 1000
 _TAKEN: Final = "Stream ID is already in use"
 # in hex; JSON writes a line's end with two characters more
 _ENCRYPTED_LIMIT: Final = 2 * (2 * SDP_LIMIT + 4096)
@@ -198,8 +198,8 @@ def _from_relay(message: dict[str, Any], cipher: RoomCipher) -> Heard | None:
     request = message["request"]
     if request in ("listing", "transferred"):
         listed = message.get("list")
-        if type(listed) is not list or len(listed) > _MOST_LISTED:
-            raise InvalidError(f"a listing names at most {_MOST_LISTED} peers")
+        if type(listed) is not list or len(listed) > _MAX_LISTED:
+            raise InvalidError(f"a listing names at most {_MAX_LISTED} peers")
         return Listing(tuple(_listed(entry, cipher) for entry in listed if type(entry) is dict))
     if request == "someonejoined":
         return PeerJoined(_listed(message, cipher))
@@ -224,8 +224,8 @@ def read_candidates(message: dict[str, Any], cipher: RoomCipher) -> tuple[IceCan
     name = "candidates" if "candidates" in message else "candidate"
     told = _opened(message, name, cipher)
     entries = told if type(told) is list else [told]
-    if len(entries) > MOST_CANDIDATES:
-        raise InvalidError(f"a message has at most {MOST_CANDIDATES} candidates, not {len(entries)}")
+    if len(entries) > MAX_CANDIDATES:
+        raise InvalidError(f"a message has at most {MAX_CANDIDATES} candidates, not {len(entries)}")
     return tuple(_candidate(entry) for entry in entries if type(entry) is dict and entry.get("candidate"))
 
 
@@ -312,14 +312,14 @@ def _described(message: dict[str, Any], cipher: RoomCipher) -> Described:
 
 def _ticket(ours: Any) -> str | None:
     ticket = ours.get("ticket") if type(ours) is dict else None
-    return ticket if isinstance(ticket, str) and len(ticket) <= _LONGEST_ID else None
+    return ticket if isinstance(ticket, str) and len(ticket) <= _MAX_ID_LENGTH else None
 
 
 def _candidate(entry: dict[str, Any]) -> IceCandidate:
     text, mid, line = entry["candidate"], entry.get("sdpMid"), entry.get("sdpMLineIndex")
-    if not isinstance(text, str) or len(text) > LONGEST_CANDIDATE:
-        raise InvalidError(f"a candidate is a text of at most {LONGEST_CANDIDATE} characters")
-    fits = isinstance(mid, str) and len(mid) <= _LONGEST_ID
+    if not isinstance(text, str) or len(text) > MAX_CANDIDATE_LENGTH:
+        raise InvalidError(f"a candidate is a text of at most {MAX_CANDIDATE_LENGTH} characters")
+    fits = isinstance(mid, str) and len(mid) <= _MAX_ID_LENGTH
     return IceCandidate(
         text,
         mid if fits else None,
@@ -333,7 +333,7 @@ def _listed(entry: dict[str, Any], cipher: RoomCipher) -> Listed:
 
 def _stream(message: dict[str, Any], cipher: RoomCipher) -> str | None:
     stream = message.get("streamID")
-    return cipher.clear_stream(stream) if isinstance(stream, str) and len(stream) <= _LONGEST_ID else None
+    return cipher.clear_stream(stream) if isinstance(stream, str) and len(stream) <= _MAX_ID_LENGTH else None
 
 
 def _refusal(message: dict[str, Any]) -> StreamTaken | RelayRefusal:
@@ -342,14 +342,14 @@ def _refusal(message: dict[str, Any]) -> StreamTaken | RelayRefusal:
     if code == "STREAMID_IN_USE" or _TAKEN in sentence:
         return StreamTaken()
     return RelayRefusal(
-        code[:_LONGEST_ID] if isinstance(code, str) else "",
+        code[:_MAX_ID_LENGTH] if isinstance(code, str) else "",
         "".join(letter if letter.isprintable() else " " for letter in sentence),
-        uuid[:_LONGEST_ID] if isinstance(uuid, str) else None,
+        uuid[:_MAX_ID_LENGTH] if isinstance(uuid, str) else None,
     )
 
 
 def _id(message: dict[str, Any], name: str) -> str:
     value = message.get(name)
-    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_ID:
-        raise InvalidError(f"{name} must be a text of 1 to {_LONGEST_ID} characters")
+    if not isinstance(value, str) or not 0 < len(value) <= _MAX_ID_LENGTH:
+        raise InvalidError(f"{name} must be a text of 1 to {_MAX_ID_LENGTH} characters")
     return value

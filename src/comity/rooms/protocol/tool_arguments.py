@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from comity.rooms.protocol import hello
 from comity.rooms.protocol.effects import SessionOptions
-from comity.rooms.protocol.files import LEAST_CHUNK, MOST_CHUNK, MOST_FILE_BYTES
+from comity.rooms.protocol.files import MAX_CHUNK, MAX_FILE_BYTES, MIN_CHUNK
 from comity.rooms.protocol.invite import Invite, is_invite, read_invite
 from comity.rooms.protocol.loose_values import read_boolean, read_integer, sanitize_id, trim
 from comity.rooms.protocol.tool_table import Demands, schema_of
@@ -280,7 +280,7 @@ def _file_limits(arguments: dict[str, Any]) -> FileLimits:
     retries = read_integer(arguments.get("file_max_retries"))
     return FileLimits(
         chunk_bytes=_chunk(arguments, "file_chunk_bytes"),
-        max_bytes=_integer(arguments, "file_max_bytes", 67_108_864, MOST_FILE_BYTES),
+        max_bytes=_integer(arguments, "file_max_bytes", 67_108_864, MAX_FILE_BYTES),
         ack_timeout=_integer(arguments, "file_ack_timeout_ms", 1200, 30_000) / 1000,
         max_retries=6 if retries is None or retries < 0 else min(retries, 1000),
         spool_threshold=_integer(arguments, "file_spool_threshold_bytes", 4_194_304, 536_870_912),
@@ -320,4 +320,4 @@ def _integer(arguments: dict[str, Any], name: str, default: int, most: int) -> i
 
 def _chunk(arguments: dict[str, Any], name: str) -> int | None:
     value = read_integer(arguments.get(name))
-    return None if value is None or value < 1 else min(max(value, LEAST_CHUNK), MOST_CHUNK)
+    return None if value is None or value < 1 else min(max(value, MIN_CHUNK), MAX_CHUNK)

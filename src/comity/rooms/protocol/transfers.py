@@ -42,8 +42,8 @@ from comity.rooms.protocol.outgoing_file import OutgoingFile, Sending
 from comity.wire.errors import InvalidError
 from comity.wire.machine import Effect, SetTimer
 
-MOST_FINISHED: Final = 12
-MOST_OUTGOING: Final = 64
+MAX_FINISHED: Final = 12
+MAX_OUTGOING: Final = 64
 SWEEP_SECONDS: Final = 30.0
 SWEEP_TIMER: Final = "files"
 OUT_TIMER: Final = "file-out:"
@@ -113,8 +113,8 @@ class Transfers:
         known = self.outgoing.get(transfer_id)
         if known is not None and not known.is_over:
             raise InvalidError(f"invalid transfer_id: {transfer_id} is under way already")
-        if sum(not one.is_over for one in self.outgoing.values()) >= MOST_OUTGOING:
-            raise InvalidError(f"{MOST_OUTGOING} transfers are under way; wait until one has ended")
+        if sum(not one.is_over for one in self.outgoing.values()) >= MAX_OUTGOING:
+            raise InvalidError(f"{MAX_OUTGOING} transfers are under way; wait until one has ended")
         outgoing = OutgoingFile(
             self._offer(source, peer, options, transfer_id),
             source,
@@ -372,16 +372,16 @@ class Transfers:
 
     def _prune(self) -> list[Effect]:
         effects: list[Effect] = []
-        if max(len(self.outgoing), len(self.incoming)) <= MOST_FINISHED:
+        if max(len(self.outgoing), len(self.incoming)) <= MAX_FINISHED:
             return effects
         over = [name for name, outgoing in self.outgoing.items() if outgoing.is_over]
-        for transfer_id in over[:-MOST_FINISHED]:
+        for transfer_id in over[:-MAX_FINISHED]:
             gone = self.outgoing.pop(transfer_id)
             self._moved_at.pop(transfer_id, None)
             if gone.status == "failed":
                 effects += [CloseSource(transfer_id), ForgetTransfer(transfer_id, "outgoing")]
         over = [name for name, incoming in self.incoming.items() if incoming.is_over]
-        for transfer_id in over[:-MOST_FINISHED]:
+        for transfer_id in over[:-MAX_FINISHED]:
             dropped = self.incoming.pop(transfer_id)
             self._moved_at.pop(transfer_id, None)
             self._marks.pop(transfer_mark(transfer_id), None)

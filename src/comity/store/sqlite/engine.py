@@ -38,7 +38,7 @@ from comity.wire.machine import Clock
 log = logging.getLogger("comity.store")
 
 SOME_PAGES = 2_000
-MOST_PAGES = 16_000
+MAX_PAGES = 16_000
 
 
 class Checkpoints:
@@ -65,9 +65,9 @@ class Checkpoints:
     def look(self) -> None:
         """On the writer's thread, after a commit."""
         pages = self._pages()
-        if _between(self._begun, pages) >= MOST_PAGES:
+        if _between(self._begun, pages) >= MAX_PAGES:
             # While it is as long as that, after each commit: a reader may keep it from beginning again.
-            length = min(_carry_over(self._writer), MOST_PAGES - 1)
+            length = min(_carry_over(self._writer), MAX_PAGES - 1)
             self._begun, self._carried = pages - length, pages
         elif _between(self._carried, pages) >= SOME_PAGES:
             self._carried = pages
@@ -98,10 +98,10 @@ def _carry_over(connection: apsw.Connection) -> int:
     try:
         length, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
     except apsw.BusyError:  # another process is carrying it over just now
-        return MOST_PAGES
+        return MAX_PAGES
     except apsw.Error as reason:
         log.warning("the journal could not be carried over into the database: %s", reason)
-        return MOST_PAGES
+        return MAX_PAGES
     return length
 
 

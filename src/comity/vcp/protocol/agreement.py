@@ -15,7 +15,7 @@ from comity.wire.errors import ConfigError, MalformedError
 # Protocol versions, and the one that is agreed on (vcp 1.5, steps 2 and 3).
 
 
-MOST_OFFERED: Final = 64
+MAX_OFFERED: Final = 64
 
 _NUMBER = r"(?:0|[1-9][0-9]{0,8})"
 _WRITTEN = re.compile(rf"({_NUMBER})\.({_NUMBER})(?:\.{_NUMBER})?")
@@ -58,8 +58,8 @@ def offered(texts: Iterable[str]) -> tuple[Version, ...]:
         raise ConfigError(
             "the server's versions must be a list of texts such as '3.1', without leading zeros"
         ) from None
-    if not 1 <= len(versions) <= MOST_OFFERED:
-        raise ConfigError(f"a server offers 1 to {MOST_OFFERED} versions, not {len(versions)}")
+    if not 1 <= len(versions) <= MAX_OFFERED:
+        raise ConfigError(f"a server offers 1 to {MAX_OFFERED} versions, not {len(versions)}")
     return versions
 
 

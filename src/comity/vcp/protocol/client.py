@@ -39,9 +39,9 @@ from comity.vcp.protocol.context import Ignored, why_inactive, why_not
 from comity.vcp.protocol.extension_calls import write_call
 from comity.vcp.protocol.messages import (
     HANDSHAKE_LIMIT,
-    LONGEST_ID,
-    LONGEST_IDENTITY,
-    MOST_EXTENSIONS,
+    MAX_EXTENSIONS,
+    MAX_ID_LENGTH,
+    MAX_IDENTITY_LENGTH,
     Ack,
     Hello,
     VcpError,
@@ -67,7 +67,7 @@ from comity.wire.machine import (
     TimerFired,
 )
 
-LONGEST_WAIT_SECONDS: Final = 30.0
+MAX_WAIT_SECONDS: Final = 30.0
 
 _STEPS_TO_LONGEST: Final = 5
 _DEPENDENT: Final = frozenset(
@@ -123,7 +123,7 @@ def _is_less(now: Any, before: Any) -> bool:
 
 REPLY_SECONDS: Final = 10.0
 ATTEMPTS: Final = 5
-LONGEST_WAIT: Final = 86_400
+MAX_WAIT: Final = 86_400
 
 _REPLY: Final = "reply"
 _RETRY: Final = "retry"
@@ -314,7 +314,7 @@ class ClientMachine:
     def _refused(self, error: VcpError, now: float) -> list[Effect]:
         self._failures += 1
         asked_for = error.retry_after or 0
-        if error.code not in _WAITING_HELPS or self._failures >= ATTEMPTS or asked_for > LONGEST_WAIT:
+        if error.code not in _WAITING_HELPS or self._failures >= ATTEMPTS or asked_for > MAX_WAIT:
             self._phase = ClientPhase.REFUSED
             return [Ask(_REPORT, NotEstablished(error=error, retry_in=None))]
         self._phase = ClientPhase.PAUSED
@@ -390,14 +390,14 @@ def _checked(hello: Hello) -> Hello:
     if lowest > highest:
         raise InvalidError(f"min_version {lowest} must not be above version {highest}")
     ids = hello.extensions
-    if len(ids) > MOST_EXTENSIONS or len(set(ids)) != len(ids) or not all(map(is_extension_id, ids)):
+    if len(ids) > MAX_EXTENSIONS or len(set(ids)) != len(ids) or not all(map(is_extension_id, ids)):
         raise InvalidError(
-            f"extensions must be at most {MOST_EXTENSIONS} different ids such as VCP-X-Personal"
+            f"extensions must be at most {MAX_EXTENSIONS} different ids such as VCP-X-Personal"
         )
-    if hello.identity is not None and len(hello.identity) > LONGEST_IDENTITY:
-        raise InvalidError(f"identity must be at most {LONGEST_IDENTITY} characters")
-    if hello.client_id is not UNSET and not 0 < len(hello.client_id) <= LONGEST_ID:
-        raise InvalidError(f"client_id must be 1 to {LONGEST_ID} characters")
+    if hello.identity is not None and len(hello.identity) > MAX_IDENTITY_LENGTH:
+        raise InvalidError(f"identity must be at most {MAX_IDENTITY_LENGTH} characters")
+    if hello.client_id is not UNSET and not 0 < len(hello.client_id) <= MAX_ID_LENGTH:
+        raise InvalidError(f"client_id must be 1 to {MAX_ID_LENGTH} characters")
     try:
         encode(hello)
     except UnicodeEncodeError:
@@ -422,5 +422,5 @@ def retry_delay(failures: int, random: float, at_least: float = 0.0) -> float:
     half of it, so that clients that failed together do not come back together; never above 30 s, never less than the
     server asked for.
     """
-    step = min(2.0 ** min(failures - 1, _STEPS_TO_LONGEST), LONGEST_WAIT_SECONDS)
-    return max(min(step * (0.5 + random), LONGEST_WAIT_SECONDS), at_least)
+    step = min(2.0 ** min(failures - 1, _STEPS_TO_LONGEST), MAX_WAIT_SECONDS)
+    return max(min(step * (0.5 + random), MAX_WAIT_SECONDS), at_least)

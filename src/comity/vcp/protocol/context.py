@@ -74,11 +74,11 @@ def why_inactive(extension: str, session: Session) -> str | None:
 
 
 PREFERENCES: Final = ("depth", "formality", "directness", "technical_level")
-LONGEST_PRESET_ID: Final = 128
-MOST_IGNORED: Final = 64
+MAX_PRESET_ID_LENGTH: Final = 128
+MAX_IGNORED: Final = 64
 
-LONGEST_CONSTITUTION: Final = 262_144
-_LONGEST_NAME: Final = 128
+MAX_CONSTITUTION_LENGTH: Final = 262_144
+_MAX_NAME_LENGTH: Final = 128
 
 
 class GenerationPreferences(Struct, frozen=True, kw_only=True):
@@ -141,7 +141,7 @@ def read_request(value: Any, session: Session, scan_threshold: Severity = "mediu
         stapled_proof=reading.proof,
         extensions=reading.extensions,
         accepted=tuple(reading.accepted),
-        ignored=tuple(reading.ignored[:MOST_IGNORED]),
+        ignored=tuple(reading.ignored[:MAX_IGNORED]),
     )
 
 
@@ -184,8 +184,8 @@ class _RequestReading:
             if "constitution" in self._taken:
                 raise wrong("constitution", "must be a text")
             return
-        if len(text) > LONGEST_CONSTITUTION:  # it is kept with the session
-            raise wrong("constitution", f"must be a text of at most {LONGEST_CONSTITUTION:,} characters")
+        if len(text) > MAX_CONSTITUTION_LENGTH:  # it is kept with the session
+            raise wrong("constitution", f"must be a text of at most {MAX_CONSTITUTION_LENGTH:,} characters")
         if failed := failed_scan(text, threshold):
             raise ContextError("CONSTITUTION_REFUSED", f"constitution {failed}", "constitution")
         if "constitution" in self._taken:
@@ -252,8 +252,8 @@ class _RequestReading:
                 self.accepted.append("prosaic")
         more = {field: self._taken[field] for field in ("preset_id", "transition") if field in self._taken}
         preset = more.get("preset_id", "-")
-        if type(preset) is not str or not 0 < len(preset) <= LONGEST_PRESET_ID:
-            raise wrong("preset_id", f"must be a text of 1 to {LONGEST_PRESET_ID} characters")
+        if type(preset) is not str or not 0 < len(preset) <= MAX_PRESET_ID_LENGTH:
+            raise wrong("preset_id", f"must be a text of 1 to {MAX_PRESET_ID_LENGTH} characters")
         if more:
             self.extensions[PERSONAL] = more
             self.accepted += more
@@ -284,7 +284,7 @@ class _RequestReading:
             self._ignore(name, "unknown member")
 
     def _ignore(self, field: str, reason: str) -> None:
-        self.ignored.append(Ignored(field[:_LONGEST_NAME], reason))
+        self.ignored.append(Ignored(field[:_MAX_NAME_LENGTH], reason))
 
 
 _OWN_MEMBER: Final = {PERSONAL: "personal", RELATIONAL: "relational_context"}

@@ -23,7 +23,7 @@ from comity.vcp.protocol.signals import Categorical, ContextError, Signal, read_
 
 SELECTOR: Final = "\ufe0f"
 RELATIONSHIP: Final = "relationship"
-LONGEST_SYMBOL: Final = 32
+MAX_SYMBOL_LENGTH: Final = 32
 
 
 class Dimension(Struct, frozen=True):
@@ -118,7 +118,7 @@ def symbol_of(dimension: Dimension, value: str) -> str | None:
     known = dimension.values.get(value) or _BY_SYMBOL[dimension.name].get(value.replace(SELECTOR, ""))
     if known is not None:
         return known
-    if not 0 < len(value) <= LONGEST_SYMBOL or value.isascii() or value.isalnum():
+    if not 0 < len(value) <= MAX_SYMBOL_LENGTH or value.isascii() or value.isalnum():
         return None
     starts_one = unicodedata.category(value[0]) not in _NEVER_FIRST and not _DANGLING.match(value)
     return value if starts_one and _SYMBOL.fullmatch(value) else None
@@ -136,8 +136,8 @@ def is_known_relationship(pair: str) -> bool:
 
 BANDS: Final = "\u2016"
 GROUPS: Final = "|"
-LONGEST_WIRE: Final = 8192
-MOST_VALUES: Final = 64
+MAX_WIRE_LENGTH: Final = 8192
+MAX_VALUES: Final = 64
 
 ConformanceLevel = Literal["VCP-Minimal", "VCP-Standard", "VCP-Extended"]
 
@@ -227,7 +227,7 @@ def read_context(situational: Mapping[str, Any], personal: Mapping[str, Any]) ->
             if (signal := signals.get(name)) is not None
         },
     )
-    if len(encode(context)) > LONGEST_WIRE:
+    if len(encode(context)) > MAX_WIRE_LENGTH:
         raise _too_long()
     return context
 
@@ -247,7 +247,7 @@ def encode(context: WireContext) -> str:
 
 def decode(wire: str) -> WireContext:
     """Raises ContextError."""
-    if len(wire) > LONGEST_WIRE:
+    if len(wire) > MAX_WIRE_LENGTH:
         raise _too_long()
     situation, bands, person = unicodedata.normalize("NFC", wire).partition(BANDS)
     if bands and not person:
@@ -279,8 +279,8 @@ def _groups(band: str, symbols: Mapping[str, str]) -> Iterable[tuple[str, str]]:
 def _values(dimension: Dimension, value: Any) -> tuple[str, ...]:
     given: Sequence[Any] = value if isinstance(value, list | tuple) else [value]
     given = [one for one in given if one is not None and one != ""]
-    if len(given) > MOST_VALUES:
-        raise _wrong(dimension.name, f"has at most {MOST_VALUES} values")
+    if len(given) > MAX_VALUES:
+        raise _wrong(dimension.name, f"has at most {MAX_VALUES} values")
     if not all(type(one) is str for one in given):
         raise _wrong(dimension.name, "must be a text, a list of texts, or null")
     if dimension.name == RELATIONSHIP:
@@ -300,7 +300,7 @@ def _values(dimension: Dimension, value: Any) -> tuple[str, ...]:
 def _written(dimension: Dimension, value: str) -> list[str | None]:
     """One value, or several symbols side by side as the wire has them."""
     whole = symbol_of(dimension, value)
-    if whole is not None or value.isascii() or len(value) > LONGEST_WIRE:
+    if whole is not None or value.isascii() or len(value) > MAX_WIRE_LENGTH:
         return [whole]
     return [symbol_of(dimension, symbol) for symbol in split_symbols(value)]
 
@@ -355,4 +355,4 @@ def _wrong(dimension: str, rule: str) -> ContextError:
 
 
 def _too_long() -> ContextError:
-    return ContextError("TOO_LARGE", f"a context wire has at most {LONGEST_WIRE:,} characters", "wire")
+    return ContextError("TOO_LARGE", f"a context wire has at most {MAX_WIRE_LENGTH:,} characters", "wire")

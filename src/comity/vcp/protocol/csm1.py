@@ -153,8 +153,8 @@ def scopes_of(letters: Iterable[str]) -> tuple[Scope, ...]:
 
 
 COMPACT_MARK: Final = "CS1"
-LONGEST_COMPACT: Final = 294
-LONGEST_NAMESPACE: Final = 8
+MAX_COMPACT_LENGTH: Final = 294
+MAX_NAMESPACE_LENGTH: Final = 8
 
 _DIGITS: Final = re.compile(r"[0-9]+")
 _LISTED: Final = re.compile(r"[^:@]*")
@@ -205,7 +205,7 @@ class Csm1Code(Struct, frozen=True, kw_only=True):
             raise _not_canonical()
         namespace, version = token.namespace, None if token.version is None else str(token.version)
         if namespace is not None and not (
-            len(namespace) <= LONGEST_NAMESPACE and _UPPER.fullmatch(namespace)
+            len(namespace) <= MAX_NAMESPACE_LENGTH and _UPPER.fullmatch(namespace)
         ):
             namespace = None
         if version is not None and not _VERSION.fullmatch(version):
@@ -283,11 +283,11 @@ def parse_csm1(text: str) -> Csm1Code:
 
 
 def _parse_compact(text: str) -> Csm1Code:
-    parts = text.split("|", 5) if len(text) <= LONGEST_COMPACT else []
+    parts = text.split("|", 5) if len(text) <= MAX_COMPACT_LENGTH else []
     if len(parts) != 5:
         raise Csm1Error(
             Csm1Label.INVALID_COMPACT,
-            f"a COMPACT code is CS1|persona|adherence|token|scopes, at most {LONGEST_COMPACT} characters, "
+            f"a COMPACT code is CS1|persona|adherence|token|scopes, at most {MAX_COMPACT_LENGTH} characters, "
             "like CS1|nanny|5|family.safe.guide|E,F",
         )
     _, name, level, written, listed = parts
@@ -343,11 +343,12 @@ def _check_namespace(namespace: str) -> None:
     if not _UPPER.fullmatch(namespace):
         raise Csm1Error(
             Csm1Label.INVALID_NAMESPACE,
-            f"a namespace is 1 to {LONGEST_NAMESPACE} upper-case letters behind the scopes, like N5+F:ELEM",
+            f"a namespace is 1 to {MAX_NAMESPACE_LENGTH} upper-case letters behind the scopes, like N5+F:ELEM",
         )
-    if len(namespace) > LONGEST_NAMESPACE:
+    if len(namespace) > MAX_NAMESPACE_LENGTH:
         raise Csm1Error(
-            Csm1Label.NAMESPACE_TOO_LONG, f"a namespace has at most {LONGEST_NAMESPACE} letters; shorten it"
+            Csm1Label.NAMESPACE_TOO_LONG,
+            f"a namespace has at most {MAX_NAMESPACE_LENGTH} letters; shorten it",
         )
 
 

@@ -42,7 +42,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "str": "a text",
 }
 _UNKNOWN_FIELD: Final = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
-_LONGEST_PLACE: Final = 128
+_MAX_PLACE_LENGTH: Final = 128
 
 
 class ExtensionError(InvalidError):
@@ -110,7 +110,7 @@ def _told(fault: str, shape: Any, field: str) -> ExtensionError:
         what = f"must be {' or '.join(_KINDS.get(kind, kind) for kind in expected[1].split(' | '))}"
     else:
         what = f"is not as it must be: {what[0].lower()}{what[1:]}"
-    place = place.strip(".")[:_LONGEST_PLACE]
+    place = place.strip(".")[:_MAX_PLACE_LENGTH]
     return refused(place, what) if place else invalid(f"the object of arguments {what}", None)
 
 
@@ -140,8 +140,8 @@ def _inside(kind: inspect.Type, step: str) -> list[inspect.Type]:
 
 CALL: Final = "vcp-call"
 RESULT: Final = "vcp-result"
-LONGEST_CALL_ID: Final = 128
-MOST_CALLS_IN_FLIGHT: Final = 16
+MAX_CALL_ID_LENGTH: Final = 128
+MAX_CALLS_IN_FLIGHT: Final = 16
 
 _encode = msgspec.json.Encoder().encode
 
@@ -175,13 +175,13 @@ def is_call(value: Any) -> bool:
 def call_id(value: Any) -> str | None:
     """The id of a call, however wrong the rest of it is; None when it has no id to answer to."""
     id_ = value.get("id") if type(value) is dict else None
-    return id_ if type(id_) is str and 0 < len(id_) <= LONGEST_CALL_ID else None
+    return id_ if type(id_) is str and 0 < len(id_) <= MAX_CALL_ID_LENGTH else None
 
 
 def read_call(value: Any) -> ExtensionCall:
     """Raises ExtensionError."""
     if call_id(value) is None:
-        raise invalid(f"id must be a text of 1 to {LONGEST_CALL_ID} characters", "id")
+        raise invalid(f"id must be a text of 1 to {MAX_CALL_ID_LENGTH} characters", "id")
     return shaped(value, ExtensionCall)
 
 

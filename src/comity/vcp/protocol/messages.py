@@ -112,12 +112,12 @@ ErrorCode = Literal[
 
 ERROR_CODES: Final[tuple[str, ...]] = get_args(ErrorCode)
 HANDSHAKE_LIMIT: Final = 65_536
-MOST_EXTENSIONS: Final = 256
-LONGEST_EXTENSION: Final = 128
-LONGEST_IDENTITY: Final = 2048
-LONGEST_ID: Final = 256
-LONGEST_SESSION_ID: Final = 128
-LONGEST_MESSAGE: Final = 1024
+MAX_EXTENSIONS: Final = 256
+MAX_EXTENSION_LENGTH: Final = 128
+MAX_IDENTITY_LENGTH: Final = 2048
+MAX_ID_LENGTH: Final = 256
+MAX_SESSION_ID_LENGTH: Final = 128
+MAX_MESSAGE_LENGTH: Final = 1024
 
 _EXTENSION_ID = re.compile(r"VCP-X-[A-Za-z][A-Za-z0-9-]*")
 _HELLO_INSIDE = re.compile(rb'"type"\s*+:\s*+"vcp-hello"')
@@ -171,7 +171,7 @@ def to_value(message: Hello | Ack | VcpError) -> dict[str, Any]:
 
 
 def is_extension_id(name: str) -> bool:
-    return len(name) <= LONGEST_EXTENSION and _EXTENSION_ID.fullmatch(name) is not None
+    return len(name) <= MAX_EXTENSION_LENGTH and _EXTENSION_ID.fullmatch(name) is not None
 
 
 def says_hello(value: Any) -> bool:
@@ -210,14 +210,14 @@ def read_hello(value: Any, *, strict: bool = False) -> Hello:
     elif type(lowest) is not str:
         raise HandshakeError("VERSION_UNSUPPORTED", 'min_version must be a text such as "1.0"')
     identity = value.get("identity")
-    if identity is not None and (type(identity) is not str or len(identity) > LONGEST_IDENTITY):
+    if identity is not None and (type(identity) is not str or len(identity) > MAX_IDENTITY_LENGTH):
         raise HandshakeError(
             "IDENTITY_INVALID",
-            f"identity must be a VCP/I token of at most {LONGEST_IDENTITY} characters, or null",
+            f"identity must be a VCP/I token of at most {MAX_IDENTITY_LENGTH} characters, or null",
         )
     client_id = value.get("client_id", UNSET)
-    if client_id is not UNSET and not _is_text(client_id, LONGEST_ID):
-        raise HandshakeError("INTERNAL_ERROR", f"client_id must be a text of 1 to {LONGEST_ID} characters")
+    if client_id is not UNSET and not _is_text(client_id, MAX_ID_LENGTH):
+        raise HandshakeError("INTERNAL_ERROR", f"client_id must be a text of 1 to {MAX_ID_LENGTH} characters")
     return Hello(
         version=version,
         min_version=lowest,
@@ -254,7 +254,9 @@ def read_ack(value: Any, requested: Collection[str]) -> Ack:
         raise InvalidError("the ack's supported and unsupported are not the extensions that were requested")
     strange = set(capabilities).difference(supported)
     if strange:
-        raise InvalidError(f"the ack describes {min(strange)[:LONGEST_EXTENSION]}, which it does not support")
+        raise InvalidError(
+            f"the ack describes {min(strange)[:MAX_EXTENSION_LENGTH]}, which it does not support"
+        )
     if (
         TORCH in supported
         and RELATIONAL not in supported
@@ -269,15 +271,15 @@ def read_ack(value: Any, requested: Collection[str]) -> Ack:
         unsupported=tuple(unsupported),
         capabilities=capabilities,
         core_features=agreement.configured(flags),
-        server_id=_label(value, "server_id", LONGEST_ID),
-        session_id=_label(value, "session_id", LONGEST_SESSION_ID),
+        server_id=_label(value, "server_id", MAX_ID_LENGTH),
+        session_id=_label(value, "session_id", MAX_SESSION_ID_LENGTH),
     )
 
 
 def read_error(value: Any) -> VcpError:
     """Codes that we do not know are kept: whatever it is called, there is no session."""
-    code = _member(value, "code", lambda it: _is_text(it, LONGEST_EXTENSION), "a short text")
-    text = _member(value, "message", lambda it: type(it) is str and it, "a text")[:LONGEST_MESSAGE]
+    code = _member(value, "code", lambda it: _is_text(it, MAX_EXTENSION_LENGTH), "a short text")
+    text = _member(value, "message", lambda it: type(it) is str and it, "a text")[:MAX_MESSAGE_LENGTH]
     supported: tuple[str, ...] | UnsetType = UNSET
     if value.get("supported_versions") is not None:
         supported = tuple(
@@ -323,7 +325,7 @@ def _is_text(value: Any, longest: int) -> bool:
 def _are_ids(value: Any) -> bool:
     return (
         type(value) is list
-        and len(value) <= MOST_EXTENSIONS
+        and len(value) <= MAX_EXTENSIONS
         and all(type(name) is str and is_extension_id(name) for name in value)
         and len(set(value)) == len(value)
     )
@@ -341,4 +343,4 @@ def _are_flags(value: Any) -> bool:
 
 
 def _are_versions(value: Any) -> bool:
-    return type(value) is list and all(_is_text(version, LONGEST_EXTENSION) for version in value)
+    return type(value) is list and all(_is_text(version, MAX_EXTENSION_LENGTH) for version in value)

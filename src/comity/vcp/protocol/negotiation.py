@@ -13,13 +13,13 @@ from msgspec import UNSET, Struct
 from msgspec.structs import force_setattr
 
 from comity.vcp.protocol import agreement
-from comity.vcp.protocol.agreement import DEFAULT_VERSIONS, MOST_OFFERED, V3_1, Identity, Session, Version
+from comity.vcp.protocol.agreement import DEFAULT_VERSIONS, MAX_OFFERED, V3_1, Identity, Session, Version
 from comity.vcp.protocol.context import ContextRequest
 from comity.vcp.protocol.extension_calls import ExtensionCall
 from comity.vcp.protocol.injection import Severity
 from comity.vcp.protocol.messages import (
     HANDSHAKE_LIMIT,
-    LONGEST_ID,
+    MAX_ID_LENGTH,
     STATE_BEARING,
     Ack,
     ErrorCode,
@@ -36,7 +36,7 @@ from comity.wire.errors import ComityError, ConfigError, ForbiddenError, Malform
 
 IdentityPolicy = Literal["optional", "required", "verified"]
 
-SHORTEST_HELLO_SECONDS = 2.0
+MIN_HELLO_SECONDS = 2.0
 ANSWER_SECONDS = 5.0
 
 
@@ -64,16 +64,16 @@ class ServerPolicy(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         force_setattr(self, "core_features", agreement.configured(self.core_features))
         _within(
-            1 <= len(set(self.versions)) <= MOST_OFFERED,
+            1 <= len(set(self.versions)) <= MAX_OFFERED,
             "versions",
-            f"a list of 1 to {MOST_OFFERED} versions",
+            f"a list of 1 to {MAX_OFFERED} versions",
         )
         _within(self.identity in get_args(IdentityPolicy), "identity", "optional, required or verified")
         _within(self.scan_threshold in get_args(Severity), "scan_threshold", "medium, high or critical")
         _within(
-            SHORTEST_HELLO_SECONDS <= self.hello_seconds <= ANSWER_SECONDS,
+            MIN_HELLO_SECONDS <= self.hello_seconds <= ANSWER_SECONDS,
             "hello_seconds",
-            f"from {SHORTEST_HELLO_SECONDS:g} to {ANSWER_SECONDS:g}",
+            f"from {MIN_HELLO_SECONDS:g} to {ANSWER_SECONDS:g}",
         )
         _within(
             0 < self.identity_seconds < ANSWER_SECONDS,
@@ -83,7 +83,7 @@ class ServerPolicy(Struct, frozen=True, kw_only=True):
         _within(0 < self.idle_seconds < float("inf"), "idle_seconds", "above 0")
         _within(self.message_limit >= HANDSHAKE_LIMIT, "message_limit", f"{HANDSHAKE_LIMIT:,} or more")
         if self.server_id is not None:
-            _within(0 < len(self.server_id) <= LONGEST_ID, "server_id", f"1 to {LONGEST_ID} characters")
+            _within(0 < len(self.server_id) <= MAX_ID_LENGTH, "server_id", f"1 to {MAX_ID_LENGTH} characters")
 
     @property
     def production(self) -> bool:

@@ -13,15 +13,15 @@ from typing import Any, Final
 from msgspec import Struct
 
 from comity.vcp.protocol import messages as capabilities
-from comity.vcp.protocol.agreement import CORE_FEATURES, MOST_OFFERED
+from comity.vcp.protocol.agreement import CORE_FEATURES, MAX_OFFERED
 from comity.vcp.protocol.messages import (
     ERROR_CODES,
-    LONGEST_EXTENSION,
-    LONGEST_ID,
-    LONGEST_IDENTITY,
-    LONGEST_MESSAGE,
-    LONGEST_SESSION_ID,
-    MOST_EXTENSIONS,
+    MAX_EXTENSION_LENGTH,
+    MAX_EXTENSIONS,
+    MAX_ID_LENGTH,
+    MAX_IDENTITY_LENGTH,
+    MAX_MESSAGE_LENGTH,
+    MAX_SESSION_ID_LENGTH,
     is_extension_id,
 )
 from comity.wire.errors import ConfigError
@@ -53,7 +53,7 @@ class Extension(Struct, frozen=True, kw_only=True):
         if not is_extension_id(self.id):
             raise ConfigError(
                 f"an extension id is VCP-X- and a name of letters, digits and hyphens, at most "
-                f"{LONGEST_EXTENSION} characters; {self.id[:LONGEST_EXTENSION]!r} is not"
+                f"{MAX_EXTENSION_LENGTH} characters; {self.id[:MAX_EXTENSION_LENGTH]!r} is not"
             )
         if self.id in self.conflicts:
             raise ConfigError(f"{self.id} names itself as a conflict; remove it from its own list")
@@ -150,7 +150,7 @@ HANDSHAKE_SCHEMA: Final[dict[str, Any]] = {
         "extension": {
             "type": "string",
             "pattern": "^VCP-X-[A-Za-z][A-Za-z0-9-]*$",
-            "maxLength": LONGEST_EXTENSION,
+            "maxLength": MAX_EXTENSION_LENGTH,
         },
         "hello": _message(
             "vcp-hello",
@@ -158,9 +158,9 @@ HANDSHAKE_SCHEMA: Final[dict[str, Any]] = {
             {
                 "version": _VERSION,
                 "min_version": {**_VERSION, "default": "1.0"},
-                "extensions": _different(_EXTENSION, maxItems=MOST_EXTENSIONS),
-                "identity": {"type": ["string", "null"], "maxLength": LONGEST_IDENTITY},
-                "client_id": _text(LONGEST_ID),
+                "extensions": _different(_EXTENSION, maxItems=MAX_EXTENSIONS),
+                "identity": {"type": ["string", "null"], "maxLength": MAX_IDENTITY_LENGTH},
+                "client_id": _text(MAX_ID_LENGTH),
             },
         ),
         "ack": _message(
@@ -180,8 +180,8 @@ HANDSHAKE_SCHEMA: Final[dict[str, Any]] = {
                     "required": list(CORE_FEATURES),
                     "additionalProperties": {"type": "boolean"},
                 },
-                "server_id": _text(LONGEST_ID),
-                "session_id": _text(LONGEST_SESSION_ID),
+                "server_id": _text(MAX_ID_LENGTH),
+                "session_id": _text(MAX_SESSION_ID_LENGTH),
             },
         ),
         "error": {
@@ -190,8 +190,8 @@ HANDSHAKE_SCHEMA: Final[dict[str, Any]] = {
                 ("code", "message", "retry_after"),
                 {
                     "code": {"enum": list(ERROR_CODES)},
-                    "message": _text(LONGEST_MESSAGE),
-                    "supported_versions": _different(_VERSION, minItems=1, maxItems=MOST_OFFERED),
+                    "message": _text(MAX_MESSAGE_LENGTH),
+                    "supported_versions": _different(_VERSION, minItems=1, maxItems=MAX_OFFERED),
                     "retry_after": {"type": ["integer", "null"], "minimum": 0},
                 },
             ),

@@ -41,7 +41,7 @@ from comity.vcp.protocol.extension_calls import (
 )
 from comity.vcp.protocol.messages import (
     HANDSHAKE_LIMIT,
-    LONGEST_SESSION_ID,
+    MAX_SESSION_ID_LENGTH,
     ErrorCode,
     HandshakeError,
     Hello,
@@ -92,8 +92,8 @@ from comity.wire.rate_limit import RateLimiter
 
 NOT_TEXT: Final = b"\xff"
 """What a link hands over for a message that is not text: no UTF-8 begins like that."""
-MOST_HELD: Final = 16
-MOST_HELD_BYTES: Final = 4 * HANDSHAKE_LIMIT
+MAX_HELD: Final = 16
+MAX_HELD_BYTES: Final = 4 * HANDSHAKE_LIMIT
 
 _HELLO: Final = "hello"
 _IDENTITY: Final = "identity"
@@ -139,8 +139,8 @@ class ServerMachine:
     """`peer` is the address that the rate limit counts; `session_id` is what the session will be called."""
 
     def __init__(self, policy: ServerPolicy, *, peer: str, session_id: str, limiter: RateLimiter) -> None:
-        if not 0 < len(session_id) <= LONGEST_SESSION_ID:
-            raise InvalidError(f"session_id must be 1 to {LONGEST_SESSION_ID} characters")
+        if not 0 < len(session_id) <= MAX_SESSION_ID_LENGTH:
+            raise InvalidError(f"session_id must be 1 to {MAX_SESSION_ID_LENGTH} characters")
         self._policy = policy
         self._peer = peer
         self._session_id = session_id
@@ -168,7 +168,7 @@ class ServerMachine:
     @property
     def is_full(self) -> bool:
         """Whether as many messages wait for their turn as may wait."""
-        return len(self._held) >= MOST_HELD or self._held_bytes >= MOST_HELD_BYTES
+        return len(self._held) >= MAX_HELD or self._held_bytes >= MAX_HELD_BYTES
 
     def receive(self, event: Event, now: float) -> Sequence[Effect]:
         handler = self._TABLE.get((self._phase, type(event)))

@@ -61,7 +61,7 @@ Formality = Literal["casual", "professional", "formal"]
 
 ABSENT: Final = "\u2796"
 PARTS: Final = 9
-LONGEST_PART: Final = 64
+MAX_PART_LENGTH: Final = 64
 
 _INVISIBLE: Final = str.maketrans("", "", "\u200d\ufe0f")
 _CONTROLS: Final = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
@@ -123,10 +123,10 @@ def parse(wire: str, field: str = "categorical.wire") -> Categorical:
     if len(parts) != PARTS:
         raise wrong(field, f'must be {PARTS} symbols joined by ":"')
     for position, part in enumerate(parts, 1):
-        if not 0 < len(part) <= LONGEST_PART or not _CONTROLS.isdisjoint(part):
+        if not 0 < len(part) <= MAX_PART_LENGTH or not _CONTROLS.isdisjoint(part):
             raise ContextError(
                 "INVALID",
-                f"symbol {position} of {field} must be 1 to {LONGEST_PART} characters "
+                f"symbol {position} of {field} must be 1 to {MAX_PART_LENGTH} characters "
                 f"without control characters; send {ABSENT} for nothing",
                 field,
             )
@@ -158,9 +158,9 @@ SOURCES: Final = ("declared", "inferred", "inferred_local", "preset", "decayed",
 INFERRED: Final = frozenset(("inferred", "inferred_local"))
 UNSURE: Final = 0.5
 INTENSITIES: Final = range(1, 6)
-LONGEST_EXTENDED: Final = 256
+MAX_EXTENDED_LENGTH: Final = 256
 
-_LONGEST_TIME: Final = 64
+_MAX_TIME: Final = 64
 
 
 class Signal(Struct, frozen=True, kw_only=True):
@@ -224,8 +224,10 @@ def _signal(value: Any, dimension: str, field: str) -> Signal:
     if source in INFERRED and confidence >= 1:
         raise wrong(f"{field}.confidence", f"must be below 1 where the source is {source}")
     extended = value.get("extended")
-    if extended is not None and (type(extended) is not str or len(extended) > LONGEST_EXTENDED):
-        raise wrong(f"{field}.extended", f"must be a text of at most {LONGEST_EXTENDED} characters, or null")
+    if extended is not None and (type(extended) is not str or len(extended) > MAX_EXTENDED_LENGTH):
+        raise wrong(
+            f"{field}.extended", f"must be a text of at most {MAX_EXTENDED_LENGTH} characters, or null"
+        )
     return Signal(
         category=_one_of(CATEGORIES[dimension], category, place),
         intensity=intensity,
@@ -247,7 +249,7 @@ def _moment(value: Any, field: str) -> str | None:
     if value is None:
         return None
     try:
-        if type(value) is str and len(value) <= _LONGEST_TIME:
+        if type(value) is str and len(value) <= _MAX_TIME:
             datetime.fromisoformat(value)
             return value
     except ValueError:

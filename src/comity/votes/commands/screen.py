@@ -11,7 +11,7 @@ from comity.identity.protocol.keys import is_key
 from comity.terminal.follow_up import follow_up
 from comity.terminal.output import Cell, one_line, paint, print_fields, print_line, print_table
 from comity.votes.logs import KeptDeliberation, WaitingAct
-from comity.votes.protocol.log import KeeperFraud
+from comity.votes.protocol.log import ConflictingRecord
 from comity.votes.protocol.schulze import Groups
 from comity.votes.protocol.vote import COPIES, Deliberation, Phase, Stakeholder
 
@@ -35,7 +35,7 @@ _NEXT: Final[dict[Phase, tuple[tuple[str, str], ...]]] = {
 """What can be done in each phase."""
 
 _SHORT: Final = 12
-_MOST_COLUMNS: Final = 8
+_MAX_COLUMNS: Final = 8
 
 
 def name_of(party: str, own: str) -> str:
@@ -78,7 +78,7 @@ def print_trouble(kept: KeptDeliberation, waiting: Sequence[WaitingAct]) -> None
             print_line(f"{paint('waiting', 'yellow')}: {what}, until the keeper answers")
 
 
-def fraud_text(fraud: KeeperFraud) -> str:
+def fraud_text(fraud: ConflictingRecord) -> str:
     return (
         f"the keeper {fraud.keeper} signed two entries with the number {fraud.first.number}: "
         f"{fraud.first.hash} and {fraud.second.hash}"
@@ -185,13 +185,13 @@ def _print_election(report: ClauseReport, own: str) -> None:
     _print_matrix("Strongest paths from the row to the column", report, report.strongest_paths)
     tied = [pair for pair in report.ties if pair[0] != pair[1]]
     if tied:
-        shown = ", ".join(f"{one} and {other}" for one, other in tied[:_MOST_COLUMNS])
+        shown = ", ".join(f"{one} and {other}" for one, other in tied[:_MAX_COLUMNS])
         print_line(f"tied: {shown}; the variant that came first goes first")
 
 
 def _print_matrix(title: str, report: ClauseReport, matrix: Sequence[Sequence[int]]) -> None:
     """The best variants, as many as a line has room for. A number that is greater than the one back is green."""
-    order = [report.candidates.index(one.candidate) for one in report.ranking[:_MOST_COLUMNS]]
+    order = [report.candidates.index(one.candidate) for one in report.ranking[:_MAX_COLUMNS]]
     names = [report.candidates[index] for index in order]
     wide = max(len(str(number)) for row in matrix for number in row)
     rows: list[list[Cell]] = []
@@ -205,8 +205,8 @@ def _print_matrix(title: str, report: ClauseReport, matrix: Sequence[Sequence[in
     print_line()
     print_line(title)
     print_table(("", *(name.rjust(max(wide, 2)) for name in names)), rows)
-    if len(report.candidates) > _MOST_COLUMNS:
-        print_line(f"… and {len(report.candidates) - _MOST_COLUMNS} variants more; --json shows all of them.")
+    if len(report.candidates) > _MAX_COLUMNS:
+        print_line(f"… and {len(report.candidates) - _MAX_COLUMNS} variants more; --json shows all of them.")
 
 
 def ranking_text(groups: Groups) -> str:

@@ -22,17 +22,17 @@ from comity.runtime.system_clock import SystemClock
 from comity.terminal.open_target import own_key, own_vault, refuse_memory, refuse_off, writing
 from comity.terminal.output import note, waiting
 from comity.vcp.protocol.messages import CONSENSUS
-from comity.votes.client import KeeperClient
+from comity.votes.client import VoteHostClient
 from comity.votes.logs import KeptDeliberation, Ledger
 from comity.votes.part import Deliberations
-from comity.votes.party import ActOutcome, DeliberationDesk
+from comity.votes.party import ActOutcome, VoteParty
 from comity.wire.errors import ComityError, ConfigError, NotFoundError
 
 
-class OwnDesk:
+class LocalVotes:
     """`url` is where others reach the node of this folder; None while it does not run."""
 
-    def __init__(self, desk: DeliberationDesk, key: SigningKey, url: str | None) -> None:
+    def __init__(self, desk: VoteParty, key: SigningKey, url: str | None) -> None:
         self.desk = desk
         self.url = url
         self.id = key.vacant_id.hex()
@@ -110,7 +110,7 @@ def _given(args: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.asynccontextmanager
-async def own_desk(settings: Settings, passphrase_file: str | None) -> AsyncIterator[OwnDesk]:
+async def own_desk(settings: Settings, passphrase_file: str | None) -> AsyncIterator[LocalVotes]:
     refuse_off(settings, Deliberations)
     refuse_memory(settings, "deliberations are kept there")
     key = own_key(settings, passphrase_file)
@@ -122,7 +122,7 @@ async def own_desk(settings: Settings, passphrase_file: str | None) -> AsyncIter
         contextlib.aclosing(public_http),
         writing(settings, key) as (store, record, chain),
     ):
-        post = KeeperClient(
+        post = VoteHostClient(
             store,
             key,
             clock,
@@ -132,7 +132,7 @@ async def own_desk(settings: Settings, passphrase_file: str | None) -> AsyncIter
             patience=settings.dispatch.timeout_seconds,
             record=record,
         )
-        desk = DeliberationDesk(
+        desk = VoteParty(
             store=store,
             ledger=Ledger(store, vault, log_bytes=settings.deliberations.log_bytes),
             record=record,
@@ -141,4 +141,4 @@ async def own_desk(settings: Settings, passphrase_file: str | None) -> AsyncIter
             post=post,
             holder=chain,
         )
-        yield OwnDesk(desk, key, ways.own.url if ways.own else None)
+        yield LocalVotes(desk, key, ways.own.url if ways.own else None)

@@ -39,11 +39,11 @@ from comity.votes.commands.screen import (
     print_welfare,
     ranking_text,
 )
-from comity.votes.commands.target import OwnDesk, own_desk
+from comity.votes.commands.target import LocalVotes, own_desk
 from comity.votes.logs import KeptDeliberation
 from comity.votes.party import ActOutcome
-from comity.votes.protocol.log import DeliberationEntry, KeeperFraud, fraud_between, read_entry, tip_of
-from comity.votes.protocol.provenance import MOST_RECORD_BYTES, Recount, verify_record, write_record
+from comity.votes.protocol.log import ConflictingRecord, DeliberationEntry, fraud_between, read_entry, tip_of
+from comity.votes.protocol.provenance import MAX_RECORD_BYTES, Recount, verify_record, write_record
 from comity.votes.protocol.vote import PHASES, StakeholderRole
 from comity.wire import strict_json
 from comity.wire.errors import ConfigError, InvalidError
@@ -99,7 +99,7 @@ def open_(
     """
     stakeholders = [_read_party(text) for text in parties or []]
 
-    async def work(own: OwnDesk) -> None:
+    async def work(own: LocalVotes) -> None:
         kept = await own.open(
             title=title,
             clauses=clauses,
@@ -157,7 +157,7 @@ def join(
     if keeper is not None and named is None:
         raise ConfigError("--keeper must be an id: 64 digits or did:key")
 
-    async def work(own: OwnDesk) -> None:
+    async def work(own: LocalVotes) -> None:
         with waiting(f"asking {url}"):
             kept = await own.desk.join(
                 address, delib_id, own.desk.voice(), keeper=None if named is None else named.hex()
@@ -178,7 +178,7 @@ def join(
 def list_(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
     """Show your deliberations, and your acts that were not sent yet. This command does not use the network."""
 
-    async def work(own: OwnDesk) -> None:
+    async def work(own: LocalVotes) -> None:
         known = await own.desk.those_of(own.desk.voice())
         acts = await own.desk.ledger.waiting()
         if as_json:
@@ -202,7 +202,7 @@ def add(
     """Add a party. Only the author can do this, in the phase draft or deliberation."""
     stakeholder = _read_party(party)
 
-    def sentence(own: OwnDesk, _: ActOutcome) -> str:
+    def sentence(own: LocalVotes, _: ActOutcome) -> str:
         return f"{name_of(stakeholder['id'], own.id)} takes part as {stakeholder['role']}"
 
     _act(home, as_json, which, "consensus.add", {"stakeholder": stakeholder}, sentence)
@@ -236,7 +236,7 @@ def act(
     one_of("ACTION", action, ("endorse", "amend", "object", "abstain", "withdraw"))
     args = {"action": action, "clause_id": clause, "text": text, "level": level, "concern": concern}
 
-    def sentence(own: OwnDesk, outcome: ActOutcome) -> str:
+    def sentence(own: LocalVotes, outcome: ActOutcome) -> str:
         clauses = outcome.kept.deliberation.clauses
         on = clauses[clause] if clause in clauses else next(iter(clauses.values()))
         link = {"object": "to ", "abstain": "from ", "withdraw": "from "}.get(action, "")
@@ -302,7 +302,7 @@ def cast(
     """Vote on the whole text, in the phase ratification. A new vote replaces your last one. All parties see all votes."""
     one_of("VOTE", vote, ("accept", "reject"))
 
-    def sentence(_: OwnDesk, outcome: ActOutcome) -> str:
+    def sentence(_: LocalVotes, outcome: ActOutcome) -> str:
         found = outcome.kept.deliberation
         return f"you {vote}; {found.ratification} of the votes must accept, {accepted_text(found)}"
 
@@ -337,7 +337,7 @@ def result(
 ) -> None:
     """Show the phase of a deliberation, its parties and clauses, who said what, and how the variants rank."""
 
-    async def work(own: OwnDesk) -> None:
+    async def work(own: LocalVotes) -> None:
         kept = await own.newest(which)
         found = own.result(kept, clause)
         acts = await own.desk.ledger.waiting(kept.id)
@@ -370,7 +370,7 @@ def record(
 ) -> None:
     """Write the record: all signed entries and the result. With this file alone, anybody can verify the result."""
 
-    async def work(own: OwnDesk) -> tuple[KeptDeliberation, bytes]:
+    async def work(own: LocalVotes) -> tuple[KeptDeliberation, bytes]:
         kept = await own.newest(which)
         return kept, write_record(await own.desk.ledger.all_entries(kept.id), kept.head)
 
@@ -443,9 +443,9 @@ def _act(
     which: str,
     op: str,
     args: dict[str, Any],
-    sentence: str | Callable[[OwnDesk, ActOutcome], str],
+    sentence: str | Callable[[LocalVotes, ActOutcome], str],
 ) -> None:
-    async def work(own: OwnDesk) -> None:
+    async def work(own: LocalVotes) -> None:
         kept = await own.chosen(which)
         with waiting("asking the keeper"):
             outcome = await own.act(op, delib_id=kept.id, **args)
@@ -510,8 +510,8 @@ def _named(who: str) -> dict[str, Any]:
 
 def _read_record(name: str) -> bytes:
     path = Path(name).expanduser()
-    if path.stat().st_size > MOST_RECORD_BYTES:
-        raise InvalidError(f"{name} has more than {MOST_RECORD_BYTES:,} bytes; it is no record")
+    if path.stat().st_size > MAX_RECORD_BYTES:
+        raise InvalidError(f"{name} has more than {MAX_RECORD_BYTES:,} bytes; it is no record")
     return path.read_bytes()
 
 
@@ -542,7 +542,7 @@ def _recounted_json(name: str, recount: Recount) -> dict[str, Any]:
     }
 
 
-def _fraud_in(good: list[tuple[bytes, Recount]]) -> KeeperFraud | None:
+def _fraud_in(good: list[tuple[bytes, Recount]]) -> ConflictingRecord | None:
     """Two entries with one number in records of one deliberation."""
     seen: dict[tuple[str, int], DeliberationEntry] = {}
     for data, recount in good:

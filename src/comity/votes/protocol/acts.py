@@ -23,16 +23,16 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.extensions.protocol.relational import MOST_SESSIONS, Attestation
+from comity.extensions.protocol.relational import MAX_SESSIONS, Attestation
 from comity.extensions.protocol.texts import REASON_BYTES, read_id, read_text
 from comity.identity.protocol.keys import is_key
 from comity.vcp.protocol.extension_calls import ExtensionError, invalid, limit_exceeded, refused, shaped
 from comity.votes.protocol.schulze import read_groups
 from comity.votes.protocol.vote import (
-    MOST_CLAUSES,
-    MOST_STAKEHOLDERS,
-    MOST_TEXT_BYTES,
-    MOST_VARIANTS,
+    MAX_CLAUSES,
+    MAX_STAKEHOLDERS,
+    MAX_TEXT_BYTES,
+    MAX_VARIANTS,
     PHASES,
     Act,
     CastVote,
@@ -56,9 +56,9 @@ from comity.votes.protocol.vote import (
     stakeholder_of,
 )
 
-MOST_WELFARE_SIGNALS: Final = 1000
-MOST_PHASE_CHANGES: Final = 1000
-LONGEST_LEVEL: Final = 32
+MAX_WELFARE_SIGNALS: Final = 1000
+MAX_PHASE_CHANGES: Final = 1000
+MAX_LEVEL_LENGTH: Final = 32
 DEFAULT_QUORUM: Final = "1/2"
 DEFAULT_RATIFICATION: Final = "2/3"
 
@@ -181,16 +181,16 @@ def _all_stakeholders(voice: Voice, given: list[NewStakeholder], keeper: str) ->
             raise invalid(f"{field}.role must not be author: there is one, and it opens", f"{field}.role")
         if one.id != own:
             named[one.id] = _named(one, keeper, field)
-    if len(named) > MOST_STAKEHOLDERS:
-        raise _too_many("stakeholders", MOST_STAKEHOLDERS)
+    if len(named) > MAX_STAKEHOLDERS:
+        raise _too_many("stakeholders", MAX_STAKEHOLDERS)
     return named
 
 
 def _all_clauses(given: list[str | NewClause], author: str) -> dict[str, Clause]:
     if not given:
         raise refused("clauses", "must hold at least one clause")
-    if len(given) > MOST_CLAUSES:
-        raise _too_many("clauses", MOST_CLAUSES)
+    if len(given) > MAX_CLAUSES:
+        raise _too_many("clauses", MAX_CLAUSES)
     clauses: dict[str, Clause] = {}
     for index, one in enumerate(given):
         field = f"clauses[{index}]"
@@ -232,8 +232,8 @@ def _add(turn: _Turn, args: AddArguments) -> Deliberation:
         raise invalid("stakeholder.role must not be author: there is one already", "stakeholder.role")
     if given.id in deliberation.stakeholders:
         raise ExtensionError("CONFLICT", "this stakeholder takes part already", "stakeholder.id")
-    if len(deliberation.stakeholders) >= MOST_STAKEHOLDERS:
-        raise _too_many("stakeholders", MOST_STAKEHOLDERS)
+    if len(deliberation.stakeholders) >= MAX_STAKEHOLDERS:
+        raise _too_many("stakeholders", MAX_STAKEHOLDERS)
     added = _named(given, deliberation.keeper, "stakeholder")
     return replace(deliberation, stakeholders={**deliberation.stakeholders, added.id: added})
 
@@ -248,11 +248,11 @@ def _act(turn: _Turn, args: ActArguments) -> Deliberation:
     if args.action == "amend":
         if args.text is None:
             raise refused("text", "is needed to amend: the whole clause as it should read")
-        if len(clause.variants) >= MOST_VARIANTS:
-            raise _too_many("variants of a clause", MOST_VARIANTS)
+        if len(clause.variants) >= MAX_VARIANTS:
+            raise _too_many("variants of a clause", MAX_VARIANTS)
         text = read_text(args.text, "text")
-        if deliberation.text_bytes + len(text.encode()) > MOST_TEXT_BYTES:
-            raise _too_many("bytes of text in a deliberation", MOST_TEXT_BYTES)
+        if deliberation.text_bytes + len(text.encode()) > MAX_TEXT_BYTES:
+            raise _too_many("bytes of text in a deliberation", MAX_TEXT_BYTES)
         variant_id = f"v{len(clause.variants)}"
         variant = Variant(id=variant_id, text=text, author=who.id, self_referential=self_referential(text))
         clause = replace(clause, variants=(*clause.variants, variant))
@@ -260,8 +260,8 @@ def _act(turn: _Turn, args: ActArguments) -> Deliberation:
         if args.level is None or args.concern is None:
             missing = "level" if args.level is None else "concern"
             raise refused(("level", "concern"), "are needed to object", field=missing)
-        if not 0 < len(args.level) <= LONGEST_LEVEL or not args.level.replace("_", "a").isalnum():
-            raise refused("level", f"must be one word of at most {LONGEST_LEVEL} characters")
+        if not 0 < len(args.level) <= MAX_LEVEL_LENGTH or not args.level.replace("_", "a").isalnum():
+            raise refused("level", f"must be one word of at most {MAX_LEVEL_LENGTH} characters")
         read_text(args.concern, "concern", most_bytes=REASON_BYTES)
     position = Position(
         action=args.action, at=turn.time, variant_id=variant_id, level=args.level, concern=args.concern
@@ -285,8 +285,8 @@ def _ballot(turn: _Turn, args: BallotArguments) -> Deliberation:
     _need_phase(deliberation, "convergence")
     clause = clause_of(deliberation, args.clause_id)
     named = sum(1 if isinstance(one, str) else len(one) for one in (*args.ranking, *args.tied_groups))
-    if max(named, len(args.ranking), len(args.tied_groups)) > 2 * MOST_VARIANTS:
-        raise _too_many("candidates and groups in a ballot", 2 * MOST_VARIANTS)
+    if max(named, len(args.ranking), len(args.tied_groups)) > 2 * MAX_VARIANTS:
+        raise _too_many("candidates and groups in a ballot", 2 * MAX_VARIANTS)
     known = {variant.id for variant in clause.variants}
     groups = tuple(
         left
@@ -300,8 +300,8 @@ def _ballot(turn: _Turn, args: BallotArguments) -> Deliberation:
 
 def _advance(turn: _Turn, args: AdvanceArguments) -> Deliberation:
     deliberation, who = turn.deliberation, turn.who
-    if len(deliberation.phase_history) >= MOST_PHASE_CHANGES:
-        raise _too_many("changes of phase", MOST_PHASE_CHANGES)
+    if len(deliberation.phase_history) >= MAX_PHASE_CHANGES:
+        raise _too_many("changes of phase", MAX_PHASE_CHANGES)
     change = PhaseChange(phase=args.to, at=turn.time, by=who.id)
     moved = replace(deliberation, phase=args.to, phase_history=(*deliberation.phase_history, change))
     step = (deliberation.phase, args.to)
@@ -356,8 +356,8 @@ def _welfare(turn: _Turn, args: WelfareArguments) -> Deliberation:
     if not who.is_ai:
         raise ExtensionError("FORBIDDEN", "welfare signals are for AI stakeholders")
     _need_phase(deliberation, "deliberation", "convergence")
-    if len(deliberation.welfare) >= MOST_WELFARE_SIGNALS:
-        raise _too_many("welfare signals", MOST_WELFARE_SIGNALS)
+    if len(deliberation.welfare) >= MAX_WELFARE_SIGNALS:
+        raise _too_many("welfare signals", MAX_WELFARE_SIGNALS)
     text = read_text(args.signal, "signal", most_bytes=REASON_BYTES)
     signal = WelfareSignal(stakeholder_id=who.id, signal=text, at=turn.time)
     return replace(deliberation, welfare=(*deliberation.welfare, signal))
@@ -390,9 +390,9 @@ def _named(given: NewStakeholder, keeper: str, field: str) -> Stakeholder:
         read_id(given.principal_id, f"{field}.principal_id")
     if given.fidelity is not None and not 0 <= given.fidelity <= 1:
         raise invalid(f"{field}.fidelity must be a number from 0 to 1", f"{field}.fidelity")
-    if given.attestation is not None and not 0 <= given.attestation.continuity_depth <= MOST_SESSIONS:
+    if given.attestation is not None and not 0 <= given.attestation.continuity_depth <= MAX_SESSIONS:
         place = f"{field}.attestation.continuity_depth"
-        raise invalid(f"{place} must be from 0 to {MOST_SESSIONS:,}", place)
+        raise invalid(f"{place} must be from 0 to {MAX_SESSIONS:,}", place)
     return Stakeholder(
         id=given.id,
         role=given.role,

@@ -24,14 +24,14 @@ from comity.store.audit_chain import timestamp
 from comity.vcp.protocol.extension_calls import ExtensionError, invalid, limit_exceeded, refused, shaped
 from comity.vcp.protocol.injection import Severity
 from comity.votes.protocol.acts import OpenArguments, after_act, open_deliberation
-from comity.votes.protocol.vote import MOST_ENTRIES, Deliberation, Voice
+from comity.votes.protocol.vote import MAX_ENTRIES, Deliberation, Voice
 from comity.wire import strict_json
 from comity.wire.canonical import jcs
 from comity.wire.errors import MalformedError
 
 OPEN: Final = "consensus.open"
-MOST_SECONDS_AHEAD: Final = 60.0
-MOST_ENTRY_BYTES: Final = 1024 * 1024
+MAX_SECONDS_AHEAD: Final = 60.0
+MAX_ENTRY_BYTES: Final = 1024 * 1024
 
 _END_OF_TIME: Final = 253_402_300_800.0
 _ACTOR_HEADING: Final = b"comity-delib-v1\n"
@@ -107,7 +107,7 @@ class LogHead(Struct, frozen=True, kw_only=True):
     tip: KeptTip
 
 
-class KeeperFraud(Struct, frozen=True, kw_only=True):
+class ConflictingRecord(Struct, frozen=True, kw_only=True):
     """Two entries with one number, both under the keeper's signature."""
 
     keeper: str
@@ -142,8 +142,8 @@ def admit(
     head: LogHead | None, entry: DeliberationEntry, keeper: SigningKey, now: float
 ) -> tuple[LogHead, DeliberationEntry]:
     """The keeper takes the act: the new head, and the entry under both signatures."""
-    if read_moment(entry.time, "time") > now + MOST_SECONDS_AHEAD:
-        raise invalid(f"time lies more than {MOST_SECONDS_AHEAD:.0f} s in the future; set your clock", "time")
+    if read_moment(entry.time, "time") > now + MAX_SECONDS_AHEAD:
+        raise invalid(f"time lies more than {MAX_SECONDS_AHEAD:.0f} s in the future; set your clock", "time")
     state = _state_after(head, entry)
     if state.keeper != keeper.vacant_id.hex():
         raise ExtensionError("FORBIDDEN", "another node keeps this deliberation; send the act to that one")
@@ -170,7 +170,7 @@ def tip_of(entry: DeliberationEntry) -> KeptTip:
     )
 
 
-def fraud_between(keeper: str, first: KeptTip, second: KeptTip) -> KeeperFraud | None:
+def fraud_between(keeper: str, first: KeptTip, second: KeptTip) -> ConflictingRecord | None:
     """Proof that the keeper gave one number to two entries; None where there is none.
 
     A node that receives a tip compares it with the entry of that number in its own log.
@@ -180,10 +180,10 @@ def fraud_between(keeper: str, first: KeptTip, second: KeptTip) -> KeeperFraud |
         return None
     if not first.is_signed_by(keeper) or not second.is_signed_by(keeper):
         return None
-    return KeeperFraud(keeper=keeper, first=first, second=second)
+    return ConflictingRecord(keeper=keeper, first=first, second=second)
 
 
-def is_proven(fraud: KeeperFraud) -> bool:
+def is_proven(fraud: ConflictingRecord) -> bool:
     """Whether a proof from another node is valid."""
     return fraud_between(fraud.keeper, fraud.first, fraud.second) is not None
 
@@ -224,8 +224,8 @@ def _refuse_place(head: LogHead | None, entry: DeliberationEntry) -> None:
         raise ExtensionError(
             "CONFLICT", f"prev must be the hash of entry {number}; read the log and try again", "prev"
         )
-    if entry.number > MOST_ENTRIES:
-        raise limit_exceeded(f"a deliberation has at most {MOST_ENTRIES:,} entries")
+    if entry.number > MAX_ENTRIES:
+        raise limit_exceeded(f"a deliberation has at most {MAX_ENTRIES:,} entries")
 
 
 def _refuse_signature(entry: DeliberationEntry) -> None:
@@ -234,8 +234,8 @@ def _refuse_signature(entry: DeliberationEntry) -> None:
     if entry.on_behalf == entry.actor:
         raise invalid("on_behalf must be another name than the actor's own; leave it null", "on_behalf")
     signed = entry.signed_bytes()
-    if len(signed) > MOST_ENTRY_BYTES:
-        raise limit_exceeded(f"an entry has at most {MOST_ENTRY_BYTES:,} bytes", "action")
+    if len(signed) > MAX_ENTRY_BYTES:
+        raise limit_exceeded(f"an entry has at most {MAX_ENTRY_BYTES:,} bytes", "action")
     if not signature_holds(entry.actor, signed, entry.signature):
         raise ExtensionError("BAD_SIGNATURE", "the actor's signature does not hold", "signature")
 
@@ -244,8 +244,8 @@ def _refuse_signature(entry: DeliberationEntry) -> None:
 
 
 READ: Final = "read"
-MOST_PAGE_ENTRIES: Final = 256
-MOST_PAGE_BYTES: Final = 64 * 1024
+MAX_PAGE_ENTRIES: Final = 256
+MAX_PAGE_BYTES: Final = 64 * 1024
 
 
 class ActPost(Struct, frozen=True, kw_only=True):
@@ -276,7 +276,7 @@ class _Refusal(Struct, frozen=True, kw_only=True):
     field: str | None = None
 
 
-class KeeperAnswer(Struct, frozen=True, kw_only=True):
+class HostAnswer(Struct, frozen=True, kw_only=True):
     """What a party reads of any answer. Exactly one of `entry`, `entries` and `error` is there."""
 
     entry: DeliberationEntry | None = None
@@ -345,7 +345,7 @@ def page_of(following: Iterable[DeliberationEntry]) -> EntryPage:
     size = 0
     for entry in following:
         size += len(strict_json.dumps(write_entry(entry)))
-        if page and (len(page) == MOST_PAGE_ENTRIES or size > MOST_PAGE_BYTES):
+        if page and (len(page) == MAX_PAGE_ENTRIES or size > MAX_PAGE_BYTES):
             return EntryPage(entries=tuple(page), more=True)
         page.append(entry)
     return EntryPage(entries=tuple(page), more=False)
@@ -365,9 +365,9 @@ def answer_refusal(refusal: ExtensionError, tip: KeptTip | None) -> bytes:
     return strict_json.dumps({"error": error, "tip": to_builtins(tip)})
 
 
-def read_answer(text: bytes) -> KeeperAnswer:
+def read_answer(text: bytes) -> HostAnswer:
     """Raises ExtensionError for what is no answer of a keeper. Nothing in it is verified yet."""
-    answer = shaped(_object(text), KeeperAnswer)
+    answer = shaped(_object(text), HostAnswer)
     if sum(part is not None for part in (answer.entry, answer.entries, answer.error)) != 1:
         raise invalid("an answer holds an entry, entries or an error", None)
     return answer

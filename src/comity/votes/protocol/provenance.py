@@ -19,7 +19,7 @@ from comity.vcp.protocol.extension_calls import ExtensionError
 from comity.votes.protocol.log import DeliberationEntry, LogHead, follow, read_entry, write_entry
 from comity.votes.protocol.schulze import ElectionResult
 from comity.votes.protocol.vote import (
-    MOST_ENTRIES,
+    MAX_ENTRIES,
     CastVote,
     Clause,
     Deliberation,
@@ -35,7 +35,7 @@ from comity.wire.canonical import envelope_form
 from comity.wire.errors import ComityError, MalformedError
 
 FORMAT: Final = "comity-deliberation-1"
-MOST_RECORD_BYTES: Final = 256 * 1024 * 1024
+MAX_RECORD_BYTES: Final = 256 * 1024 * 1024
 
 
 class ClauseRecord(Struct, frozen=True, kw_only=True):
@@ -148,8 +148,8 @@ def write_record(entries: list[DeliberationEntry], head: LogHead) -> bytes:
 
 def verify_record(data: bytes) -> Recount:
     """Recount a record from its bytes alone. Never raises for what a file may hold."""
-    if len(data) > MOST_RECORD_BYTES:
-        return _no_record(f"the file has more than {MOST_RECORD_BYTES:,} bytes")
+    if len(data) > MAX_RECORD_BYTES:
+        return _no_record(f"the file has more than {MAX_RECORD_BYTES:,} bytes")
     try:
         record = strict_json.loads(data, unique_keys=True)
     except MalformedError as fault:
@@ -175,8 +175,8 @@ def recount(entries: list[Any]) -> Recount:
     """Follow all entries from the first one on."""
     if not entries:
         return _no_record("a record has at least one entry")
-    if len(entries) > MOST_ENTRIES:
-        return _no_record(f"a record has at most {MOST_ENTRIES:,} entries")
+    if len(entries) > MAX_ENTRIES:
+        return _no_record(f"a record has at most {MAX_ENTRIES:,} entries")
     head: LogHead | None = None
     for number, value in enumerate(entries, 1):
         try:

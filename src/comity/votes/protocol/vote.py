@@ -27,11 +27,11 @@ Vote = Literal["accept", "reject"]
 PHASES: Final[tuple[Phase, ...]] = ("draft", "deliberation", "convergence", "ratification", "active")
 _RANKING_ACTS: Final = frozenset(("amend", "endorse", "object"))
 AI_ROLES: Final = frozenset(("ai_party", "ai_representative"))
-MOST_STAKEHOLDERS: Final = 100
-MOST_CLAUSES: Final = 100
-MOST_VARIANTS: Final = 100
-MOST_ENTRIES: Final = 100_000
-MOST_TEXT_BYTES: Final = 8 * 1024 * 1024
+MAX_STAKEHOLDERS: Final = 100
+MAX_CLAUSES: Final = 100
+MAX_VARIANTS: Final = 100
+MAX_ENTRIES: Final = 100_000
+MAX_TEXT_BYTES: Final = 8 * 1024 * 1024
 COPIES: Final = 10
 
 SELF_REFERENTIAL: Final = (

@@ -44,7 +44,7 @@ _END = re.compile("[.!?;\n\u0964]")
 _PAUSE = re.compile(" , ")
 
 Place = tuple[int, int]  # where a passage begins and ends
-Turn = tuple[int, int, str]  # of phrase: its weight, its length, its language
+LockSlot = tuple[int, int, str]  # of phrase: its weight, its length, its language
 
 
 class OpinionFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -75,11 +75,11 @@ class Opinion:
         return msgspec.json.decode(self._content, type=OpinionFile)
 
     @cached_property
-    def _turns(self) -> Lookup[Turn]:
+    def _turns(self) -> Lookup[LockSlot]:
         return _turns_of(self._file.phrases)
 
     @cached_property
-    def _long_turns(self) -> Lookup[Turn]:
+    def _long_turns(self) -> Lookup[LockSlot]:
         return _turns_of(self._file.long_phrases or self._file.phrases)
 
     @cached_property
@@ -151,7 +151,7 @@ class Opinion:
         return max(map(weighed, places))
 
 
-def _turns_of(phrases: Mapping[str, Mapping[str, int]]) -> Lookup[Turn]:
+def _turns_of(phrases: Mapping[str, Mapping[str, int]]) -> Lookup[LockSlot]:
     return Lookup(
         {
             phrase: (weight, len(phrase), language)
@@ -219,7 +219,7 @@ def breadth_of(length: int) -> float:
     return sqrt(length + _LEAST)
 
 
-def _heaviest(turns: Iterable[tuple[int, Turn]], text: str) -> tuple[int, int, str] | None:
+def _heaviest(turns: Iterable[tuple[int, LockSlot]], text: str) -> tuple[int, int, str] | None:
     """Where the heaviest stretch begins and ends, without blanks around it, and whose words weigh most in it. None
     when nothing in the text speaks for a crisis.
     """

@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 from comity_skills.words.negation import is_absent
 from comity_skills.words.phrases import NUMBER_WORDS, Found, Phrases, is_number
 from comity_skills.words.spans import MOST_EVIDENCE, span
-from comity_skills.words.standing import Standing, standing
+from comity_skills.words.standing import ChainPositions, standing
 from comity_skills.words.tokens import Token
 
 _LONGEST_QUOTE: Final = 60
@@ -54,7 +54,7 @@ class Trigger(Struct, frozen=True):
     text: str
     start: int
     end: int
-    standing: Standing
+    standing: ChainPositions
 
 
 class Rules:

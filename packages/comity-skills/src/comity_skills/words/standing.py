@@ -12,7 +12,7 @@ from typing import Final, Literal
 from comity_skills.words.negation import NOT, is_absent
 from comity_skills.words.tokens import Token, word_set
 
-Standing = Literal["present", "absent", "controlled", "met"]
+ChainPositions = Literal["present", "absent", "controlled", "met"]
 
 _ABLE: Final = word_set(
     "optional skippable pausable adjustable extendable extendible dismissible customisable customizable configurable"
@@ -34,7 +34,7 @@ _REACH: Final = 10
 _BACK: Final = 6
 
 
-def standing(words: Sequence[Token], first: int, last: int) -> Standing:
+def standing(words: Sequence[Token], first: int, last: int) -> ChainPositions:
     """Of the mention made by `words[first : last + 1]`."""
     if is_absent(words, first, last):
         return "absent"
