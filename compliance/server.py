@@ -68,10 +68,10 @@ async def serving(port: int) -> AsyncIterator[str]:
     store = MemoryStore(clock, trail=AuditTrail("fixtures", SigningKey.from_seed(os.urandom(32))))
     changes = Changes(catalog)
 
-    house = NodeRuntime(store, Recorder(store, clock))
+    runtime = NodeRuntime(store, Recorder(store, clock))
 
     async def opened() -> NodeRuntime:
-        return house
+        return runtime
 
     tasks = StoredTasks(opened, clock, changes)
     server = Server(
@@ -83,9 +83,9 @@ async def serving(port: int) -> AsyncIterator[str]:
     sealer = Sealer(os.urandom(KEY_BYTES), os.urandom)
     calls = McpCalls(server, clock, sealer=sealer, changes=changes, tasks=tasks)
     vault = Vault([], environment="test", plaintext=True)
-    sessions = Sessions(store, house.record, clock, changes, vault=lambda: vault, idle=IDLE_SECONDS)
+    sessions = Sessions(store, runtime.record, clock, changes, vault=lambda: vault, idle=IDLE_SECONDS)
     endpoint = McpEndpoint(
-        calls=calls, sessions=sessions, negotiate=_no_vcp, body_limit=BODY_LIMIT, record=house.record
+        calls=calls, sessions=sessions, negotiate=_no_vcp, body_limit=BODY_LIMIT, record=runtime.record
     )
     http = HttpServer("127.0.0.1", port, cert=None, key=None)
     entry = HttpAccess(lambda _token: None, clock, port=http.port, secure=False)

@@ -101,7 +101,7 @@ async def node_of(kind: str, data: Path) -> AsyncIterator[Node]:
 async def joined_member(kind: str, folder: Path) -> AsyncIterator[tuple[Member, int]]:
     """Our end, and the process that has the other one."""
     async with node_of(kind, folder / "here") as node:
-        part = node.house.find(Peers)
+        part = node.runtime.find(Peers)
         member = Member(await part.open_tools(), folder)
         line = (await part.invite({"room": "bench"}))["invite"]
         command = [sys.executable, "-c", _OTHER, kind, str(folder / "there"), line]
@@ -121,7 +121,7 @@ async def joined_member(kind: str, folder: Path) -> AsyncIterator[tuple[Member, 
 
 async def _other(kind: str, data: Path, line: str) -> None:
     async with node_of(kind, data) as node:
-        member = Member(await node.house.find(Peers).open_tools(), data)
+        member = Member(await node.runtime.find(Peers).open_tools(), data)
         await member.join(line, "there")
         await member.wait_peer()
         print(json.dumps("joined"), flush=True)

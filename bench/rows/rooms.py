@@ -186,16 +186,16 @@ class _OneLink:
 @contextlib.asynccontextmanager
 async def _tools(node: Node, peer: str, link: SlowLink) -> AsyncIterator[RoomTools]:
     """The tools of a node, whose sessions have this link."""
-    house = node.house
+    runtime = node.runtime
     rooms = Rooms(
         keeping=RoomStore(
-            house.store, house.record, house.clock, house.current_vault, "bench", house.restored_at
+            runtime.store, runtime.record, runtime.clock, runtime.current_vault, "bench", runtime.restored_at
         ),
-        record=house.record,
-        clock=house.clock,
-        key=house.key,
-        data=house.settings.data,
-        paths=FilePaths(house.settings.data, ()),
+        record=runtime.record,
+        clock=runtime.clock,
+        key=runtime.key,
+        data=runtime.settings.data,
+        paths=FilePaths(runtime.settings.data, ()),
         demands=Demands(),
         open_meeting=lambda _kept: _OneLink(peer, link),
         is_own_relay=lambda _host: False,
@@ -203,7 +203,7 @@ async def _tools(node: Node, peer: str, link: SlowLink) -> AsyncIterator[RoomToo
         default_relay=lambda: "ws://127.0.0.1/signal",
     )
     try:
-        yield RoomTools(rooms, house.clock)
+        yield RoomTools(rooms, runtime.clock)
     finally:
         await rooms.close()
 

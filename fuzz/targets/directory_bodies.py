@@ -71,8 +71,8 @@ class _Directory:
     def __init__(self) -> None:
         clock = VirtualClock()
         store = MemoryStore(clock, trail=AuditTrail("main", _KEY))
-        walk = Pipeline(Recorder(store, clock), clock, budget=None)
-        self._app = Starlette(routes=directory_routes(walk=walk, store=store, clock=clock))
+        pipeline = Pipeline(Recorder(store, clock), clock, budget=None)
+        self._app = Starlette(routes=directory_routes(pipeline=pipeline, store=store, clock=clock))
 
     async def ask(self, method: str, path: str, *, query: bytes = b"", body: bytes = b"") -> int:
         scope = {

@@ -58,10 +58,10 @@ def check(data: bytes) -> None:
     assert whole.asked == cut.asked, (whole.asked, cut.asked)
 
 
-def _check_answers(said: bytes, house: _House) -> None:
+def _check_answers(said: bytes, runtime: _House) -> None:
     """Every request that came completely is answered once; at most one refusal follows."""
     statuses = []
-    heads = iter(method == "HEAD" for method, *_ in house.asked)
+    heads = iter(method == "HEAD" for method, *_ in runtime.asked)
     while said:
         head, end, said = said.partition(b"\r\n\r\n")
         assert end, head
@@ -75,5 +75,5 @@ def _check_answers(said: bytes, house: _House) -> None:
         bodiless = status == 200 and next(heads)
         said = said if bodiless else said[int(headers["content-length"]) :]
         statuses.append(status)
-    assert statuses[: len(house.asked)] == [200] * len(house.asked), statuses
-    assert len(statuses) <= len(house.asked) + 1, statuses
+    assert statuses[: len(runtime.asked)] == [200] * len(runtime.asked), statuses
+    assert len(statuses) <= len(runtime.asked) + 1, statuses

@@ -21,7 +21,7 @@ async def http():
     """The routes alone, as behind the guard, with a plugin among the actions."""
     runner = Runner(Library("enhanced", load_plugins([SAMPLE])))
     async with running_node() as node:
-        routes = Router(action_routes(runner, node.walk, body_limit=100_000, version="0"))
+        routes = Router(action_routes(runner, node.pipeline, body_limit=100_000, version="0"))
 
         async def app(scope, receive, send):
             await routes({**scope, CALLER: OWNER}, receive, send)

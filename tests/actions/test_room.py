@@ -17,7 +17,7 @@ async def room():
     await runner.aclose()
 
 
-def arrival(action="greet", given=None, *, owner=True):
+def request(action="greet", given=None, *, owner=True):
     body = Invocation(action, {"name": "Ada"} if given is None else given)
     return Request(door="test", caller=OWNER if owner else STRANGER, body=body)
 
@@ -25,9 +25,9 @@ def arrival(action="greet", given=None, *, owner=True):
 async def test_a_call_takes_the_walk_and_is_audited(room):
     async with running_node() as node:
         before = await node.store.end(log_of("main"))
-        data = await node.walk.take(room, arrival())
+        data = await node.pipeline.run(room, request())
         assert data["output"]["greeting"] == "Hello, Ada"
-        node.walk.record.flush()
+        node.pipeline.record.flush()
         await node.store.commit()
         assert await node.store.end(log_of("main")) == before + 1
 
@@ -35,7 +35,7 @@ async def test_a_call_takes_the_walk_and_is_audited(room):
 async def test_a_stranger_is_refused_before_anything_is_read(room):
     async with running_node() as node:
         with pytest.raises(UnauthenticatedError):
-            await node.walk.take(room, arrival(given=5, owner=False))
+            await node.pipeline.run(room, request(given=5, owner=False))
 
 
 @pytest.mark.parametrize(
@@ -45,4 +45,4 @@ async def test_a_stranger_is_refused_before_anything_is_read(room):
 async def test_what_cannot_be_called_is_refused(room, action, given, refusal):
     async with running_node() as node:
         with pytest.raises(refusal):
-            await node.walk.take(room, arrival(action, given))
+            await node.pipeline.run(room, request(action, given))

@@ -40,7 +40,7 @@ async def tools():
     async with running_node() as node:
 
         async def desk():
-            return ActionsDesk(ActionsHandler(runner), node.walk)
+            return ActionsDesk(ActionsHandler(runner), node.pipeline)
 
         yield {tool.name: tool for tool in action_tools(library.registry, desk)}
     await runner.aclose()
@@ -87,7 +87,7 @@ async def test_each_client_of_the_owner_takes_turns_and_a_visitor_is_one_caller(
     async with running_node() as node:
 
         async def desk():
-            return ActionsDesk(ActionsHandler(Runner(library)), node.walk)
+            return ActionsDesk(ActionsHandler(Runner(library)), node.pipeline)
 
         (greet,) = (tool for tool in action_tools(library.registry, desk) if tool.name == "greet")
         for owner, client in (("local", "a"), ("local", "b"), ("oauth:x:y", "a"), ("oauth:x:y", "b")):
@@ -158,7 +158,7 @@ async def test_an_audit_of_addresses_tells_how_far_it_is():
         serving(lambda _request: reply(b"<html lang=en><title>t</title>")) as pages,
         running_node(dispatch=DispatchSettings(allowed_hosts=("127.0.0.1",))) as node,
     ):
-        desk = ActionsDesk(ActionsHandler(node.house.find(Actions).runner), node.walk)
+        desk = ActionsDesk(ActionsHandler(node.runtime.find(Actions).runner), node.pipeline)
 
         async def opened():
             return desk

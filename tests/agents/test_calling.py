@@ -33,7 +33,7 @@ async def test_a_visitor_makes_some_calls_at_a_time_and_the_owner_any_number(pat
     async with running_node() as node:
 
         def calling(caller):
-            return node.walk.take(room, Request(door="mcp", caller=caller, body=CALL))
+            return node.pipeline.run(room, Request(door="mcp", caller=caller, body=CALL))
 
         many = [asyncio.ensure_future(calling(ANN)) for _ in range(MAX_OF_A_VISITOR)]
         while len(way_out.callers) < MAX_OF_A_VISITOR:  # noqa: ASYNC110 - they only have to begin
@@ -57,5 +57,5 @@ async def test_nobody_else_has_the_node_sign_for_them():
             replace(ANN, kind="peer"),
         ):
             with pytest.raises(ForbiddenError, match="the scope agents"):
-                await node.walk.take(AgentsHandler(way_out), Request(door="mcp", caller=caller, body=CALL))
+                await node.pipeline.run(AgentsHandler(way_out), Request(door="mcp", caller=caller, body=CALL))
     assert way_out.callers == []

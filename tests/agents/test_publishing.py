@@ -34,7 +34,7 @@ async def test_it_is_found_there_and_follows_the_state_that_its_owner_sets(patie
             running_node(agent=SINGER, directory=settings) as node,
             httpx.AsyncClient(base_url=node.url, headers=bearer(node)) as owner,
         ):
-            await node.house.find(Publishing).kept.attempted.wait()
+            await node.runtime.find(Publishing).kept.attempted.wait()
             assert await found(directory) == [node.vacant_id.hex()]
             assert (await owner.get("/health")).json()["state"] == "ACTIVE"
             panel = (await owner.get("/v1/status")).json()["panels"]["publishing"]
@@ -54,5 +54,5 @@ async def test_it_is_found_there_and_follows_the_state_that_its_owner_sets(patie
 async def test_without_being_asked_a_node_publishes_nothing(patience):
     async with running_node() as directory:
         async with running_node(agent=SINGER, directory=DirectorySettings(url=directory.url)) as node:
-            assert not any(isinstance(part, Publishing) for part in node.house.parts)
+            assert not any(isinstance(part, Publishing) for part in node.runtime.parts)
         assert await found(directory) == []

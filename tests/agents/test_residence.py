@@ -29,11 +29,11 @@ async def form(store):
 
 @pytest.fixture
 def ask(store, form):
-    walk = Pipeline(Recorder(store, SystemClock(), audited=False), SystemClock(), budget=None)
+    pipeline = Pipeline(Recorder(store, SystemClock(), audited=False), SystemClock(), budget=None)
     room = StateHandler(form, store)
 
     async def ask_for(body, *, owner=True):
-        return await walk.take(room, Request(door="test", caller=OWNER if owner else STRANGER, body=body))
+        return await pipeline.run(room, Request(door="test", caller=OWNER if owner else STRANGER, body=body))
 
     return ask_for
 

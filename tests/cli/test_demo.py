@@ -151,7 +151,7 @@ def test_a_reader_is_told_which_scene_failed_and_sees_the_log(demo):
 
 
 def test_a_scene_that_breaks_for_another_reason_ends_it_the_same_way(comity, tmp_path, monkeypatch):
-    async def broken(_house, _tell):
+    async def broken(_runtime, _tell):
         raise KeyError("links")
 
     scene = Scene("room", "A room by invite", "", broken)

@@ -56,13 +56,13 @@ class Directory:
         self.store = store
         self.clock = clock
         self.record = Recorder(store, clock)
-        self.walk = Pipeline(self.record, clock, budget=None)
+        self.pipeline = Pipeline(self.record, clock, budget=None)
         self.room = PublishHandler(store, quota)
         self.reads = DirectoryReads(store, clock)
 
     async def publish(self, body, peer=PEER):
-        arrival = Request(door="test", caller=stranger(peer), body=read_publication(body))
-        return await self.walk.take(self.room, arrival)
+        request = Request(door="test", caller=stranger(peer), body=read_publication(body))
+        return await self.pipeline.run(self.room, request)
 
     async def ask(self, name: str, subject=None, reader: SigningKey | None = None, **query):
         """Ask one of the four rooms, with the proof of `reader` if there is one."""
@@ -71,7 +71,7 @@ class Directory:
         asked = {key: str(value) for key, value in query.items()}
         question = DirectoryQuery(host=HOST, path=path, query={**proof, **asked}, subject=_hex(subject))
         room = getattr(self.reads, name)
-        return await self.walk.take(room, Request(door="test", caller=stranger(PEER), body=question))
+        return await self.pipeline.run(room, Request(door="test", caller=stranger(PEER), body=question))
 
     async def found(self, capability: str = "", **query) -> list[str]:
         """The ids that a search finds, in order."""

@@ -83,8 +83,8 @@ def store(clock):
 
 @pytest.fixture
 async def http(clock, store):
-    walk = Pipeline(Recorder(store, clock), clock, budget=None)
-    carrier = AsgiHttp(Starlette(routes=directory_routes(walk=walk, store=store, clock=clock)))
+    pipeline = Pipeline(Recorder(store, clock), clock, budget=None)
+    carrier = AsgiHttp(Starlette(routes=directory_routes(pipeline=pipeline, store=store, clock=clock)))
     yield carrier
     await carrier.client.aclose()
 
@@ -320,9 +320,9 @@ class TestEventsAndLineage:
 
 
 async def test_it_works_over_a_real_connection_and_the_guarded_client(clock, store, patience):
-    walk = Pipeline(Recorder(store, clock), clock, budget=None)
+    pipeline = Pipeline(Recorder(store, clock), clock, budget=None)
     server = HttpServer("127.0.0.1", 0, cert=None, key=None)
-    app = Starlette(routes=directory_routes(walk=walk, store=store, clock=clock))
+    app = Starlette(routes=directory_routes(pipeline=pipeline, store=store, clock=clock))
     await server.start(app, shutdown_seconds=1.0)
     http = GuardedHttp(allow_loopback=True)
     try:

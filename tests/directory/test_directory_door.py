@@ -28,8 +28,8 @@ KINDS = ("capability_card", "event_log", "lineage")
 
 def served(clock, budget=None, **named):
     store = MemoryStore(clock, trail=AuditTrail("main", KEY))
-    walk = Pipeline(Recorder(store, clock), clock, budget=budget)
-    app = Starlette(routes=directory_routes(walk=walk, store=store, clock=clock, **named))
+    pipeline = Pipeline(Recorder(store, clock), clock, budget=budget)
+    app = Starlette(routes=directory_routes(pipeline=pipeline, store=store, clock=clock, **named))
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"http://{HOST}")
 
 

@@ -325,9 +325,9 @@ class TestARace:
     async def test_for_one_key_is_noticed_however_late_it_comes(self, directory):
         """The second request looks for the key before the first is done, and for its number after it."""
         late = read_publication(publication(ALICE, "two", seq=2, event_idempotency_key="same"))
-        arrival = Request(door="test", caller=STRANGER, body=late)
-        caller, evidence = directory.room.identify(arrival)
-        call = Call(arrival=arrival, caller=caller, evidence=evidence, at=0.0)
+        request = Request(door="test", caller=STRANGER, body=late)
+        caller, evidence = directory.room.identify(request)
+        call = Call(request=request, caller=caller, evidence=evidence, at=0.0)
         assert (await directory.room.admit(call)).answered is None
         await directory.publish(publication(ALICE, "one", event_idempotency_key="same"))
         sealed = await directory.room.handle(call)

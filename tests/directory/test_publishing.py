@@ -100,8 +100,8 @@ async def our_own():
     """A directory of ours, which also shows the state."""
     clock = VirtualClock()
     store = MemoryStore(clock, trail=AuditTrail("main", KEY))
-    walk = Pipeline(Recorder(store, clock), clock, budget=None)
-    http = AsgiHttp(Starlette(routes=directory_routes(walk=walk, store=store, clock=clock)))
+    pipeline = Pipeline(Recorder(store, clock), clock, budget=None)
+    http = AsgiHttp(Starlette(routes=directory_routes(pipeline=pipeline, store=store, clock=clock)))
     http.clock = clock
     yield http
     await http.client.aclose()

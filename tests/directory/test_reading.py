@@ -120,7 +120,7 @@ async def test_the_parent_never_signed_for_is_shown_as_the_owner_said_it(hidden)
 async def test_a_read_is_noted_under_the_name_that_was_proven(hidden):
     await hidden.ask("card", OWNER, reader=OWNER)
     await hidden.ask("query")
-    hidden.walk.record.flush()
+    hidden.pipeline.record.flush()
     await hidden.store.commit()  # what was noted without waiting is before it
     *_, card, query = [entry async for entry in tail(hidden.store, "main", 10)]
     assert (card.verification_result, query.verification_result) == (

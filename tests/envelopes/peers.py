@@ -74,8 +74,8 @@ class Server:
             clock=clock,
             **room,
         )
-        self.walk = Pipeline(Recorder(store, clock, audited=False), clock, budget=None)
-        transport = httpx.ASGITransport(app=MessageSend(self.room, self.walk))
+        self.pipeline = Pipeline(Recorder(store, clock, audited=False), clock, budget=None)
+        transport = httpx.ASGITransport(app=MessageSend(self.room, self.pipeline))
         self.http = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
     async def post(self, body: Any, **named: Any) -> httpx.Response:

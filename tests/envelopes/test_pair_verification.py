@@ -26,7 +26,7 @@ class Pair:
     def __init__(self, node, caller):
         self.node = node
         self.caller = caller
-        self.store = node.house.store
+        self.store = node.runtime.store
         self.requests = chain_of(PairKey(caller.key.vacant_id, node.vacant_id))
         self.replies = chain_of(PairKey(node.vacant_id, caller.key.vacant_id))
 
@@ -97,7 +97,7 @@ async def test_even_with_the_key_of_the_node_a_stored_reply_cannot_be_replaced_u
         def forge(reply):
             true = from_a2a_message(strict_json.loads(reply))
             other = replace(true, payload=text("I never said that"))
-            return strict_json.dumps(to_a2a_message(other.signed(pair.node.house.key)))
+            return strict_json.dumps(to_a2a_message(other.signed(pair.node.runtime.key)))
 
         await pair.change_reply(1, forge)
         report = await pair.report()
@@ -155,7 +155,7 @@ async def test_a_number_that_was_changed_is_found_although_the_hash_is_right(seq
 
 async def test_an_audit_record_that_is_bad_proves_nothing():
     async with called(2) as pair:
-        log = log_of(pair.node.house.chain)
+        log = log_of(pair.node.runtime.chain)
         await pair.store.commit(Append(log=log, data=b"nonsense"))
         report = await pair.report()
         assert (report.ok, report.number) == (False, None)

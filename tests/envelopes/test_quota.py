@@ -41,7 +41,7 @@ class NodeRuntime:
             pair_bytes=pair,
             sole_writer=True,
         )
-        self.door = MessageSend(self.server.room, self.server.walk)
+        self.door = MessageSend(self.server.room, self.server.pipeline)
 
     async def work(self, envelope):
         self.worked += 1
@@ -54,22 +54,22 @@ class NodeRuntime:
 
 
 async def test_large_calls_of_one_pair_fill_its_quota_and_no_more():
-    house, caller, sent = NodeRuntime(), Caller(), []
+    runtime, caller, sent = NodeRuntime(), Caller(), []
     for _ in range(70):
         sent.append(caller.next(LARGE))
-        answer = await house.send(sent[-1])
+        answer = await runtime.send(sent[-1])
         if answer.status != 200:
             break
     assert answer.status == 507
     assert "the replies stored for this pair would exceed 100,000 bytes" in answer.json()["detail"]
     assert 5 < len(sent) < 12
-    assert (await house.store.kept(calls_of(caller))).bytes <= 100_000
-    worked = house.worked
-    assert (await house.send(sent[-1])).status == 507
-    assert house.worked == worked, "the agent must not work for a reply that cannot be kept"
+    assert (await runtime.store.kept(calls_of(caller))).bytes <= 100_000
+    worked = runtime.worked
+    assert (await runtime.send(sent[-1])).status == 507
+    assert runtime.worked == worked, "the agent must not work for a reply that cannot be kept"
     for envelope in sent[:-1]:  # every reply that was promised is there
-        assert (await house.send(envelope)).status == 200
-    assert house.worked == worked
+        assert (await runtime.send(envelope)).status == 200
+    assert runtime.worked == worked
 
 
 def calls_of(caller):
@@ -77,71 +77,71 @@ def calls_of(caller):
 
 
 async def test_a_pair_that_was_refused_goes_on_where_it_was_when_its_replies_are_a_day_old():
-    house, caller = NodeRuntime(), Caller()
+    runtime, caller = NodeRuntime(), Caller()
     refused = None
     while refused is None:
         envelope = caller.next(LARGE)
-        if (await house.send(envelope)).status == 507:
+        if (await runtime.send(envelope)).status == 507:
             refused = envelope
-    small = NodeRuntime(store=house.store)
+    small = NodeRuntime(store=runtime.store)
     assert (await small.send(refused)).status == 507
-    await house.clock.advance(KEPT_SECONDS + 1)
-    assert (await house.send(refused)).status == 200
+    await runtime.clock.advance(KEPT_SECONDS + 1)
+    assert (await runtime.send(refused)).status == 200
 
 
 async def test_a_pair_of_many_small_replies_never_ends():
-    house, caller = NodeRuntime(pair=64 * 1000), Caller()
+    runtime, caller = NodeRuntime(pair=64 * 1000), Caller()
     for _ in range(300):
-        assert (await house.send(caller.next())).status == 200
-    assert house.worked == 300
+        assert (await runtime.send(caller.next())).status == 200
+    assert runtime.worked == 300
 
 
 async def test_a_reply_that_is_larger_than_what_is_left_is_not_stored_and_the_pair_is_where_it_was():
     async def verbose(envelope):
         return text(LARGE * 20 if envelope.payload.parts[0].text == "much" else "little", "ROLE_AGENT")
 
-    house, caller = NodeRuntime(verbose), Caller()
-    assert (await house.send(caller.next("little"))).status == 200
+    runtime, caller = NodeRuntime(verbose), Caller()
+    assert (await runtime.send(caller.next("little"))).status == 200
     seq, tip = caller.seq, caller.tip
-    assert (await house.send(caller.next("much"))).status == 507
+    assert (await runtime.send(caller.next("much"))).status == 507
     caller.seq, caller.tip = seq, tip
-    assert (await house.send(caller.next("little"))).status == 200
-    assert house.quota.held == await house.store.held(REPLIES)
+    assert (await runtime.send(caller.next("little"))).status == 200
+    assert runtime.quota.held == await runtime.store.held(REPLIES)
 
 
 async def test_one_address_holds_a_32nd_whatever_number_of_keys_it_makes():
-    house = NodeRuntime(total=32 * 50_000)
-    statuses = [(await house.send(Caller(f"fresh {n}").next(LARGE))).status for n in range(12)]
+    runtime = NodeRuntime(total=32 * 50_000)
+    statuses = [(await runtime.send(Caller(f"fresh {n}").next(LARGE))).status for n in range(12)]
     assert statuses.count(200) == 4
-    assert await house.store.held(REPLIES) <= 50_000
-    assert (await house.send(Caller("elsewhere").next(LARGE), "198.51.100.1")).status == 200
+    assert await runtime.store.held(REPLIES) <= 50_000
+    assert (await runtime.send(Caller("elsewhere").next(LARGE), "198.51.100.1")).status == 200
 
 
 async def test_the_last_quarter_is_for_pairs_that_exist():
-    house = NodeRuntime(total=40 * 1024)
+    runtime = NodeRuntime(total=40 * 1024)
     known = Caller("known")
-    assert (await house.send(known.next(), "127.0.0.1")).status == 200
-    while (await house.send(Caller(f"fresh {house.worked}").next("x" * 900), "127.0.0.1")).status == 200:
+    assert (await runtime.send(known.next(), "127.0.0.1")).status == 200
+    while (await runtime.send(Caller(f"fresh {runtime.worked}").next("x" * 900), "127.0.0.1")).status == 200:
         pass
-    assert await house.store.held(REPLIES) <= 30 * 1024
-    assert (await house.send(known.next(), "127.0.0.1")).status == 200
+    assert await runtime.store.held(REPLIES) <= 30 * 1024
+    assert (await runtime.send(known.next(), "127.0.0.1")).status == 200
 
 
 async def test_pairs_count_although_their_replies_are_small():
-    house = NodeRuntime(total=32 * 10 * 1024)
-    statuses = [(await house.send(Caller(f"fresh {n}").next())).status for n in range(12)]
+    runtime = NodeRuntime(total=32 * 10 * 1024)
+    statuses = [(await runtime.send(Caller(f"fresh {n}").next())).status for n in range(12)]
     assert statuses[-1] == 507
-    assert await house.store.held(REPLIES) > 4 * 2 * CHAIN_BYTES
+    assert await runtime.store.held(REPLIES) > 4 * 2 * CHAIN_BYTES
 
 
 async def test_calls_that_fail_give_back_what_was_set_aside():
     async def broken(_envelope):
         raise ValueError
 
-    house = NodeRuntime(broken)
+    runtime = NodeRuntime(broken)
     for n in range(5):
-        assert (await house.send(Caller(str(n)).next(LARGE))).status == 500
-    assert house.quota.held == 0
+        assert (await runtime.send(Caller(str(n)).next(LARGE))).status == 500
+    assert runtime.quota.held == 0
     began = asyncio.Event()
 
     async def endless(_envelope):
@@ -159,10 +159,10 @@ async def test_calls_that_fail_give_back_what_was_set_aside():
 
 @pytest.mark.parametrize("peer", ["192.0.2.1", "127.0.0.1"])
 async def test_what_is_held_is_exact_after_a_restart(store, peer):
-    house = NodeRuntime(store=store)
+    runtime = NodeRuntime(store=store)
     callers = [Caller(str(n)) for n in range(3)]
     for caller in callers * 4:
-        assert (await house.send(caller.next("x" * 500), peer)).status == 200
+        assert (await runtime.send(caller.next("x" * 500), peer)).status == 200
     again = NodeRuntime(store=store)
     await again.quota.look()
     rows = 0
@@ -186,7 +186,7 @@ async def test_refused_first_envelopes_of_fresh_keys_are_counted_and_not_written
         peer = {"client": (f"192.0.2.{number % 2}", 1)}
         answer = await ask(door, scope_of("POST", "/", headers, **peer), [body])
         assert answer.status == (200 if number < 2 else 429)
-    door._walk.record.flush()
+    door._pipeline.record.flush()
     await store.commit()
     entries = [entry async for entry in tail(store, "main", 1000)]
     assert [(entry.verification_result, entry.failed_step) for entry in entries] == [

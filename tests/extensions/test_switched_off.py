@@ -191,7 +191,7 @@ async def test_a_directory_that_is_not_served_says_so():
 
 async def test_every_path_of_a_part_is_known_also_where_it_is_switched_off(tmp_path):
     async with running_node(tmp_path, agent=AgentSettings(behaviour="echo")) as node:
-        for part in node.house.parts:
+        for part in node.runtime.parts:
             if part.name not in {*SWITCHED_PARTS, "directory"}:
                 continue
             served = {*(route.path for route in part.routes), *part.hot, *part.sockets}
@@ -208,7 +208,7 @@ async def test_models_are_told_of_no_tool_of_it(part):
         begun = (await client.post(initialize())).json()["result"]
         session = await client.begin()
         listed = (await client.post(request(1, "tools/list"), **session)).json()["result"]["tools"]
-        assert bool(node.house.find(Mcp).side.server.handshake.settings) == (part != "vcp")
+        assert bool(node.runtime.find(Mcp).side.server.handshake.settings) == (part != "vcp")
     names = {tool["name"] for tool in listed}
     assert {name for name, tool in TOOLS.items() if tool not in names} == {part} & TOOLS.keys()
     assert {name for name, words in WORDS.items() if words not in begun["instructions"]} == {
@@ -222,7 +222,7 @@ async def test_without_watching_no_event_is_kept_and_nobody_is_led_to_the_page()
         httpx.AsyncClient(base_url=node.url, headers=bearer(node)) as owner,
     ):
         link = await owner.post("/v1/link", json={})
-        assert (node.house.events, node.entry_link) == (None, "")
+        assert (node.runtime.events, node.entry_link) == (None, "")
     assert (link.status_code, link.json()["detail"]) == (404, sentence("watching"))
 
 
@@ -253,16 +253,16 @@ async def test_a_hello_inside_mcp_is_told_that_vcp_is_off_and_mcp_goes_on():
 
 async def test_without_deliberations_consensus_is_not_offered():
     async with running_node(off=("deliberations",)) as node:
-        offered = {one.id for one in node.house.find(Extensions).service.registrations()}
+        offered = {one.id for one in node.runtime.find(Extensions).service.registrations()}
     async with running_node() as node:
-        everything = {one.id for one in node.house.find(Extensions).service.registrations()}
+        everything = {one.id for one in node.runtime.find(Extensions).service.registrations()}
     assert everything - offered == {"VCP-X-Consensus"}
 
 
 async def test_who_asks_for_a_part_that_is_off_is_told_so():
     async with running_node(off=("peers",)) as node:
         with pytest.raises(NotFoundError, match=sentence("peers")):
-            node.house.find(Peers)
+            node.runtime.find(Peers)
 
 
 def test_only_parts_that_can_be_spared_are_switched_off(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from comity.http.app import Readiness
 from comity.testing import EPOCH
 from comity.wire.errors import StoreUnavailableError
-from tests.http.house import JSON, TOKEN, NodeRuntime
+from tests.http.runtime import JSON, TOKEN, NodeRuntime
 
 PUBLIC = ["/healthz", "/readyz", "/assets/page.css", "/assets/page.js"]
 PRIVATE = ["/", "/metrics", "/v1/status"]
@@ -21,9 +21,9 @@ async def test_a_public_path_answers_everybody(path):
 
 @pytest.mark.parametrize("path", PRIVATE)
 async def test_every_other_path_answers_the_owner_only(path):
-    house = NodeRuntime()
-    assert (await house.ask("GET", path)).status == 401
-    answer = await house.ask("GET", path, TOKEN)
+    runtime = NodeRuntime()
+    assert (await runtime.ask("GET", path)).status == 401
+    answer = await runtime.ask("GET", path, TOKEN)
     assert answer.status == 200
     assert answer.headers["x-content-type-options"] == "nosniff"
 
@@ -36,8 +36,8 @@ async def test_a_look_at_the_head_is_allowed_where_a_get_is(path):
 @pytest.mark.parametrize("path", [*PUBLIC, *PRIVATE, "/v1/ping", "/enter/ticket"])
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"])
 async def test_other_methods_are_refused_with_those_that_are_not(path, method):
-    house = NodeRuntime()
-    answer = await house.ask(method, path, TOKEN)
+    runtime = NodeRuntime()
+    answer = await runtime.ask(method, path, TOKEN)
     assert answer.status == 405
     assert answer.json()["code"] == "method_not_allowed"
     allowed = set(answer.headers["allow"].replace(" ", "").split(","))
@@ -116,48 +116,48 @@ async def test_an_asset_is_one_of_the_files_of_the_page_and_nothing_else(path):
 
 
 async def test_a_link_lets_a_browser_in_once_and_leads_to_the_page():
-    house = NodeRuntime()
-    link = house.entry.new_link()
-    answer = await house.ask("GET", link)
+    runtime = NodeRuntime()
+    link = runtime.entry.new_link()
+    answer = await runtime.ask("GET", link)
     assert answer.status == 303
     assert answer.headers["location"] == "/"
     assert answer.headers["referrer-policy"] == "no-referrer"
     cookie = ("cookie", answer.headers["set-cookie"].partition(";")[0])
-    assert (await house.ask("GET", "/", cookie)).status == 200
-    again = await house.ask("GET", link)
+    assert (await runtime.ask("GET", "/", cookie)).status == 200
+    again = await runtime.ask("GET", link)
     assert again.status == 403
     assert "`comity open` makes a new one" in again.json()["detail"]
     assert "set-cookie" not in again.headers
 
 
 async def test_a_link_that_only_reads_lets_a_browser_look_and_do_nothing():
-    house = NodeRuntime()
-    entered = await house.ask("GET", house.entry.new_link(reads_only=True))
+    runtime = NodeRuntime()
+    entered = await runtime.ask("GET", runtime.entry.new_link(reads_only=True))
     cookie = ("cookie", entered.headers["set-cookie"].partition(";")[0])
     for path in ("/", "/v1/status", "/v1/views", "/assets/page.js"):
-        assert (await house.ask("GET", path, cookie)).status == 200, path
-    assert (await house.ask("GET", house.entry.new_link(), cookie)).status == 303
-    assert (await house.ask("GET", "/v1/views", cookie)).json()["read_only"] is True
-    assert (await house.ask("GET", "/v1/views", TOKEN)).json()["read_only"] is False
-    assert (await house.ask("GET", "/metrics", cookie)).status == 200
+        assert (await runtime.ask("GET", path, cookie)).status == 200, path
+    assert (await runtime.ask("GET", runtime.entry.new_link(), cookie)).status == 303
+    assert (await runtime.ask("GET", "/v1/views", cookie)).json()["read_only"] is True
+    assert (await runtime.ask("GET", "/v1/views", TOKEN)).json()["read_only"] is False
+    assert (await runtime.ask("GET", "/metrics", cookie)).status == 200
     for method, path in (("POST", "/v1/ping"), ("POST", "/v1/audit/verify"), ("GET", "/openapi.json")):
-        refused = await house.ask(method, path, cookie, JSON)
+        refused = await runtime.ask(method, path, cookie, JSON)
         assert (refused.status, refused.json()["code"]) == (403, "forbidden"), path
 
 
 @pytest.mark.parametrize("method", ["HEAD", "POST", "OPTIONS"])
 async def test_a_link_is_not_used_up_by_looking_at_it(method):
-    house = NodeRuntime()
-    link = house.entry.new_link()
-    answer = await house.ask(method, link)
+    runtime = NodeRuntime()
+    link = runtime.entry.new_link()
+    answer = await runtime.ask(method, link)
     assert answer.status == 405
     assert "set-cookie" not in answer.headers
-    assert (await house.ask("GET", link)).status == 303
+    assert (await runtime.ask("GET", link)).status == 303
 
 
 async def test_a_ping_is_answered_with_its_nonce():
-    house = NodeRuntime()
-    answer = await house.ask("POST", "/v1/ping", TOKEN, JSON, parts=[b'{"nonce":', b'"hello"}'])
+    runtime = NodeRuntime()
+    answer = await runtime.ask("POST", "/v1/ping", TOKEN, JSON, parts=[b'{"nonce":', b'"hello"}'])
     assert answer.status == 200
     assert answer.json() == {"pong": "hello", "principal": "local", "at": EPOCH}
 
@@ -193,37 +193,37 @@ async def test_who_goes_away_before_he_has_said_everything_is_not_answered(caplo
 
 
 async def test_a_node_that_is_not_ready_says_why():
-    house = NodeRuntime(readiness=Readiness(False, "stopping"))
-    answer = await house.ask("GET", "/readyz")
+    runtime = NodeRuntime(readiness=Readiness(False, "stopping"))
+    answer = await runtime.ask("GET", "/readyz")
     assert answer.status == 503
     assert answer.json() == {"ready": False, "reason": "stopping"}
     assert (await NodeRuntime().ask("GET", "/readyz")).json() == {"ready": True}
-    assert (await house.ask("GET", "/healthz")).status == 200
+    assert (await runtime.ask("GET", "/healthz")).status == 200
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/status"])
 async def test_a_page_that_cannot_be_made_is_refused_without_internals(path):
-    house = NodeRuntime(status=StoreUnavailableError("/data/comity.db is locked"))
-    answer = await house.ask("GET", path, TOKEN)
+    runtime = NodeRuntime(status=StoreUnavailableError("/data/comity.db is locked"))
+    answer = await runtime.ask("GET", path, TOKEN)
     assert answer.status == 503
     assert answer.json()["code"] == "store_unavailable"
     assert b"comity.db" not in answer.body
 
 
 async def test_refusals_of_strangers_are_counted():
-    house = NodeRuntime()
+    runtime = NodeRuntime()
     for _ in range(3):
-        await house.ask("GET", "/v1/status")
-    await house.ask("GET", "/v1/status", ("origin", "https://evil.example"))
-    house.walk.record.flush()
-    await house.store.commit()
-    records = [record.data for record in await house.store.read("audit:main")]
+        await runtime.ask("GET", "/v1/status")
+    await runtime.ask("GET", "/v1/status", ("origin", "https://evil.example"))
+    runtime.pipeline.record.flush()
+    await runtime.store.commit()
+    records = [record.data for record in await runtime.store.read("audit:main")]
     assert [b"count:1" in data and b"http:forbidden" in data for data in records] == [True, False]
     assert [b"count:3" in data and b"http:unauthenticated" in data for data in records] == [False, True]
 
 
 async def test_figures_are_in_the_form_that_prometheus_reads():
-    house = NodeRuntime()
-    answer = await house.ask("GET", "/metrics", TOKEN)
+    runtime = NodeRuntime()
+    answer = await runtime.ask("GET", "/metrics", TOKEN)
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert b"comity_uptime_seconds 1.0" in answer.body

@@ -19,8 +19,8 @@ from tests.requests.walking import settle, simulated
 
 @simulated
 async def test_requests_on_one_connection_are_answered_in_turn():
-    house = NodeRuntime()
-    connection, wire = house.connect()
+    runtime = NodeRuntime()
+    connection, wire = runtime.connect()
     for _ in range(3):
         connection.data_received(GET)
         await settle()
@@ -29,8 +29,8 @@ async def test_requests_on_one_connection_are_answered_in_turn():
     assert not wire.gone
     await asyncio.sleep(76)
     assert wire.gone  # a connection that nobody uses any more
-    assert house.refused == []
-    assert not house.state.connections
+    assert runtime.refused == []
+    assert not runtime.state.connections
 
 
 @simulated
@@ -38,8 +38,8 @@ async def test_requests_sent_together_are_answered_in_order():
     async def odd_ones_are_slow(scope):
         await asyncio.sleep(int(scope["path"][1:]) % 2)
 
-    house = NodeRuntime(odd_ones_are_slow)
-    connection, wire = house.connect()
+    runtime = NodeRuntime(odd_ones_are_slow)
+    connection, wire = runtime.connect()
     connection.data_received(b"".join(GET.replace(b"hello", b"%d" % n) for n in range(10)))
     await asyncio.sleep(10)
     assert [body for _, body in wire.answers] == [b"/%d " % n for n in range(10)]
@@ -97,20 +97,20 @@ async def test_a_client_that_goes_away_before_the_head_was_sent_is_not_written_t
     assert wire.gone
 
 
-def whole(house, body=b"{}", told=None):
+def whole(runtime, body=b"{}", told=None):
     async def work(scope, _receive, _send):
         written = scope["extensions"][WHOLE].answer_whole(200, b"application/json", body)
         if told is not None:
             told.append(written)
 
-    house.state.app = work
-    return house
+    runtime.state.app = work
+    return runtime
 
 
 @simulated
 async def test_a_whole_answer_is_one_piece_and_the_connection_goes_on():
-    house = whole(NodeRuntime(), b'{"a":1}')
-    connection, wire = house.connect()
+    runtime = whole(NodeRuntime(), b'{"a":1}')
+    connection, wire = runtime.connect()
     connection.data_received(GET)
     await settle()
     connection.data_received(GET + GET)
@@ -123,8 +123,8 @@ async def test_a_whole_answer_is_one_piece_and_the_connection_goes_on():
 
 @simulated
 @pytest.mark.parametrize("house", [NodeRuntime(), whole(NodeRuntime())])
-async def test_what_a_request_was_made_of_goes_with_its_answer_and_not_with_the_garbage(house):
-    connection, wire = house.connect()
+async def test_what_a_request_was_made_of_goes_with_its_answer_and_not_with_the_garbage(runtime):
+    connection, wire = runtime.connect()
     connection.data_received(GET)
     await settle()
     gc.collect()
@@ -143,8 +143,8 @@ async def test_what_a_request_was_made_of_goes_with_its_answer_and_not_with_the_
 
 @simulated
 async def test_a_whole_answer_ends_a_connection_that_asked_for_it():
-    house = whole(NodeRuntime())
-    connection, wire = house.connect()
+    runtime = whole(NodeRuntime())
+    connection, wire = runtime.connect()
     connection.data_received(GET.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
     await settle()
     assert b"connection: close" in wire.got
@@ -155,8 +155,8 @@ async def test_a_whole_answer_ends_a_connection_that_asked_for_it():
 @simulated
 async def test_a_whole_answer_does_not_overtake_one_that_the_peer_has_not_taken():
     told = []
-    house = whole(NodeRuntime(), told=told)
-    connection, wire = house.connect()
+    runtime = whole(NodeRuntime(), told=told)
+    connection, wire = runtime.connect()
     connection.pause_writing()
     connection.data_received(GET)
     await settle()
@@ -166,8 +166,8 @@ async def test_a_whole_answer_does_not_overtake_one_that_the_peer_has_not_taken(
 
 @simulated
 async def test_a_head_is_refused_as_soon_as_it_is_too_large():
-    house = NodeRuntime(head_bytes=10_000)
-    connection, wire = house.connect()
+    runtime = NodeRuntime(head_bytes=10_000)
+    connection, wire = runtime.connect()
     connection.data_received(b"GET / HTTP/1.1\r\nx: ")
     sent = 0
     while not wire.over and sent < 100_000:
@@ -177,7 +177,7 @@ async def test_a_head_is_refused_as_soon_as_it_is_too_large():
     assert wire.answers[0][0] == 431
     assert code_of(wire) == "too_large"
     assert "10,000 bytes or 256 headers" in wire.got.decode()
-    assert house.refused == ["too_large"]
+    assert runtime.refused == ["too_large"]
 
 
 @pytest.mark.parametrize(
@@ -194,8 +194,8 @@ async def test_a_head_is_refused_as_soon_as_it_is_too_large():
 @pytest.mark.parametrize("step", [1, 1000, 1_000_000])
 @simulated
 async def test_a_head_at_the_limit_passes_and_one_beyond_it_does_not(head, status, step):
-    house = NodeRuntime(head_bytes=10_000)
-    connection, wire = house.connect()
+    runtime = NodeRuntime(head_bytes=10_000)
+    connection, wire = runtime.connect()
     whole = head + b"\r\n\r\n"
     for at in range(0, len(whole), step):
         connection.data_received(whole[at : at + step])
@@ -206,29 +206,29 @@ async def test_a_head_at_the_limit_passes_and_one_beyond_it_does_not(head, statu
 
 @simulated
 async def test_many_requests_in_one_chunk_are_not_taken_for_one_large_head():
-    house = NodeRuntime(head_bytes=1000)
-    connection, wire = house.connect()
+    runtime = NodeRuntime(head_bytes=1000)
+    connection, wire = runtime.connect()
     body = POST + b"content-length: 5000\r\n\r\n" + b"x" * 5000
     connection.data_received(body + GET * 50 + GET[:20])
     await settle()
     connection.data_received(GET[20:])
     await settle()
     assert [status for status, _ in wire.answers] == [200] * 52
-    assert house.refused == []
+    assert runtime.refused == []
 
 
 @simulated
 async def test_while_one_request_is_answered_a_little_of_the_next_is_kept_and_no_more_is_read():
     go_on = asyncio.Event()
-    house = NodeRuntime(lambda _scope: go_on.wait())
-    connection, wire = house.connect()
+    runtime = NodeRuntime(lambda _scope: go_on.wait())
+    connection, wire = runtime.connect()
     connection.data_received(GET)
     assert wire.reading
     assert len(connection.get_buffer(-1)) <= AHEAD_BYTES
     connection.data_received(GET * 50)
     await settle()
     assert not wire.reading
-    assert len(house.state.tasks) == 1
+    assert len(runtime.state.tasks) == 1
     go_on.set()
     await asyncio.sleep(1)
     assert wire.answers == [(200, b"/hello ")] * 51
@@ -245,8 +245,8 @@ async def test_a_trailer_is_thrown_away():
     async def note(scope):
         seen.extend(scope["headers"])
 
-    house = NodeRuntime(note)
-    connection, wire = house.connect()
+    runtime = NodeRuntime(note)
+    connection, wire = runtime.connect()
     connection.data_received(CHUNKED + b"2\r\nhi\r\n0\r\nauthorization: Bearer x\r\nhost: y\r\n\r\n" + GET)
     await settle()
     assert wire.answers == [(200, b"/ hi"), (200, b"/hello ")]
@@ -311,16 +311,16 @@ async def test_a_peer_that_was_told_to_come_later_is_not_read_for_a_moment():
 @simulated
 async def test_an_address_that_sends_garbage_finds_its_next_connections_closed_and_others_do_not():
     charged = []
-    house = NodeRuntime()
-    house.state.faults = FaultPolicy(charged.append, lambda address: charged.count(address) > 2)
+    runtime = NodeRuntime()
+    runtime.state.faults = FaultPolicy(charged.append, lambda address: charged.count(address) > 2)
     for _ in range(3):
-        connection, wire = house.connect()
+        connection, wire = runtime.connect()
         connection.data_received(b"garbage\r\n\r\n")
         assert wire.answers[0][0] == 400
-    _, closed = house.connect()
+    _, closed = runtime.connect()
     assert closed.gone
     assert closed.got == b""
-    other, wire = house.connect("203.0.113.5")
+    other, wire = runtime.connect("203.0.113.5")
     other.data_received(GET)
     await settle()
     assert wire.answers == [(200, b"/hello ")]
@@ -364,8 +364,8 @@ GARBAGE = [
 @pytest.mark.parametrize("step", [1, 1_000_000])
 @simulated
 async def test_garbage_is_refused_once_in_json_or_answered_and_the_next_connection_is_fine(garbage, step):
-    house = NodeRuntime()
-    connection, wire = house.connect()
+    runtime = NodeRuntime()
+    connection, wire = runtime.connect()
     for at in range(0, len(garbage), step):
         connection.data_received(garbage[at : at + step])
     await asyncio.sleep(PATIENCE * 2)
@@ -374,8 +374,8 @@ async def test_garbage_is_refused_once_in_json_or_answered_and_the_next_connecti
     assert statuses in ([400], [408], [200])
     if statuses != [200]:
         assert code_of(wire) in ("malformed", "deadline")
-        assert len(house.refused) == 1
-    connection, wire = house.connect()
+        assert len(runtime.refused) == 1
+    connection, wire = runtime.connect()
     connection.data_received(GET)
     await settle()
     assert wire.answers == [(200, b"/hello ")]
@@ -383,53 +383,53 @@ async def test_garbage_is_refused_once_in_json_or_answered_and_the_next_connecti
 
 @simulated
 async def test_garbage_after_a_request_does_not_cost_it_its_answer():
-    house = NodeRuntime(lambda _scope: asyncio.sleep(5))
-    connection, wire = house.connect()
+    runtime = NodeRuntime(lambda _scope: asyncio.sleep(5))
+    connection, wire = runtime.connect()
     connection.data_received(GET + b"\0garbage\r\n\r\n")
     connection.data_received(b"more garbage")
     await asyncio.sleep(6)
     assert [status for status, _ in wire.answers] == [200, 400]
     assert wire.over
-    assert house.refused == ["malformed"]
+    assert runtime.refused == ["malformed"]
 
 
 @simulated
 async def test_garbage_inside_a_body_is_told_to_the_peer_and_to_the_room():
-    house = NodeRuntime()
-    connection, wire = house.connect()
+    runtime = NodeRuntime()
+    connection, wire = runtime.connect()
     connection.data_received(POST + b"transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n")
     await settle()
     connection.data_received(b"five\r\n")
     await settle()
     assert [status for status, _ in wire.answers] == [400]
-    assert house.heard == ["gone"]
+    assert runtime.heard == ["gone"]
     assert wire.over
 
 
 @simulated
 async def test_a_body_in_many_small_pieces_arrives_whole():
-    house = NodeRuntime()
-    connection, wire = house.connect()
+    runtime = NodeRuntime()
+    connection, wire = runtime.connect()
     pieces = [bytes([97 + n % 26]) * (1 + n % 3) for n in range(2000)]
     chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
     connection.data_received(POST + b"transfer-encoding: chunked\r\n\r\n" + chunks[:9000])
     await settle()
     connection.data_received(chunks[9000:] + b"0\r\n\r\n")
     await settle()
-    assert house.heard == [("/", sum(map(len, pieces)))]
+    assert runtime.heard == [("/", sum(map(len, pieces)))]
     assert wire.answers == [(200, b"/ " + b"".join(pieces)[:100])]
 
 
 @simulated
 async def test_a_body_longer_than_it_said_is_the_beginning_of_another_request():
-    house = NodeRuntime()
-    connection, wire = house.connect()
+    runtime = NodeRuntime()
+    connection, wire = runtime.connect()
     connection.data_received(POST + b"content-length: 5\r\n\r\nhello world")
     await asyncio.sleep(1)
     assert wire.answers[0] == (200, b"/ hello")
     assert wire.answers[1][0] == 400
     assert wire.over
-    assert house.refused == ["malformed"]
+    assert runtime.refused == ["malformed"]
 
 
 class Refusing(NodeRuntime):
@@ -442,8 +442,8 @@ class Refusing(NodeRuntime):
 
 @simulated
 async def test_a_body_that_nobody_wants_is_thrown_away_and_the_connection_stays_good():
-    house = Refusing()
-    connection, wire = house.connect()
+    runtime = Refusing()
+    connection, wire = runtime.connect()
     connection.data_received(POST + b"content-length: 500000\r\n\r\n")
     await settle()
     for _ in range(500):
@@ -456,8 +456,8 @@ async def test_a_body_that_nobody_wants_is_thrown_away_and_the_connection_stays_
 
 @simulated
 async def test_a_body_that_nobody_wants_and_that_does_not_end_is_cut():
-    house = Refusing()
-    connection, wire = house.connect()
+    runtime = Refusing()
+    connection, wire = runtime.connect()
     connection.data_received(POST + b"transfer-encoding: chunked\r\n\r\n")
     await settle()
     sent = 0
@@ -471,9 +471,9 @@ async def test_a_body_that_nobody_wants_and_that_does_not_end_is_cut():
 @pytest.mark.parametrize("refused", [False, True])
 @simulated
 async def test_a_body_that_is_no_body_is_charged_unless_its_request_was_refused_already(refused):
-    house, charged = Refusing() if refused else NodeRuntime(), []
-    house.state.faults = FaultPolicy(charged.append)
-    connection, wire = house.connect()
+    runtime, charged = Refusing() if refused else NodeRuntime(), []
+    runtime.state.faults = FaultPolicy(charged.append)
+    connection, wire = runtime.connect()
     connection.data_received(POST + b"transfer-encoding: chunked\r\n\r\n")
     await settle()
     connection.data_received(b"no size\r\n")
@@ -496,40 +496,40 @@ async def test_of_a_connection_that_was_refused_a_bounded_number_of_bytes_is_rea
 
 @simulated
 async def test_an_address_with_many_connections_lets_another_one_in_after_one_request():
-    house = NodeRuntime()
-    house.state.faults = FaultPolicy(takes_turns=lambda _address: True)
+    runtime = NodeRuntime()
+    runtime.state.faults = FaultPolicy(takes_turns=lambda _address: True)
     for number in range(64):
-        connection, _ = house.connect("192.0.2.7")
+        connection, _ = runtime.connect("192.0.2.7")
         connection.data_received(GET.replace(b"/hello", b"/crowd%d" % number))
-    honest, _ = house.connect("198.51.100.1")
+    honest, _ = runtime.connect("198.51.100.1")
     honest.data_received(GET)
     await settle()
     await settle()
-    assert [path for path, _ in house.heard] == ["/crowd0", "/hello", *(f"/crowd{n}" for n in range(1, 64))]
+    assert [path for path, _ in runtime.heard] == ["/crowd0", "/hello", *(f"/crowd{n}" for n in range(1, 64))]
 
 
 @simulated
 async def test_the_requests_of_one_address_are_begun_no_faster_than_its_turns():
-    house = NodeRuntime()
-    house.state.faults = FaultPolicy(takes_turns=lambda _address: True, turn_seconds=1.0)
+    runtime = NodeRuntime()
+    runtime.state.faults = FaultPolicy(takes_turns=lambda _address: True, turn_seconds=1.0)
     for number in range(3):
-        connection, _ = house.connect("192.0.2.7")
+        connection, _ = runtime.connect("192.0.2.7")
         connection.data_received(GET.replace(b"/hello", b"/crowd%d" % number))
     begun = []
     for _ in range(4):
         await settle()
-        begun.append(len(house.heard))
+        begun.append(len(runtime.heard))
         await asyncio.sleep(1.0)  # of the simulated loop
     assert begun == [1, 2, 3, 3]
 
 
 @simulated
 async def test_a_connection_that_ends_while_it_waits_to_start_holds_up_nobody():
-    house = NodeRuntime()
-    house.state.faults = FaultPolicy(takes_turns=lambda _address: True)
+    runtime = NodeRuntime()
+    runtime.state.faults = FaultPolicy(takes_turns=lambda _address: True)
     wires = []
     for _ in range(3):
-        connection, wire = house.connect()
+        connection, wire = runtime.connect()
         connection.data_received(GET * 2)
         wires.append(wire)
     wires[1].abort()
@@ -579,8 +579,8 @@ async def test_of_a_websocket_that_was_closed_a_bounded_number_of_bytes_is_read(
 @pytest.mark.parametrize("encrypted", [False, True])
 @simulated
 async def test_a_peer_that_is_still_sending_may_read_its_answer_before_the_connection_ends(encrypted):
-    house = Refusing()
-    connection, wire = house.connect()
+    runtime = Refusing()
+    connection, wire = runtime.connect()
     wire.encrypted = encrypted  # there one side cannot end alone
     connection.data_received(POST + b"connection: close\r\ncontent-length: 500000\r\n\r\n")
     await settle()
@@ -593,7 +593,7 @@ async def test_a_peer_that_is_still_sending_may_read_its_answer_before_the_conne
     await asyncio.sleep(0.2)
     assert wire.gone
     assert wire.answers == [(401, b"no")]
-    assert not house.state.connections
+    assert not runtime.state.connections
 
 
 class RefusingLate(Refusing):
@@ -604,8 +604,8 @@ class RefusingLate(Refusing):
 
 @simulated
 async def test_a_peer_that_was_held_back_is_read_again_while_it_reads_its_answer():
-    house = RefusingLate()
-    connection, wire = house.connect()
+    runtime = RefusingLate()
+    connection, wire = runtime.connect()
     connection.data_received(POST + b"connection: close\r\ncontent-length: 500000\r\n\r\n" + b"x" * 100_000)
     assert not wire.reading
     await asyncio.sleep(1.1)
@@ -615,8 +615,8 @@ async def test_a_peer_that_was_held_back_is_read_again_while_it_reads_its_answer
 
 @simulated
 async def test_a_peer_that_has_sent_everything_is_not_waited_for():
-    house = NodeRuntime()
-    connection, wire = house.connect()
+    runtime = NodeRuntime()
+    connection, wire = runtime.connect()
     connection.data_received(POST + b"connection: close\r\ncontent-length: 5\r\n\r\nhello")
     await settle()
     assert wire.answers == [(200, b"/ hello")]
@@ -625,18 +625,18 @@ async def test_a_peer_that_has_sent_everything_is_not_waited_for():
 
 @simulated
 async def test_one_connection_too_many_is_told_so_and_the_next_one_after_one_left_is_not():
-    house = NodeRuntime(connections=3)
-    inside = [house.connect() for _ in range(3)]
-    _, outside = house.connect()
+    runtime = NodeRuntime(connections=3)
+    inside = [runtime.connect() for _ in range(3)]
+    _, outside = runtime.connect()
     assert outside.answers[0][0] == 503
     assert code_of(outside) == "overloaded"
     await settle()
     assert outside.gone
     assert not any(wire.gone for _, wire in inside)
-    assert house.refused == ["overloaded"]
+    assert runtime.refused == ["overloaded"]
     inside[0][1].close()
     await settle()
-    connection, wire = house.connect()
+    connection, wire = runtime.connect()
     connection.data_received(GET)
     await settle()
     assert wire.answers == [(200, b"/hello ")]
@@ -644,25 +644,25 @@ async def test_one_connection_too_many_is_told_so_and_the_next_one_after_one_lef
 
 @simulated
 async def test_who_holds_most_places_gives_one_up_for_a_newcomer_and_what_is_answered_is_finished():
-    house = NodeRuntime(lambda _scope: asyncio.sleep(1), connections=3)
-    (busy, answered), (_, oldest), (_, other) = [house.connect("198.51.100.1") for _ in range(3)]
+    runtime = NodeRuntime(lambda _scope: asyncio.sleep(1), connections=3)
+    (busy, answered), (_, oldest), (_, other) = [runtime.connect("198.51.100.1") for _ in range(3)]
     busy.data_received(GET)
     await settle()
-    newcomer, wire = house.connect("203.0.113.5")
+    newcomer, wire = runtime.connect("203.0.113.5")
     newcomer.data_received(GET)
     await asyncio.sleep(2)
     assert wire.answers == answered.answers == [(200, b"/hello ")]
     assert oldest.gone
     assert not other.gone
-    assert house.refused == []
-    assert house.connect("198.51.100.1")[1].answers[0][0] == 503  # two of three are its own already
+    assert runtime.refused == []
+    assert runtime.connect("198.51.100.1")[1].answers[0][0] == 503  # two of three are its own already
 
 
 @pytest.mark.parametrize("protocol", [b"websocket", b"h2c"])
 @simulated
 async def test_a_wish_for_another_protocol_is_answered_in_this_one_and_then_the_connection_ends(protocol):
-    house = NodeRuntime()
-    connection, wire = house.connect()
+    runtime = NodeRuntime()
+    connection, wire = runtime.connect()
     connection.data_received(GET[:-2] + b"connection: upgrade\r\nupgrade: " + protocol + b"\r\n\r\n")
     await settle()
     assert wire.answers == [(200, b"/hello ")]
@@ -671,15 +671,15 @@ async def test_a_wish_for_another_protocol_is_answered_in_this_one_and_then_the_
 
 @simulated
 async def test_a_client_that_goes_away_in_the_middle_of_a_body_leaves_nothing_behind():
-    house = NodeRuntime()
-    connection, wire = house.connect()
+    runtime = NodeRuntime()
+    connection, wire = runtime.connect()
     connection.data_received(POST + b"content-length: 100\r\n\r\nhalf")
     await settle()
     wire.close()
     await settle()
-    assert house.heard == ["gone"]
-    assert not house.state.connections
-    assert not house.state.tasks
+    assert runtime.heard == ["gone"]
+    assert not runtime.state.connections
+    assert not runtime.state.tasks
 
 
 PIPELINE = (
@@ -697,15 +697,15 @@ PIPELINE = (
 @settings(max_examples=50, deadline=None)
 def test_however_a_stream_is_cut_the_answers_are_the_same(cuts):
     async def story():
-        house = NodeRuntime()
-        connection, wire = house.connect()
+        runtime = NodeRuntime()
+        connection, wire = runtime.connect()
         edges = [0, *sorted(cuts), len(PIPELINE)]
         for start, stop in itertools.pairwise(edges):
             connection.data_received(PIPELINE[start:stop])
             await settle()
         bodies = [body for _, body in wire.answers]
         assert bodies == [b"/hello ", b"/ hello world", b"/ hello world", b"/hello "]
-        assert house.refused == []
+        assert runtime.refused == []
 
     run_simulated(story)
 
@@ -724,16 +724,16 @@ def test_however_a_stream_is_cut_the_answers_are_the_same(cuts):
 @settings(max_examples=100, deadline=None)
 def test_no_bytes_at_all_break_it(parts):
     async def story():
-        house = NodeRuntime()
-        connection, wire = house.connect()
+        runtime = NodeRuntime()
+        connection, wire = runtime.connect()
         for part in parts:
             if not wire.gone:
                 connection.data_received(part)
                 await asyncio.sleep(0)
         await asyncio.sleep(PATIENCE * 5)
         assert wire.gone
-        assert not house.state.connections
-        assert not house.state.tasks
-        assert len(house.refused) <= 1
+        assert not runtime.state.connections
+        assert not runtime.state.tasks
+        assert len(runtime.refused) <= 1
 
     run_simulated(story)

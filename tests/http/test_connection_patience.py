@@ -11,20 +11,20 @@ from tests.requests.walking import settle, simulated
 
 @simulated
 async def test_a_connection_that_says_nothing_is_closed_without_a_word():
-    house = NodeRuntime()
-    _, wire = house.connect()
+    runtime = NodeRuntime()
+    _, wire = runtime.connect()
     await asyncio.sleep(PATIENCE - 0.1)
     assert not wire.gone
     await asyncio.sleep(PATIENCE / 3)
     assert wire.gone
     assert wire.got == b""
-    assert house.refused == []
+    assert runtime.refused == []
 
 
 @simulated
 async def test_a_head_that_comes_byte_by_byte_is_given_up():
-    house = NodeRuntime()
-    connection, wire = house.connect()
+    runtime = NodeRuntime()
+    connection, wire = runtime.connect()
     began = asyncio.get_running_loop().time()
     for byte in b"GET / HTTP/1.1\r\nhost: localhost\r\nx-slow: " + b"a" * 1000:
         if wire.over:
@@ -35,15 +35,15 @@ async def test_a_head_that_comes_byte_by_byte_is_given_up():
     assert asyncio.get_running_loop().time() - began <= PATIENCE * 1.3
     assert wire.answers[-1][0] == 408
     assert code_of(wire) == "deadline"
-    assert house.refused == ["deadline"]
+    assert runtime.refused == ["deadline"]
 
 
 @pytest.mark.parametrize("dripped", [b"\r\n", b"G"])
 @simulated
 async def test_the_head_of_a_later_request_has_no_more_time(dripped):
     """Also where what is dripped is no head at all: empty lines between requests."""
-    house = NodeRuntime()
-    connection, wire = house.connect()
+    runtime = NodeRuntime()
+    connection, wire = runtime.connect()
     connection.data_received(GET)
     await asyncio.sleep(70)
     assert not wire.gone
@@ -60,8 +60,8 @@ async def test_the_head_of_a_later_request_has_no_more_time(dripped):
 @pytest.mark.parametrize("form", ["announced", "chunked"])
 @simulated
 async def test_a_body_that_comes_byte_by_byte_is_given_up(form):
-    house = NodeRuntime()
-    connection, wire = house.connect()
+    runtime = NodeRuntime()
+    connection, wire = runtime.connect()
     announced = b"content-length: 100000\r\n\r\n"
     connection.data_received(
         POST + (announced if form == "announced" else b"transfer-encoding: chunked\r\n\r\n")
@@ -75,14 +75,14 @@ async def test_a_body_that_comes_byte_by_byte_is_given_up(form):
     assert wire.over
     assert asyncio.get_running_loop().time() <= PATIENCE * 1.3
     assert wire.answers[-1][0] == 408
-    assert house.heard == ["gone"]
-    assert house.refused == ["deadline"]
+    assert runtime.heard == ["gone"]
+    assert runtime.refused == ["deadline"]
 
 
 @simulated
 async def test_a_body_that_keeps_coming_is_waited_for():
-    house = NodeRuntime()
-    connection, wire = house.connect()
+    runtime = NodeRuntime()
+    connection, wire = runtime.connect()
     seconds = 600
     per_second = BODY_BYTES * 4 // int(PATIENCE)
     connection.data_received(POST + b"content-length: %d\r\n\r\n" % (seconds * per_second))
@@ -91,13 +91,13 @@ async def test_a_body_that_keeps_coming_is_waited_for():
         await asyncio.sleep(1)
     await settle()
     assert wire.answers[0][0] == 200
-    assert house.heard == [("/", seconds * per_second)]
+    assert runtime.heard == [("/", seconds * per_second)]
 
 
 @simulated
 async def test_a_peer_that_we_hold_back_is_not_blamed_for_it():
-    house = NodeRuntime(lambda _scope: asyncio.sleep(1000))
-    connection, wire = house.connect()
+    runtime = NodeRuntime(lambda _scope: asyncio.sleep(1000))
+    connection, wire = runtime.connect()
     connection.data_received(POST + b"content-length: 200000\r\n\r\n" + b"x" * 100_000)
     await asyncio.sleep(999)
     assert not wire.reading
@@ -106,13 +106,13 @@ async def test_a_peer_that_we_hold_back_is_not_blamed_for_it():
     assert wire.reading
     connection.data_received(b"x" * 100_000)
     await settle()
-    assert house.heard == [("/", 200_000)]
+    assert runtime.heard == [("/", 200_000)]
 
 
 @simulated
 async def test_a_connection_on_which_nothing_happens_is_closed_in_the_end():
-    house = NodeRuntime()
-    connection, wire = house.connect()
+    runtime = NodeRuntime()
+    connection, wire = runtime.connect()
     for _ in range(3):
         connection.data_received(GET)
         await asyncio.sleep(KEEP_ALIVE - 1)
@@ -120,13 +120,13 @@ async def test_a_connection_on_which_nothing_happens_is_closed_in_the_end():
     await asyncio.sleep(1 + PATIENCE / 2)
     assert wire.gone
     assert [status for status, _ in wire.answers] == [200] * 3
-    assert house.refused == []
+    assert runtime.refused == []
 
 
 @simulated
 async def test_one_that_waits_for_its_answer_is_not_taken_for_idle():
-    house = NodeRuntime(lambda _scope: asyncio.sleep(10 * KEEP_ALIVE))
-    connection, wire = house.connect()
+    runtime = NodeRuntime(lambda _scope: asyncio.sleep(10 * KEEP_ALIVE))
+    connection, wire = runtime.connect()
     connection.data_received(GET)
     await asyncio.sleep(10 * KEEP_ALIVE + KEEP_ALIVE / 2)
     assert not wire.gone
@@ -137,8 +137,8 @@ async def test_one_that_waits_for_its_answer_is_not_taken_for_idle():
 
 @simulated
 async def test_work_that_takes_long_is_not_cut_short():
-    house = NodeRuntime(lambda _scope: asyncio.sleep(3600))
-    connection, wire = house.connect()
+    runtime = NodeRuntime(lambda _scope: asyncio.sleep(3600))
+    connection, wire = runtime.connect()
     connection.data_received(GET)
     await asyncio.sleep(3601)
     assert wire.answers == [(200, b"/hello ")]
@@ -146,8 +146,8 @@ async def test_work_that_takes_long_is_not_cut_short():
 
 @simulated
 async def test_a_peer_that_takes_nothing_of_what_we_send_is_given_up():
-    house = NodeRuntime()
-    connection, wire = house.connect()
+    runtime = NodeRuntime()
+    connection, wire = runtime.connect()
     wire.stuck = True
     connection.pause_writing()
     connection.data_received(GET)
@@ -155,13 +155,13 @@ async def test_a_peer_that_takes_nothing_of_what_we_send_is_given_up():
     assert not wire.gone
     await asyncio.sleep(PATIENCE / 3)
     assert wire.gone
-    assert not house.state.tasks
+    assert not runtime.state.tasks
 
 
 @simulated
 async def test_a_peer_that_takes_it_in_time_is_not():
-    house = NodeRuntime()
-    connection, wire = house.connect()
+    runtime = NodeRuntime()
+    connection, wire = runtime.connect()
     connection.data_received(GET)
     await settle()
     for _ in range(2):
@@ -174,8 +174,8 @@ async def test_a_peer_that_takes_it_in_time_is_not():
 
 @simulated
 async def test_a_connection_that_does_not_end_when_it_is_closed_is_cut():
-    house = NodeRuntime()
-    connection, wire = house.connect()
+    runtime = NodeRuntime()
+    connection, wire = runtime.connect()
     wire.stuck = True
     connection.data_received(GET[:-2] + b"connection: close\r\n\r\n")
     await asyncio.sleep(PATIENCE - 1)

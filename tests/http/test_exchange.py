@@ -100,14 +100,14 @@ async def test_who_is_answering_hears_of_a_peer_that_went_away_also_when_others_
             pass
         heard.append((scope["path"], message["type"]))
 
-    house = Application(listen)
-    connection, wire = house.connect()
+    runtime = Application(listen)
+    connection, wire = runtime.connect()
     connection.data_received(GET + GET.replace(b"hello", b"second"))
     await settle()
     wire.abort()
     await settle()
     assert heard == [("/hello", "http.disconnect")]
-    assert not house.state.tasks
+    assert not runtime.state.tasks
 
 
 @simulated
@@ -118,24 +118,24 @@ async def test_a_fault_of_the_application_is_for_the_log_and_ends_the_connection
             await send({"type": "http.response.start", "status": 200, "headers": []})
         raise KeyError("a fault")
 
-    house = Application(fail)
-    connection, wire = house.connect()
+    runtime = Application(fail)
+    connection, wire = runtime.connect()
     connection.data_received(GET)
     await settle()
     assert "a fault" in caplog.text
     assert wire.over
     assert wire.got.startswith(b"HTTP/1.1 200" if started else b"HTTP/1.1 500")
-    assert not house.state.tasks
+    assert not runtime.state.tasks
 
 
 @simulated
 @pytest.mark.parametrize("sent", [b"", GET, GET + GET, BODY, b"garbage\r\n\r\n", GET[:9]])
 async def test_a_connection_that_is_over_is_not_left_to_the_garbage(sent):
-    house = Application(whole)
+    runtime = Application(whole)
     gc.collect()
     gc.disable()
     try:
-        connection, wire = house.connect()
+        connection, wire = runtime.connect()
         connection.data_received(sent)
         await settle()
         wire.abort()

@@ -16,7 +16,7 @@ LIMIT = 1000
 TOKEN = ("authorization", "Bearer right")
 
 
-class Room:
+class Handler:
     """Behind the guard: it only notices who came."""
 
     def __init__(self):
@@ -31,7 +31,7 @@ class Room:
 
 class NodeRuntime:
     def __init__(self, figures=None, **named):
-        self.room = Room()
+        self.room = Handler()
         self.refused = []
         self.clock = VirtualClock()
         self.budget = Budget(self.clock, figures)
@@ -77,8 +77,8 @@ class NodeRuntime:
     ],
 )
 async def test_a_name_of_this_node_is_let_in(host):
-    house = NodeRuntime(hosts=("Node.Example", "2001:DB8::1"))
-    assert (await house.with_host(host)).status == 200
+    runtime = NodeRuntime(hosts=("Node.Example", "2001:DB8::1"))
+    assert (await runtime.with_host(host)).status == 200
 
 
 @pytest.mark.parametrize(
@@ -102,12 +102,12 @@ async def test_a_name_of_this_node_is_let_in(host):
     ],
 )
 async def test_a_host_that_is_not_ours_is_refused(host):
-    house = NodeRuntime()
-    answer = await house.with_host(host)
+    runtime = NodeRuntime()
+    answer = await runtime.with_host(host)
     assert answer.status in (400, 403)
     assert answer.json()["code"] in ("forbidden", "malformed")
-    assert house.room.reached == 0
-    assert house.refused == [answer.json()["code"]]
+    assert runtime.room.reached == 0
+    assert runtime.refused == [answer.json()["code"]]
 
 
 async def test_the_refusal_of_a_host_says_how_to_allow_it():
@@ -121,14 +121,14 @@ async def test_a_host_with_something_else_than_a_port_is_malformed(port):
 
 
 async def test_a_request_without_a_host_or_with_two_is_refused():
-    house = NodeRuntime()
-    answer = await house.with_host()
+    runtime = NodeRuntime()
+    answer = await runtime.with_host()
     assert answer.status == 400
     assert answer.json()["detail"] == "there is no Host header; send one that names this node"
-    answer = await house.with_host("localhost", "localhost")
+    answer = await runtime.with_host("localhost", "localhost")
     assert answer.status == 400
     assert answer.json()["detail"] == "the header host comes 2 times; send it once"
-    assert house.room.reached == 0
+    assert runtime.room.reached == 0
 
 
 @pytest.mark.parametrize(
@@ -154,15 +154,15 @@ async def test_a_request_without_a_host_or_with_two_is_refused():
     ],
 )
 async def test_only_pages_of_ours_and_of_allowed_origins_may_ask(origin, scheme, status):
-    house = NodeRuntime(origins=("https://App.example/",))
-    answer = await house.ask(("origin", origin), path="/public", scheme=scheme)
+    runtime = NodeRuntime(origins=("https://App.example/",))
+    answer = await runtime.ask(("origin", origin), path="/public", scheme=scheme)
     assert answer.status == status
-    assert house.room.reached == (status == 200)
+    assert runtime.room.reached == (status == 200)
 
 
 async def test_the_token_of_a_page_of_another_origin_does_not_help():
-    house = NodeRuntime()
-    assert (await house.ask(("origin", "https://evil.example"), TOKEN)).status == 403
+    runtime = NodeRuntime()
+    assert (await runtime.ask(("origin", "https://evil.example"), TOKEN)).status == 403
 
 
 @pytest.mark.parametrize(
@@ -175,12 +175,12 @@ async def test_the_token_of_a_page_of_another_origin_does_not_help():
     ],
 )
 async def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_read(size, status):
-    house = NodeRuntime()
-    answer = await house.ask(("content-length", size), path="/public", method="POST")
+    runtime = NodeRuntime()
+    answer = await runtime.ask(("content-length", size), path="/public", method="POST")
     assert answer.status == status
     if status == 413:
         assert "limit of 1,000 bytes" in answer.json()["detail"]
-        assert house.room.reached == 0
+        assert runtime.room.reached == 0
 
 
 @pytest.mark.parametrize(
@@ -205,33 +205,33 @@ async def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_read(siz
     ],
 )
 async def test_what_is_not_public_needs_the_token(authorization, status):
-    house = NodeRuntime()
-    answer = await house.ask(("authorization", authorization))
+    runtime = NodeRuntime()
+    answer = await runtime.ask(("authorization", authorization))
     assert answer.status == status
-    assert house.room.reached == (status == 200)
+    assert runtime.room.reached == (status == 200)
     if status == 401:
         assert answer.headers["www-authenticate"] == 'Bearer realm="comity"'
         assert "one-time link" in answer.json()["detail"]
 
 
 async def test_without_a_token_and_with_two_it_stays_closed():
-    house = NodeRuntime()
-    assert (await house.ask()).status == 401
-    assert (await house.ask(TOKEN, TOKEN)).status == 400
-    assert (await house.ask(path="/public")).status == 200
-    assert house.refused == ["unauthenticated", "malformed"]
+    runtime = NodeRuntime()
+    assert (await runtime.ask()).status == 401
+    assert (await runtime.ask(TOKEN, TOKEN)).status == 400
+    assert (await runtime.ask(path="/public")).status == 200
+    assert runtime.refused == ["unauthenticated", "malformed"]
 
 
 @pytest.mark.parametrize("path", ["/public/", "//public", "/public/..", "/PUBLIC", "/private/../public", ""])
 async def test_public_is_a_path_and_nothing_that_resembles_it(path):
-    house = NodeRuntime()
-    assert (await house.ask(path=path)).status == 401
-    assert house.room.reached == 0
+    runtime = NodeRuntime()
+    assert (await runtime.ask(path=path)).status == 401
+    assert runtime.room.reached == 0
 
 
 @pytest.mark.parametrize("host", [b"evil.example", b"localhost"])
 async def test_a_websocket_that_may_not_pass_is_closed(host):
-    house = NodeRuntime()
+    runtime = NodeRuntime()
     sent = []
     scope = scope_of(path="/private", type="websocket", scheme="ws")
     scope["headers"] = [(b"host", host)]
@@ -239,18 +239,18 @@ async def test_a_websocket_that_may_not_pass_is_closed(host):
     async def send(message):
         sent.append(message)
 
-    await house.guard(scope, None, send)
+    await runtime.guard(scope, None, send)
     assert sent == [{"type": "websocket.close", "code": 1008}]
-    assert house.room.reached == 0
+    assert runtime.room.reached == 0
 
 
 async def test_a_websocket_that_may_pass_does():
-    house = NodeRuntime()
+    runtime = NodeRuntime()
     same = ("origin", "http://localhost:8420")
-    await house.guard(
+    await runtime.guard(
         scope_of(path="/private", type="websocket", scheme="ws", headers=[TOKEN, same]), None, None
     )
-    assert house.room.reached == 1
+    assert runtime.room.reached == 1
 
 
 STRANGER = {"client": ("192.0.2.7", 4000)}
@@ -258,45 +258,45 @@ FIGURES = Figures(requests=2, bytes=2000, per_seconds=60)
 
 
 async def test_who_has_nothing_left_is_told_when_to_come_again_before_anything_else_is_looked_at():
-    house = NodeRuntime(Figures(requests=4, per_seconds=120))
+    runtime = NodeRuntime(Figures(requests=4, per_seconds=120))
     for _ in range(2):
-        assert (await house.with_host("evil.example", **STRANGER)).status == 403
-    answer = await house.with_host("evil.example", **STRANGER)
+        assert (await runtime.with_host("evil.example", **STRANGER)).status == 403
+    answer = await runtime.with_host("evil.example", **STRANGER)
     assert answer.status == 429
     assert answer.headers["retry-after"] == "30"
     assert answer.json() == {
         "detail": "too many requests of this address; try again in 30 seconds",
         "code": "rate_limited",
     }
-    assert house.refused == ["forbidden", "forbidden", "rate_limited"]
-    await house.clock.advance(30)
-    assert (await house.ask(path="/public", **STRANGER)).status == 200
+    assert runtime.refused == ["forbidden", "forbidden", "rate_limited"]
+    await runtime.clock.advance(30)
+    assert (await runtime.ask(path="/public", **STRANGER)).status == 200
 
 
 async def test_announced_bytes_are_charged_and_refused_before_they_are_read():
-    house = NodeRuntime(FIGURES)
+    runtime = NodeRuntime(FIGURES)
     body = ("content-length", "1000")
     for _ in range(2):
-        assert (await house.ask(body, path="/public", **STRANGER)).status == 200
-    house = NodeRuntime(Figures(requests=100, bytes=1600, per_seconds=100))
-    assert (await house.ask(body, path="/public", **STRANGER)).status == 200
-    answer = await house.ask(body, path="/public", **STRANGER)
+        assert (await runtime.ask(body, path="/public", **STRANGER)).status == 200
+    runtime = NodeRuntime(Figures(requests=100, bytes=1600, per_seconds=100))
+    assert (await runtime.ask(body, path="/public", **STRANGER)).status == 200
+    answer = await runtime.ask(body, path="/public", **STRANGER)
     assert (answer.status, answer.headers["retry-after"]) == (429, "25")
     assert "too many bytes of this address" in answer.json()["detail"]
-    assert (await house.ask(path="/public", **STRANGER)).status == 200
+    assert (await runtime.ask(path="/public", **STRANGER)).status == 200
 
 
 async def test_a_body_beyond_the_limit_costs_a_refusal_and_no_bytes():
-    house = NodeRuntime(Figures(requests=6, bytes=6000, per_seconds=60))
+    runtime = NodeRuntime(Figures(requests=6, bytes=6000, per_seconds=60))
     for _ in range(3):
-        answer = await house.ask(("content-length", "99999999999"), path="/public", **STRANGER)
+        answer = await runtime.ask(("content-length", "99999999999"), path="/public", **STRANGER)
         assert answer.status == 413
-    assert (await house.ask(path="/public", **STRANGER)).status == 429
+    assert (await runtime.ask(path="/public", **STRANGER)).status == 429
 
 
 @pytest.mark.parametrize("parts", [[b"x" * 500] * 2, [b"x" * 1000]])
 async def test_bytes_that_are_not_announced_are_charged_as_they_are_read(parts):
-    house = NodeRuntime(Figures(requests=100, bytes=1500, per_seconds=60))
+    runtime = NodeRuntime(Figures(requests=100, bytes=1500, per_seconds=60))
 
     async def read(scope, receive, send):
         try:
@@ -306,29 +306,29 @@ async def test_bytes_that_are_not_announced_are_charged_as_they_are_read(parts):
         else:
             await answer_json(send, {})
 
-    house.guard._app = read
+    runtime.guard._app = read
     chunked = ("transfer-encoding", "chunked")
     statuses = [
-        (await ask(house.guard, scope_of("POST", "/public", [chunked], **STRANGER), parts)).status
+        (await ask(runtime.guard, scope_of("POST", "/public", [chunked], **STRANGER), parts)).status
         for _ in range(2)
     ]
     assert statuses == [200, 429]
 
 
 async def test_this_machine_is_not_charged_unless_a_setting_says_so():
-    house = NodeRuntime(FIGURES)
-    assert {(await house.ask(path="/public")).status for _ in range(5)} == {200}
-    house = NodeRuntime(Figures(requests=2, limit_loopback=True))
-    assert [(await house.ask(path="/public")).status for _ in range(3)] == [200, 200, 429]
+    runtime = NodeRuntime(FIGURES)
+    assert {(await runtime.ask(path="/public")).status for _ in range(5)} == {200}
+    runtime = NodeRuntime(Figures(requests=2, limit_loopback=True))
+    assert [(await runtime.ask(path="/public")).status for _ in range(3)] == [200, 200, 429]
 
 
 async def test_the_owner_is_not_charged_and_a_wrong_token_is():
-    house = NodeRuntime(FIGURES)
-    assert {(await house.ask(TOKEN, **STRANGER)).status for _ in range(5)} == {200}
+    runtime = NodeRuntime(FIGURES)
+    assert {(await runtime.ask(TOKEN, **STRANGER)).status for _ in range(5)} == {200}
     wrong = ("authorization", "Bearer wrong")
-    assert [(await house.ask(wrong, **STRANGER)).status for _ in range(3)] == [401, 429, 429]
-    assert (await house.ask(TOKEN, **STRANGER)).status == 200
-    assert (await house.ask(TOKEN, path="/public", **STRANGER)).status == 200
+    assert [(await runtime.ask(wrong, **STRANGER)).status for _ in range(3)] == [401, 429, 429]
+    assert (await runtime.ask(TOKEN, **STRANGER)).status == 200
+    assert (await runtime.ask(TOKEN, path="/public", **STRANGER)).status == 200
 
 
 class TestRefusalsAreCharged:
@@ -336,22 +336,22 @@ class TestRefusalsAreCharged:
 
     async def answering(self, status, *headers, excused=False, **more):
         """What an address has left of 1000 after ten requests that the application answers with `status`."""
-        house = NodeRuntime(Figures(requests=1000, per_seconds=1e9))
+        runtime = NodeRuntime(Figures(requests=1000, per_seconds=1e9))
 
         async def answer(scope, receive, send):
             if excused:
                 excuse_request()
             await answer_json(send, {}, status)
 
-        house.guard._app = answer
+        runtime.guard._app = answer
         for _ in range(10):
             begin_request("one")
-            assert (await house.ask(*headers, path="/public", **STRANGER, **more)).status == status
-        return self.left_of(house)
+            assert (await runtime.ask(*headers, path="/public", **STRANGER, **more)).status == status
+        return self.left_of(runtime)
 
-    def left_of(self, house):
+    def left_of(self, runtime):
         left = 0
-        while not house.budget.take(STRANGER["client"][0]):
+        while not runtime.budget.take(STRANGER["client"][0]):
             left += 1
         return left
 
@@ -374,9 +374,9 @@ class TestRefusalsAreCharged:
             ((("origin", "http://evil.example"),), "/public"),
             ((("content-length", "99999999"),), "/public"),
         ):
-            house = NodeRuntime(Figures(requests=1000, per_seconds=1e9))
-            assert (await house.ask(*headers, path=path, **STRANGER)).status in (401, 403, 413)
-            assert self.left_of(house) == 1000 - (1 + 10)
+            runtime = NodeRuntime(Figures(requests=1000, per_seconds=1e9))
+            assert (await runtime.ask(*headers, path=path, **STRANGER)).status in (401, 403, 413)
+            assert self.left_of(runtime) == 1000 - (1 + 10)
 
     async def test_an_upgrade_that_is_refused_is_charged_once(self):
         async def ignore(message):
@@ -387,10 +387,10 @@ class TestRefusalsAreCharged:
             await send({"type": "websocket.http.response.body", "body": b""})
 
         for path, app in (("/private", None), ("/public", refuse)):
-            house = NodeRuntime(Figures(requests=1000, per_seconds=1e9))
-            house.guard._app = app
-            await house.guard(scope_of(path=path, type="websocket", scheme="ws", **STRANGER), None, ignore)
-            assert self.left_of(house) == 1000 - (1 + 10)
+            runtime = NodeRuntime(Figures(requests=1000, per_seconds=1e9))
+            runtime.guard._app = app
+            await runtime.guard(scope_of(path=path, type="websocket", scheme="ws", **STRANGER), None, ignore)
+            assert self.left_of(runtime) == 1000 - (1 + 10)
 
     async def test_an_access_token_that_lacks_the_scope_is_not_charged_to_the_address(self):
         class Lacking:
@@ -400,9 +400,9 @@ class TestRefusalsAreCharged:
             def challenge(self, path, error):
                 return None
 
-        house = NodeRuntime(Figures(requests=1000, per_seconds=1e9), visitors=Lacking())
-        assert (await house.ask(("authorization", "Bearer ann"), **STRANGER)).status == 403
-        assert self.left_of(house) == 1000 - 1
+        runtime = NodeRuntime(Figures(requests=1000, per_seconds=1e9), visitors=Lacking())
+        assert (await runtime.ask(("authorization", "Bearer ann"), **STRANGER)).status == 403
+        assert self.left_of(runtime) == 1000 - 1
 
     async def test_a_visitor_is_not_charged_for_a_refusal(self):
         class Known:
@@ -415,17 +415,17 @@ class TestRefusalsAreCharged:
         async def refuse(scope, receive, send):
             await answer_json(send, {}, 400)
 
-        house = NodeRuntime(
+        runtime = NodeRuntime(
             Figures(requests=1000, per_seconds=1e9), visitors=Known(), right_for=lambda _path: "mcp"
         )
-        house.guard._app = refuse
-        assert (await house.ask(("authorization", "Bearer ann"), **STRANGER)).status == 400
-        assert self.left_of(house) == 1000 - 1
+        runtime.guard._app = refuse
+        assert (await runtime.ask(("authorization", "Bearer ann"), **STRANGER)).status == 400
+        assert self.left_of(runtime) == 1000 - 1
 
 
 async def test_headers_that_come_twice_are_charged_and_refused():
-    house = NodeRuntime(Figures(requests=4))
-    twice = [await house.ask(TOKEN, TOKEN, **STRANGER) for _ in range(3)]
+    runtime = NodeRuntime(Figures(requests=4))
+    twice = [await runtime.ask(TOKEN, TOKEN, **STRANGER) for _ in range(3)]
     assert [answer.status for answer in twice] == [400, 400, 429]
 
 
@@ -437,10 +437,10 @@ async def test_a_visitor_is_charged_wherever_it_comes_from():
         def challenge(self, path, error):
             return None
 
-    house = NodeRuntime(FIGURES, visitors=Known(), right_for=lambda _path: "mcp")
+    runtime = NodeRuntime(FIGURES, visitors=Known(), right_for=lambda _path: "mcp")
 
     async def visit(who, address):
-        return (await house.ask(("authorization", f"Bearer {who}"), client=(address, 1))).status
+        return (await runtime.ask(("authorization", f"Bearer {who}"), client=(address, 1))).status
 
     assert [await visit("ann", f"192.0.2.{n}") for n in range(1, 4)] == [200, 200, 429]
     assert await visit("bob", "192.0.2.9") == 200
@@ -449,13 +449,13 @@ async def test_a_visitor_is_charged_wherever_it_comes_from():
 class TestTrustedProxies:
     async def peer(self, *headers, client="127.0.0.1", proxies=("127.0.0.1", "10.1.0.0/16", "2001:db8::/32")):
         seen = []
-        house = NodeRuntime(proxies=proxies)
+        runtime = NodeRuntime(proxies=proxies)
 
         async def look(scope, receive, send):
             seen.append(peer_of(scope))
 
-        house.guard._app = look
-        await house.ask(*headers, path="/public", client=(client, 1))
+        runtime.guard._app = look
+        await runtime.ask(*headers, path="/public", client=(client, 1))
         return seen[0]
 
     @pytest.mark.parametrize(
@@ -511,10 +511,10 @@ class TestTrustedProxies:
         assert await self.peer(*forged, proxies=()) == "127.0.0.1"
 
     async def test_clients_behind_a_local_proxy_each_have_a_budget(self):
-        house = NodeRuntime(FIGURES, proxies=["127.0.0.1"])
+        runtime = NodeRuntime(FIGURES, proxies=["127.0.0.1"])
 
         async def status(client):
-            return (await house.ask(("x-forwarded-for", client), path="/public")).status
+            return (await runtime.ask(("x-forwarded-for", client), path="/public")).status
 
         assert [await status("192.0.2.7") for _ in range(3)] == [200, 200, 429]
         assert await status("192.0.2.8") == 200

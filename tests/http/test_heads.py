@@ -45,14 +45,14 @@ class Watching(NodeRuntime):
 class Counting:
     """What is not found is left to the parser."""
 
-    def __init__(self, house, heads):
-        self._house = house
+    def __init__(self, runtime, heads):
+        self._runtime = runtime
         self._heads = heads
         self.learn = heads.learn
 
     def find(self, data):
         found = self._heads.find(data)
-        self._house.parsed += found is None
+        self._runtime.parsed += found is None
         return found
 
 
@@ -62,14 +62,14 @@ def post(body, *lines, first=b"POST /a%20b?c=d HTTP/1.1", length=b"Content-Lengt
 
 async def after_two(request, *more):
     """A house that heard a request twice on one connection, which is when its head is learned, and then more."""
-    house = Watching()
-    connection, wire = house.connect()
-    await house.hear(connection, HELLO, request, request)
-    house.parsed = 0
-    del house.scopes[:2]
-    await house.hear(connection, *more)
+    runtime = Watching()
+    connection, wire = runtime.connect()
+    await runtime.hear(connection, HELLO, request, request)
+    runtime.parsed = 0
+    del runtime.scopes[:2]
+    await runtime.hear(connection, *more)
     assert not wire.gone
-    return house
+    return runtime
 
 
 @simulated
@@ -77,33 +77,33 @@ async def after_two(request, *more):
 @pytest.mark.parametrize("lines", [(), (b"Content-Type: application/json", b"X-A: 1", b"X-A: 2")])
 async def test_what_comes_again_is_answered_in_the_same_scope_without_the_parser(length, lines):
     request = post(b"body", *lines, length=length)
-    house = await after_two(request, request)
-    assert house.parsed == 0
-    before, after = house.scopes
+    runtime = await after_two(request, request)
+    assert runtime.parsed == 0
+    before, after = runtime.scopes
     assert after == before
     assert after[HEADERS_BY_NAME] == by_name(after["headers"])
-    assert house.heard == [("/", 0)] + [("/a b", 4)] * 3
+    assert runtime.heard == [("/", 0)] + [("/a b", 4)] * 3
 
 
 @simulated
 async def test_the_length_of_a_body_may_change():
-    house = await after_two(post(b"one"), post(b"seven" * 7))
-    assert house.parsed == 0
-    assert house.heard[-1] == ("/a b", 35)
-    assert house.scopes[-1]["headers"][-1] == (b"content-length", b"35")
-    assert house.scopes[-1][HEADERS_BY_NAME][b"content-length"] == b"35"
+    runtime = await after_two(post(b"one"), post(b"seven" * 7))
+    assert runtime.parsed == 0
+    assert runtime.heard[-1] == ("/a b", 35)
+    assert runtime.scopes[-1]["headers"][-1] == (b"content-length", b"35")
+    assert runtime.scopes[-1][HEADERS_BY_NAME][b"content-length"] == b"35"
 
 
 @simulated
 async def test_a_head_is_known_on_every_connection_and_each_has_its_own_scope():
-    house = await after_two(post(b"body"))
-    connection, _ = house.connect()
-    await house.hear(connection, HELLO)
+    runtime = await after_two(post(b"body"))
+    connection, _ = runtime.connect()
+    await runtime.hear(connection, HELLO)
     for _ in range(3):
-        await house.hear(connection, post(b"body"))
-        house.scopes[-1]["headers"].append((b"x-added", b"by the application"))
-    assert house.parsed == 1
-    assert [len(scope["headers"]) for scope in house.scopes[-3:]] == [3] * 3
+        await runtime.hear(connection, post(b"body"))
+        runtime.scopes[-1]["headers"].append((b"x-added", b"by the application"))
+    assert runtime.parsed == 1
+    assert [len(scope["headers"]) for scope in runtime.scopes[-3:]] == [3] * 3
 
 
 @simulated
@@ -122,9 +122,9 @@ async def test_a_head_is_known_on_every_connection_and_each_has_its_own_scope():
     ids=["chunked", "expects", "spelled oddly", "long", "after an empty line", "after two"],
 )
 async def test_one_that_is_said_anew_each_time_is_read_each_time(request_bytes):
-    house = await after_two(request_bytes, request_bytes, request_bytes)
-    assert house.parsed == 2
-    assert house.heard[-1] == ("/a b", 4)
+    runtime = await after_two(request_bytes, request_bytes, request_bytes)
+    assert runtime.parsed == 2
+    assert runtime.heard[-1] == ("/a b", 4)
 
 
 @simulated
@@ -138,10 +138,10 @@ async def test_one_that_is_said_anew_each_time_is_read_each_time(request_bytes):
     ],
 )
 async def test_one_that_ends_its_connection_ends_it_each_time(first, line):
-    house = Watching()
+    runtime = Watching()
     for _ in range(4):
-        connection, wire = house.connect()
-        await house.hear(connection, HELLO, post(b"", line, first=first))
+        connection, wire = runtime.connect()
+        await runtime.hear(connection, HELLO, post(b"", line, first=first))
         assert wire.over
         assert wire.answers[-1] == (200, b"/ ")
 
@@ -152,10 +152,10 @@ async def test_nothing_is_answered_after_a_request_that_ends_the_connection():
         if scope["path"] == "/slow":
             await asyncio.sleep(1)
 
-    house = await after_two(post(b"body"))
-    house.work = work
-    connection, wire = house.connect()
-    await house.hear(connection, HELLO)
+    runtime = await after_two(post(b"body"))
+    runtime.work = work
+    connection, wire = runtime.connect()
+    await runtime.hear(connection, HELLO)
     connection.data_received(
         HELLO.replace(b"GET / ", b"GET /slow ").replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n")
     )
@@ -182,30 +182,30 @@ async def test_nothing_is_answered_after_a_request_that_ends_the_connection():
     ],
 )
 async def test_what_differs_is_left_to_the_parser(other):
-    house = await after_two(post(b"body"))
-    assert house.heads.find(post(b"body")) is not None
-    assert house.heads.find(other) is None
+    runtime = await after_two(post(b"body"))
+    assert runtime.heads.find(post(b"body")) is not None
+    assert runtime.heads.find(other) is None
 
 
 @simulated
 @pytest.mark.parametrize("before", [b"\r\n\r\n", b"\n\r\n\r\n", b"\r\r\n\r\n"])
 async def test_empty_lines_are_never_taken_for_a_request(before):
-    house = await after_two(before + b"GET /x HTTP/1.1\r\n\r\n")
-    heard = len(house.heard)
-    connection, wire = house.connect()
-    await house.hear(connection, HELLO, before)
-    assert len(house.heard) == heard + 1
+    runtime = await after_two(before + b"GET /x HTTP/1.1\r\n\r\n")
+    heard = len(runtime.heard)
+    connection, wire = runtime.connect()
+    await runtime.hear(connection, HELLO, before)
+    assert len(runtime.heard) == heard + 1
     assert len(wire.answers) == 1
 
 
 @simulated
 async def test_only_so_many_are_kept():
-    house = Watching()
-    connection, _ = house.connect()
+    runtime = Watching()
+    connection, _ = runtime.connect()
     for number in range(KEPT_HEADS + 20):
         request = b"GET /%d HTTP/1.1\r\nhost: localhost\r\n\r\n" % number
-        await house.hear(connection, request, request)
-    assert 0 < len(house.heads._known) <= KEPT_HEADS
+        await runtime.hear(connection, request, request)
+    assert 0 < len(runtime.heads._known) <= KEPT_HEADS
 
 
 def test_heads_that_never_come_again_push_none_out_and_are_not_kept():
@@ -218,11 +218,11 @@ def test_heads_that_never_come_again_push_none_out_and_are_not_kept():
 
 
 async def head_of(heads, request):
-    house = Watching(heads)
-    connection, _ = house.connect()
-    await house.hear(connection, HELLO, request, request)
+    runtime = Watching(heads)
+    connection, _ = runtime.connect()
+    await runtime.hear(connection, HELLO, request, request)
     found = heads.find(request)
-    return house, found[0]
+    return runtime, found[0]
 
 
 names = st.sampled_from(
@@ -265,19 +265,19 @@ def requests(draw):
 )
 def test_whoever_has_said_what_before_everybody_is_answered_as_if_nobody_had(said, plan):
     async def played(heads):
-        house = Watching(heads)
-        connected = [house.connect() for _ in range(2)]
+        runtime = Watching(heads)
+        connected = [runtime.connect() for _ in range(2)]
         for connection, _ in connected:
-            await house.hear(connection, HELLO)
+            await runtime.hear(connection, HELLO)
         for at, what in plan:
             connection, wire = connected[at]
             if wire.over:
-                connected[at] = connection, wire = house.connect()
-                await house.hear(connection, HELLO)
-            await house.hear(connection, said[what % len(said)])
-        for scope in house.scopes:
+                connected[at] = connection, wire = runtime.connect()
+                await runtime.hear(connection, HELLO)
+            await runtime.hear(connection, said[what % len(said)])
+        for scope in runtime.scopes:
             scope.pop(HEADERS_BY_NAME, None)
         ends = [(REQUEST_ID.sub(b"", wire.got), wire.over, wire.reading) for _, wire in connected]
-        return ends, house.heard, house.scopes, house.refused, len(house.state.tasks)
+        return ends, runtime.heard, runtime.scopes, runtime.refused, len(runtime.state.tasks)
 
     assert run_simulated(lambda: played(HeadCache())) == run_simulated(lambda: played(Forgetful()))

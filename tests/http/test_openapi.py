@@ -120,7 +120,7 @@ async def test_a_path_of_another_part_is_listed_too(monkeypatch):
     class Toy(Part):
         name = "toy"
 
-        async def serve(self, house):
+        async def serve(self, runtime):
             async def play(_request):
                 return JSONResponse({})
 

@@ -189,7 +189,7 @@ async def unchanged_by(scene, alice, attempts):
 
 
 @pytest.fixture(params=[False, True], ids=["while she is there", "after she left"])
-async def house(request, tmp_path):
+async def runtime(request, tmp_path):
     async with (
         extension_scene(tmp_path / "data", clock=SystemClock()) as scene,
         alice_at(scene, leaves=request.param) as alice,
@@ -199,8 +199,8 @@ async def house(request, tmp_path):
 
 @pytest.mark.parametrize("who", IDENTITIES)
 @pytest.mark.parametrize("door", ["websocket", "tcp", "mcp over http"])
-async def test_another_identity_gets_nowhere(house, door, who):
-    scene, alice = house
+async def test_another_identity_gets_nowhere(runtime, door, who):
+    scene, alice = runtime
     identity = IDENTITIES[who](scene)
 
     async def attempts(answers):
@@ -213,8 +213,8 @@ async def test_another_identity_gets_nowhere(house, door, who):
     await unchanged_by(scene, alice, attempts)
 
 
-async def test_the_user_of_the_node_gets_nowhere_over_stdio(house):
-    scene, alice = house
+async def test_the_user_of_the_node_gets_nowhere_over_stdio(runtime):
+    scene, alice = runtime
     names = ",".join(extension.removeprefix("VCP-X-").lower() for extension in ALL)
 
     async def attempts(answers):
@@ -225,8 +225,8 @@ async def test_the_user_of_the_node_gets_nowhere_over_stdio(house):
     await unchanged_by(scene, alice, attempts)
 
 
-async def test_the_user_of_the_node_gets_nowhere_at_the_command_line(house, tmp_path):
-    scene, alice = house
+async def test_the_user_of_the_node_gets_nowhere_at_the_command_line(runtime, tmp_path):
+    scene, alice = runtime
     file = tmp_path / "torch.json"
     file.write_text(json.dumps(alice.torch))
     table = [
@@ -263,8 +263,8 @@ async def test_the_user_of_the_node_gets_nowhere_at_the_command_line(house, tmp_
     await unchanged_by(scene, alice, attempts)
 
 
-async def test_another_node_gets_nowhere_at_the_address_of_deliberations(house):
-    scene, alice = house
+async def test_another_node_gets_nowhere_at_the_address_of_deliberations(runtime):
+    scene, alice = runtime
     async with extension_scene(clock=SystemClock()) as elsewhere:
 
         async def attempts(answers):
@@ -286,8 +286,8 @@ async def test_another_node_gets_nowhere_at_the_address_of_deliberations(house):
         await unchanged_by(scene, alice, attempts)
 
 
-async def test_she_herself_gets_all_of_it_through_every_door(house):
-    scene, alice = house
+async def test_she_herself_gets_all_of_it_through_every_door(runtime):
+    scene, alice = runtime
     async with over_http(scene, hello(*ALL, identity=scene.token())) as again:
         assert (await again.read(f"vcp://personal-state/{alice.session_id}"))["protection_level"] == "high"
         told = await again.call("vcp_get_personal_state", session_id=alice.session_id)

@@ -20,7 +20,7 @@ AGENT = AgentSettings(behaviour="echo")
 
 
 def reading(node):
-    return {"authorization": f"Bearer {node.house.read_token}"}
+    return {"authorization": f"Bearer {node.runtime.read_token}"}
 
 
 def client(node, **headers):
@@ -53,7 +53,7 @@ async def test_nobody_else_reads_them():
 
 async def test_both_tokens_are_private_and_differ(tmp_path):
     async with running_node(tmp_path / "data") as node:
-        assert node.house.read_token != node.house.token
+        assert node.runtime.read_token != node.runtime.token
         assert (tmp_path / "data" / "read-token").stat().st_mode & 0o777 == 0o600
 
 
@@ -147,9 +147,9 @@ async def test_a_pair_is_verified_in_the_background_and_the_view_says_what_was_f
         assert await pair_verdict(reader) == "sound; calls on record: 3, stored replies: 3"
 
         chain = chain_of(PairKey(caller.key.vacant_id, node.vacant_id))
-        kept = await node.house.store.reply(chain, 2)
+        kept = await node.runtime.store.reply(chain, 2)
         changed = kept.reply.replace(b"hello", b"hullo")
-        await node.house.store.commit(
+        await node.runtime.store.commit(
             KeepReply(chain=chain, seq=2, digest=kept.digest, reply=changed, at=kept.at)
         )
         await owner.post(button["path"], json=asked)

@@ -275,7 +275,7 @@ async def test_calls_and_searches_stand_in_the_audit_with_their_caller(there, he
     async with Model(here) as model:
         await model.use("find_agents", capability="x")
         await model.use("call_agent", agent=there.url, message="x")
-    here.walk.record.flush()
+    here.pipeline.record.flush()
     await here.store.commit()  # what was noted without waiting is before it
     entries = [entry async for entry in tail(here.store, "main", 50)]
     named = [entry for entry in entries if entry.verification_result == "AGENTS_OK"]

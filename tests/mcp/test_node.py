@@ -79,7 +79,7 @@ async def test_a_session_survives_the_node_that_began_it(tmp_path):
         assert status.json()["result"]["structuredContent"]["negotiated"] is True
         assert (await http.post(request(4, "ping"), **gone)).status_code == 404
         async with http.streaming(None, **session) as standing:
-            node.house.find(Mcp).side.changes.resource_updated("vcp://capabilities")
+            node.runtime.find(Mcp).side.changes.resource_updated("vcp://capabilities")
             told = await next_event(events(standing))
         assert told.message["params"]["uri"] == "vcp://capabilities"
 
@@ -120,14 +120,14 @@ async def test_an_idle_session_takes_what_it_negotiated_with_it():
     clock = VirtualClock()
     async with running_node(clock=clock, mcp=McpSettings(idle_seconds=100)) as node, client(node) as http:
         session = await http.begin(vcp=HELLO)
-        assert len(node.house.find(Vcp).service.sessions) == 1
+        assert len(node.runtime.find(Vcp).service.sessions) == 1
         await clock.advance(90)
         assert (await http.post(request(1, "ping"), **session)).status_code == 200
         await clock.advance(90)
-        assert len(node.house.find(Vcp).service.sessions) == 1
+        assert len(node.runtime.find(Vcp).service.sessions) == 1
         await clock.advance(90)
         async with asyncio.timeout(5):
-            while len(node.house.find(Vcp).service.sessions):  # noqa: ASYNC110 - housekeeping tells nobody
+            while len(node.runtime.find(Vcp).service.sessions):  # noqa: ASYNC110 - housekeeping tells nobody
                 await asyncio.sleep(0.002)
         assert (await http.post(request(2, "ping"), **session)).status_code == 404
 
@@ -139,15 +139,15 @@ async def test_the_settings_limit_the_sessions():
             await next_event(events(standing))
             refused = await http.post(initialize(vcp=HELLO))
             assert (refused.status_code, "Retry-After" in refused.headers) == (503, True)
-            assert len(node.house.find(Vcp).service.sessions) == 0
+            assert len(node.runtime.find(Vcp).service.sessions) == 0
 
 
 async def test_a_session_that_makes_room_takes_what_it_negotiated_with_it():
     async with running_node(mcp=McpSettings(sessions=1)) as node, client(node) as http:
         first = await http.begin(vcp=HELLO)
-        assert len(node.house.find(Vcp).service.sessions) == 1
+        assert len(node.runtime.find(Vcp).service.sessions) == 1
         await http.begin()
-        assert len(node.house.find(Vcp).service.sessions) == 0
+        assert len(node.runtime.find(Vcp).service.sessions) == 0
         assert (await http.post(request(1, "ping"), **first)).status_code == 404
 
 
@@ -187,7 +187,7 @@ async def test_a_hello_that_cannot_be_accepted_leaves_mcp_as_it_is(node):
             listed = (await http.post(message, **repeated(message))).json()["result"]
             assert listed["_meta"]["space.creed.vcp/ack"]["type"] == "vcp-error"
             assert listed["tools"]
-        assert len(node.house.find(Vcp).service.sessions) == 0
+        assert len(node.runtime.find(Vcp).service.sessions) == 0
 
 
 async def test_tools_of_every_room_are_listed_once_and_looking_changes_nothing(node):
@@ -197,7 +197,7 @@ async def test_tools_of_every_room_are_listed_once_and_looking_changes_nothing(n
             coming = events(standing)
             await next_event(coming)
             lists = [(await http.post(request(n, "tools/list"), **session)).json() for n in (1, 2)]
-            node.house.find(Mcp).side.changes.list_changed("prompts")
+            node.runtime.find(Mcp).side.changes.list_changed("prompts")
             assert (await next_event(coming)).message["method"] == "notifications/prompts/list_changed"
         names = [tool["name"] for tool in lists[0]["result"]["tools"]]
         assert json.dumps(lists[0]["result"]) == json.dumps(lists[1]["result"])
@@ -213,7 +213,7 @@ async def test_a_stream_is_taken_up_after_a_restart_or_the_client_is_told_that_i
         assert (await http.post(asked, **session)).json()["result"] == {}
         async with http.streaming(None, **session) as stream:
             last = (await next_event(events(stream))).id
-        lost = node.house.find(Mcp)._sessions._live[session["mcp_session_id"]].new_stream().name
+        lost = node.runtime.find(Mcp)._sessions._live[session["mcp_session_id"]].new_stream().name
     async with running_node(data) as node, client(node) as http:
         for again in (last, last.replace(".0", ".7")):
             async with http.streaming(None, last_event_id=again, **session) as stream:
@@ -251,7 +251,7 @@ async def test_the_tools_of_a_room_fit_into_25000_characters(node):
     async with client(node) as http:
         session = await http.begin()
         listed = (await http.post(request(1, "tools/list"), **session)).json()["result"]["tools"]
-    view = node.house.find(Mcp).side.catalog.view(Selection(), frozenset())
+    view = node.runtime.find(Mcp).side.catalog.view(Selection(), frozenset())
     sizes = Counter()
     for tool in listed:
         sizes[view.tools[tool["name"]].room] += len(json.dumps(tool, ensure_ascii=False))

@@ -337,7 +337,7 @@ async def test_a_node_streams_its_acts_to_its_own_user_and_to_nobody_else(patien
             assert (await http.get(EVENTS_PATH)).status_code == 401
             opened = http.stream("GET", EVENTS_PATH, headers=bearer(node))
             async with opened as stream:
-                before = node.house.events.last
+                before = node.runtime.events.last
                 answer = await http.post("/v1/ping", headers=bearer(node))
                 async for line in stream.aiter_lines():
                     if line.startswith("data: "):
@@ -345,7 +345,7 @@ async def test_a_node_streams_its_acts_to_its_own_user_and_to_nobody_else(patien
                         break
         assert act["request"] == answer.headers["x-request-id"]
         assert (act["room"], act["kind"], act["who"]) == ("ping", "PING_OK", "local:admin")
-        assert node.house.events.last == before + 1
+        assert node.runtime.events.last == before + 1
 
 
 async def test_a_node_stops_at_once_although_somebody_watches(patience):

@@ -116,11 +116,11 @@ async def test_the_first_start_makes_everything_and_shows_it_to_nobody(data):
 async def test_the_second_start_finds_what_the_first_one_made(data):
     async with running_node(data) as node:
         first = (node.vacant_id, bearer(node), (data / "vault.key").read_bytes())
-        sealed = node.house.vault.seal(b"a secret")
+        sealed = node.runtime.vault.seal(b"a secret")
         link = node.entry_link.rpartition("/")[2]
     async with running_node(data) as node:
         assert (node.vacant_id, bearer(node), (data / "vault.key").read_bytes()) == first
-        assert node.house.vault.open(sealed) == b"a secret"
+        assert node.runtime.vault.open(sealed) == b"a secret"
         assert node.entry_link.rpartition("/")[2] != link
 
 
@@ -194,7 +194,7 @@ async def test_old_entries_are_forgotten_when_their_time_is_over(data):
     retention = AuditSettings(retention_days=1)
     async with running_node(data, clock=clock, audit=retention) as node, asking(node) as client:
         await client.post("/v1/ping", json={})
-        node.house.record.flush()
+        node.runtime.record.flush()
         await node.store.commit()  # and with it the entry about the ping
         clock.jump(2 * 86_400)
         for _ in range(200):  # the chore runs in threads of the store
@@ -306,8 +306,8 @@ class SlowRoom(HandlerDefaults):
     def __init__(self):
         self.began, self.go_on = asyncio.Event(), asyncio.Event()
 
-    def identify(self, arrival):
-        return Identified(arrival.caller)
+    def identify(self, request):
+        return Identified(request.caller)
 
     async def handle(self, call):
         self.began.set()

@@ -9,7 +9,7 @@ import pytest
 
 from comity.node.page import page, refusal_page
 from comity.testing import bearer, running_node
-from tests.http.house import STATUS, TOKEN, NodeRuntime
+from tests.http.runtime import STATUS, TOKEN, NodeRuntime
 
 ASSETS = files("comity.node") / "assets"
 FIGURES = ("state", "uptime", "calls", "audit_entries")
@@ -98,15 +98,15 @@ def test_the_script_knows_every_place_that_it_fills():
 
 
 async def test_a_browser_that_is_refused_gets_a_page_and_a_program_gets_json():
-    house = NodeRuntime()
-    shown = await house.ask("GET", "/", ("accept", "text/html,application/xhtml+xml"))
+    runtime = NodeRuntime()
+    shown = await runtime.ask("GET", "/", ("accept", "text/html,application/xhtml+xml"))
     assert (shown.status, shown.headers["content-type"]) == (401, "text/html; charset=utf-8")
     assert "comity open" in shown.body.decode()
     assert shown.headers["content-security-policy"].startswith("default-src 'none'")
-    assert (await house.ask("GET", "/")).headers["content-type"] == "application/json"
-    asked = await house.ask("GET", "/v1/status", ("accept", "text/html"))
+    assert (await runtime.ask("GET", "/")).headers["content-type"] == "application/json"
+    asked = await runtime.ask("GET", "/v1/status", ("accept", "text/html"))
     assert asked.headers["content-type"] == "application/json"
-    used = await house.ask("GET", "/enter/used", ("accept", "text/html"))
+    used = await runtime.ask("GET", "/enter/used", ("accept", "text/html"))
     assert (used.status, used.headers["content-type"]) == (403, "text/html; charset=utf-8")
 
 

@@ -57,7 +57,7 @@ async def test_acts_appear_as_they_happen_and_what_others_wrote_is_text(tmp_path
     async with running_node() as node, browsing(tmp_path) as browser:
         await browser.open(node.entry_link)
         await browser.until("document.querySelectorAll('#tabs a').length > 8")
-        node.house.record.note(Act(room="shop", result="SHOP_OK", caller=OWNER, about=NASTY))
+        node.runtime.record.note(Act(room="shop", result="SHOP_OK", caller=OWNER, about=NASTY))
         await browser.until(f"{words('act-rows')}.includes('shop ok')")
         assert SHOWN in await browser.run(words("act-rows"))
         assert not await browser.run("!!document.querySelector('#act-rows img')")
@@ -84,7 +84,7 @@ async def test_ten_thousand_rows_come_in_pages(tmp_path):
     async with running_node() as node, browsing(tmp_path) as browser:
         drafts = [AuditDraft(verification_result="SHOP_OK", created_at=timestamp(0.0)) for _ in range(500)]
         for _ in range(20):
-            await node.house.store.commit(audit=drafts)
+            await node.runtime.store.commit(audit=drafts)
         await browser.open(node.entry_link)
         await browser.until("document.querySelectorAll('#tabs a').length > 8")
         await browser.run("location.hash = 'audit'")
@@ -154,9 +154,9 @@ async def test_the_chains_of_a_pair_are_verified_from_the_page_and_the_bad_messa
         await browser.until("!!document.querySelector('#view-body button.small')")
         await browser.run("document.querySelector('#view-body button.small').click()")
         await browser.until(f"{words('view-body')}.includes('sound; calls on record: 3')")
-        kept = await node.house.store.reply(chain, 3)
+        kept = await node.runtime.store.reply(chain, 3)
         changed = kept.reply.replace(b"three", b"seven")
-        await node.house.store.commit(
+        await node.runtime.store.commit(
             KeepReply(chain=chain, seq=3, digest=kept.digest, reply=changed, at=kept.at)
         )
         await browser.run("document.querySelector('#view-body button.small').click()")
@@ -167,7 +167,7 @@ async def test_the_chains_of_a_pair_are_verified_from_the_page_and_the_bad_messa
 async def test_a_link_that_only_reads_shows_everything_and_offers_nothing_that_acts(tmp_path):
     async with running_node(tmp_path / "data", agent=AGENT) as node, browsing(tmp_path / "it") as browser:
         await call_node(node, "one")
-        await browser.open(node.house.new_entry_link(reads_only=True))
+        await browser.open(node.runtime.new_entry_link(reads_only=True))
         await browser.until("document.querySelectorAll('#tabs a').length > 8")
         for name in PANELS:
             await browser.run(f"location.hash = '{name}'")

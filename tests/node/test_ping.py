@@ -17,12 +17,12 @@ def ping(body, *, owner=True):
 @pytest.mark.parametrize("nonce", ["", "hello", "x" * NONCE_LIMIT, "\N{SNOWMAN}" * NONCE_LIMIT])
 @simulated
 async def test_the_owner_gets_his_nonce_back(nonce):
-    house = NodeRuntime()
-    answer = await house.take(PingHandler(), ping({"nonce": nonce}))
+    runtime = NodeRuntime()
+    answer = await runtime.take(PingHandler(), ping({"nonce": nonce}))
     assert answer == {"pong": nonce, "principal": "local", "at": EPOCH}
-    house.record.flush()
+    runtime.record.flush()
     await settle()
-    entry = (await house.store.entries())[0]
+    entry = (await runtime.store.entries())[0]
     assert entry.verification_result == "PING_OK"
     assert entry.checks_passed == ("rate", "identity", "schema", "count:1", "caller:local:admin")
 

@@ -13,6 +13,7 @@ import httpx2
 import pytest
 from mcp.client import Client, advertise
 from mcp.client.streamable_http import streamable_http_client
+from tests.vcp.runtime import RELATIONAL, WIRE, hello
 from websockets.asyncio.client import connect
 
 from comity.envelopes.protocol.envelope import from_a2a_result, to_a2a_jsonrpc
@@ -24,7 +25,6 @@ from tests.mcp.conversing import call, initialize
 from tests.mcp.processes import comity_mcp
 from tests.ports import unused_port
 from tests.rooms.processes import NodeProcess, wait_for
-from tests.vcp.house import RELATIONAL, WIRE, hello
 
 CONSENSUS = "VCP-X-Consensus"
 COMITY = [sys.executable, "-m", "comity"]
@@ -61,7 +61,7 @@ NOT_TOLD = {
 
 
 @pytest.fixture
-def house(tmp_path):
+def runtime(tmp_path):
     """The one process, with everything on."""
     tcp_port = unused_port()
     node = NodeProcess(
@@ -89,9 +89,9 @@ def guest(tmp_path):
     node.stop()
 
 
-def audit_entries(house):
+def audit_entries(runtime):
     finished = subprocess.run(
-        [*COMITY, "audit", "tail", "-n", "100000", "--chain", "main", "--json", "--data", str(house.data)],
+        [*COMITY, "audit", "tail", "-n", "100000", "--chain", "main", "--json", "--data", str(runtime.data)],
         capture_output=True,
         text=True,
         timeout=SECONDS,
@@ -116,18 +116,18 @@ def command(data, *arguments):
 class Watcher:
     """A client that reads the events of the house, from the first one to the end of the stream."""
 
-    def __init__(self, house):
+    def __init__(self, runtime):
         self.events = []
-        self._house = house
+        self._runtime = runtime
         self._thread = threading.Thread(target=self._read)
         self._thread.start()
 
     def _read(self):
-        headers = {"Authorization": f"Bearer {self._house.token}"}
+        headers = {"Authorization": f"Bearer {self._runtime.token}"}
         with (
             contextlib.suppress(httpx.RemoteProtocolError),
             httpx.stream(
-                "GET", f"{self._house.url}/v1/events?since=0", headers=headers, timeout=SECONDS
+                "GET", f"{self._runtime.url}/v1/events?since=0", headers=headers, timeout=SECONDS
             ) as told,
         ):
             for line in told.iter_lines():
@@ -140,11 +140,11 @@ class Watcher:
 
 
 @contextlib.asynccontextmanager
-async def official_client(house):
+async def official_client(runtime):
     """The official client of MCP, which negotiates VCP as well."""
     greeting = [advertise("space.creed/vcp", {"hello": hello(CONSENSUS)})]
-    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {house.token}"}) as http:
-        transport = streamable_http_client(f"{house.url}/mcp", http_client=http)
+    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {runtime.token}"}) as http:
+        transport = streamable_http_client(f"{runtime.url}/mcp", http_client=http)
         async with Client(transport, mode="legacy", extensions=greeting) as client:
 
             async def use(tool, **arguments):
@@ -155,9 +155,9 @@ async def official_client(house):
             yield use
 
 
-async def speak_vcp(house):
+async def speak_vcp(runtime):
     """Raw messages over a WebSocket, and lines over TCP."""
-    async with connect(house.url.replace("http", "ws", 1) + "/vcp", proxy=None) as peer:
+    async with connect(runtime.url.replace("http", "ws", 1) + "/vcp", proxy=None) as peer:
         await peer.send(json.dumps(hello(RELATIONAL, "VCP-X-Unheard-Of")))
         ack = json.loads(await peer.recv())
         assert (ack["type"], ack["unsupported"]) == ("vcp-ack", ["VCP-X-Unheard-Of"])
@@ -165,16 +165,16 @@ async def speak_vcp(house):
         assert "error" not in json.loads(await peer.recv())
         await peer.send(json.dumps({"type": "vcp-call", "id": "1", "op": "relational.get", "args": {}}))
         assert json.loads(await peer.recv())["ok"] is True
-    reader, writer = await asyncio.open_connection("127.0.0.1", house.tcp_port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", runtime.tcp_port)
     writer.write(json.dumps(hello()).encode() + b"\n")
     assert json.loads(await reader.readline())["type"] == "vcp-ack"
     writer.close()
     await writer.wait_closed()
 
 
-def send_envelopes(house):
-    caller = Caller("ann", to_vid=house.vacant_id)
-    with httpx.Client(base_url=house.url, timeout=SECONDS) as http:
+def send_envelopes(runtime):
+    caller = Caller("ann", to_vid=runtime.vacant_id)
+    with httpx.Client(base_url=runtime.url, timeout=SECONDS) as http:
         for number in (1, 2):
             envelope = caller.next(f"letter {number}")
             answer = http.post("/a2a/message/send", json=to_a2a_jsonrpc(envelope))
@@ -185,16 +185,16 @@ def send_envelopes(house):
         assert http.post("/a2a/message/send", content=forged, headers=headers).status_code == 401
 
 
-async def use_tools(house, guest):
-    async with official_client(house) as use:
+async def use_tools(runtime, guest):
+    async with official_client(runtime) as use:
         assert (await use("find_agents", capability=""))["directory"] == "this node"
         assert "good morning" in (await use("call_agent", agent=guest.url, message="good morning"))["reply"]
         return await use("cognitive_accessibility_audit", **ACTION)
 
 
-async def use_children(house):
+async def use_children(runtime):
     """Children that read and write lines: `comity mcp`, which joins the house, and `comity actions`, which is alone."""
-    async with comity_mcp(house.data) as child:
+    async with comity_mcp(runtime.data) as child:
         await child.ask(initialize())
         joined = (await child.ask(call(1, "cognitive_accessibility_audit", **ACTION)))["result"]
     alone = await asyncio.create_subprocess_exec(
@@ -206,34 +206,34 @@ async def use_children(house):
     return joined["structuredContent"], json.loads(told)["data"]
 
 
-def share_a_room(house, guest, tmp_path):
-    house.join(house.ask("invite", room="lab")["invite"], stream_id="house")
-    guest.join(house.ask("invite", room="lab")["invite"], stream_id="guest")
-    house.wait_peer("guest")
+def share_a_room(runtime, guest, tmp_path):
+    runtime.join(runtime.ask("invite", room="lab")["invite"], stream_id="house")
+    guest.join(runtime.ask("invite", room="lab")["invite"], stream_id="guest")
+    runtime.wait_peer("guest")
     guest.wait_peer("house")
-    assert house.link()["path"] == "direct"
-    house.ask("vdo_send", data={"n": 1})
+    assert runtime.link()["path"] == "direct"
+    runtime.ask("vdo_send", data={"n": 1})
     assert guest.events("data_received")[0]["data"] == {"n": 1}
     folder = tmp_path / "files"
     folder.mkdir()
     (folder / "sent.bin").write_bytes(bytes(range(256)) * 4096)
-    sent = house.ask("vdo_file_send_path", folder, file_path=str(folder / "sent.bin"))["transfer"]
+    sent = runtime.ask("vdo_file_send_path", folder, file_path=str(folder / "sent.bin"))["transfer"]
     guest.wait_status(sent["transfer_id"], "incoming", "completed")
     guest.ask("vdo_file_save", folder, transfer_id=sent["transfer_id"], output_path=str(folder / "got.bin"))
     assert (folder / "got.bin").read_bytes() == (folder / "sent.bin").read_bytes()
-    house.ask("vdo_state_set", key="plan", value=2)
-    house.ask("vdo_disconnect")
+    runtime.ask("vdo_state_set", key="plan", value=2)
+    runtime.ask("vdo_disconnect")
 
 
-async def vote_with_two_others(house, tmp_path):
+async def vote_with_two_others(runtime, tmp_path):
     """The house by a tool of its model, and two others who have a command line and no node."""
     bob, carol = tmp_path / "bob", tmp_path / "carol"
     parties = [{"id": create_identity(folder).vacant_id.hex()} for folder in (bob, carol)]
-    async with official_client(house) as use:
+    async with official_client(runtime) as use:
         clauses = {"clauses": ["Within a day."], "stakeholders": parties}
         rule = (await use("vcp_consensus_open", title="How we answer", **clauses))["id"]
         for folder in (bob, carol):
-            command(folder, "vote", "join", house.url, rule)
+            command(folder, "vote", "join", runtime.url, rule)
         await use("vcp_consensus_advance", delib_id=rule, to="deliberation")
         for folder in (bob, carol):
             command(folder, "vote", "act", rule, "endorse")
@@ -261,24 +261,24 @@ def as_written(entry):
 
 
 async def test_every_act_of_every_contract_stands_once_in_the_events_and_once_in_the_audit_chain(
-    house, guest, tmp_path
+    runtime, guest, tmp_path
 ):
-    watcher = Watcher(house)
-    await speak_vcp(house)
-    send_envelopes(house)
-    by_official_client = await use_tools(house, guest)
-    by_children = await use_children(house)
-    by_door = house.http.post("/v1/actions/cognitive_accessibility_audit", json=ACTION).json()
+    watcher = Watcher(runtime)
+    await speak_vcp(runtime)
+    send_envelopes(runtime)
+    by_official_client = await use_tools(runtime, guest)
+    by_children = await use_children(runtime)
+    by_door = runtime.http.post("/v1/actions/cognitive_accessibility_audit", json=ACTION).json()
     assert [by_official_client, *by_children] == [by_door] * 3
-    share_a_room(house, guest, tmp_path)
-    await vote_with_two_others(house, tmp_path)
-    assert house.http.post("/v1/ping").status_code == 200
+    share_a_room(runtime, guest, tmp_path)
+    await vote_with_two_others(runtime, tmp_path)
+    assert runtime.http.post("/v1/ping").status_code == 200
     wait_for(lambda: any(event["kind"] == "PING_OK" for event in watcher.events))
-    house.stop()
+    runtime.stop()
     events = watcher.until_the_end()
 
     # a refusal is told when its minute is over, or written when the node stops before that
-    told, written = Counter(map(as_told, events)), Counter(map(as_written, audit_entries(house)))
+    told, written = Counter(map(as_told, events)), Counter(map(as_written, audit_entries(runtime)))
     (refusal,) = [act for act in written.elements() if act[0] == "REFUSED"]
     assert told.pop(refusal, 1) == written.pop(refusal) == 1
     assert told - written == Counter()
@@ -292,4 +292,4 @@ async def test_every_act_of_every_contract_stands_once_in_the_events_and_once_in
     assert {what: acts["DELIBERATION_OK", what] for what in VOTERS} == VOTERS
     assert {what: acts["EXTENSION_OK", what] for what in OWN_VOTES} == OWN_VOTES
     assert {kind for kind, _ in acts} == {*ACTS, "NODE_STARTED", "DELIBERATION_OK", "EXTENSION_OK"}
-    assert command(house.data, "audit", "verify")["ok"] is True
+    assert command(runtime.data, "audit", "verify")["ok"] is True

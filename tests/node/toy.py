@@ -24,14 +24,14 @@ class ToyRoom(HandlerDefaults):
     def __init__(self, toy):
         self._toy = toy
 
-    def identify(self, arrival):
-        if not arrival.caller.is_local:
+    def identify(self, request):
+        if not request.caller.is_local:
             raise UnauthenticatedError("only the owner plays with the toy; send the node's token")
-        return Identified(arrival.caller)
+        return Identified(request.caller)
 
     async def handle(self, call):
         self._toy.greeted += 1
-        return {"greeting": f"{self._toy.greeting} {call.arrival.body.get('whom', 'you')}"}
+        return {"greeting": f"{self._toy.greeting} {call.request.body.get('whom', 'you')}"}
 
 
 class Toy(Part):
@@ -44,12 +44,12 @@ class Toy(Part):
         return settings.of(ToySettings).enabled
 
     @classmethod
-    def tools(cls, house):
+    def tools(cls, runtime):
         async def greet(context, arguments):
-            opened = await house()
+            opened = await runtime()
             toy = opened.find(cls)
-            arrival = Request(door="mcp", caller=context.asker.caller, body=arguments)
-            return said((await opened.walk.take(toy.toys, arrival))["greeting"])
+            request = Request(door="mcp", caller=context.asker.caller, body=arguments)
+            return said((await opened.pipeline.run(toy.toys, request))["greeting"])
 
         return [Tool(name="toy_greet", description="Greet.", handler=greet, room=cls.room, audit="own")]
 
@@ -60,16 +60,16 @@ class Toy(Part):
             return [CheckResult("toy", "ok", f"greets with {greeting}")]
         return [CheckResult("toy", "warn", f"{greeting} is loud", "set toy.greeting to lower case")]
 
-    async def open(self, house):
-        self.greeting = house.settings.of(ToySettings).greeting
+    async def open(self, runtime):
+        self.greeting = runtime.settings.of(ToySettings).greeting
         self.greeted = self.wound_up = 0
         self.closed = False
         self.toys = ToyRoom(self)
         self.chores = [Chore(30, self._wind_up)]
         self.views = [View("toy", "Toys", self._view)]
-        house.stack.callback(setattr, self, "closed", True)
+        runtime.stack.callback(setattr, self, "closed", True)
 
-    async def serve(self, house):
+    async def serve(self, runtime):
         from starlette.responses import PlainTextResponse
         from starlette.routing import Route
 
@@ -78,7 +78,7 @@ class Toy(Part):
         async def show(_request):
             return PlainTextResponse(self.greeting)
 
-        self.hot = {"/v1/toy": HandlerRoute(self.toys, house.walk, 1000)}
+        self.hot = {"/v1/toy": HandlerRoute(self.toys, runtime.pipeline, 1000)}
         self.routes = [Route("/toy/show", show), Route("/toy/{name}/colour", show)]
         self.public, self.public_prefixes = {"/toy/show"}, ("/toy/red/",)
 

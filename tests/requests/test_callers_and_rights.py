@@ -62,7 +62,7 @@ AGENT_TOOLS = {"find_agents", "call_agent"}
 @contextlib.asynccontextmanager
 async def callers(node):
     """An HTTP client for each kind that comes over HTTP."""
-    data, now = node.settings.data, node.house.clock.now()
+    data, now = node.settings.data, node.runtime.clock.now()
     headers = {"unknown": {}, "admin": bearer(node)}
     for grant in GRANTS:
         _, token = make_token(data, f"for-{grant}", grant, now=now, days=1)
@@ -76,7 +76,7 @@ async def callers(node):
             httpx.AsyncClient(base_url="http://localhost", transport=socket)
         )
         found["browser"] = await stack.enter_async_context(httpx.AsyncClient(base_url=node.url))
-        entered = await found["browser"].get(node.house.new_entry_link())
+        entered = await found["browser"].get(node.runtime.new_entry_link())
         assert entered.status_code == 303
         yield found
 

@@ -12,6 +12,7 @@ from collections import Counter
 
 import httpx
 import pytest
+from tests.vcp.runtime import WIRE, hello
 from websockets.asyncio.client import connect
 
 import comity
@@ -39,7 +40,6 @@ from tests.mcp.conversing import call, initialize
 from tests.mcp.http_talk import Http
 from tests.mcp.processes import comity_mcp
 from tests.node.commands.neighbourhood import SEND, card_of
-from tests.vcp.house import WIRE, hello
 
 SECONDS = 20
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -62,7 +62,7 @@ class Watched:
     def __init__(self, node):
         self.node = node
         self._paper = io.StringIO()
-        self._log = ActLog(node.house.events, OpenWriter(self._paper), log_line)
+        self._log = ActLog(node.runtime.events, OpenWriter(self._paper), log_line)
         self.http = httpx.AsyncClient(base_url=node.url, timeout=SECONDS)
         self.owner = bearer(node)
 
@@ -84,12 +84,12 @@ class Watched:
         """In this block somebody does something: one act of this kind, by this caller, that adds to this metric.
         What is yielded takes the request id, where the caller is told.
         """
-        before, counts = self.node.house.events.last, await self.counts()
+        before, counts = self.node.runtime.events.last, await self.counts()
         told = []
         yield told
 
         async def its_acts():
-            return [act for act in self.node.house.events.since(before).events if act.kind == kind]
+            return [act for act in self.node.runtime.events.since(before).events if act.kind == kind]
 
         acts = await until(its_acts)
         (act,) = acts
@@ -165,15 +165,17 @@ async def test_a_visitor_with_an_access_token_is_named_as_that_visitor_and_never
     ada = Who(kind="oauth", id=f"{ISSUER}:ada")
     url = f"{watched.node.url}/mcp"
     async with Http(url, authorization=f"Bearer {signer.token(**said)}") as http:
-        before = watched.node.house.events.last
+        before = watched.node.runtime.events.last
         session = await http.begin()
-        (begun,) = watched.node.house.events.since(before).events
+        (begun,) = watched.node.runtime.events.since(before).events
         assert (begun.kind, f"caller:{begun.who}") == ("MCP_SESSION_BEGUN", ada.label)
         async with watched.expecting("ACTIONS_OK", ada, "actions", "ok") as told:
             posted(told, await http.post(call(1, "cognitive_accessibility_audit", **ACTION), **session))
         async with watched.expecting("MCP_VCP_STATUS_OK", ada, "mcp", "ok") as told:
             posted(told, await http.post(call(2, "vcp_status"), **session))
-    assert not [act for act in watched.node.house.events.since(before).events if act.who.startswith("local:")]
+    assert not [
+        act for act in watched.node.runtime.events.since(before).events if act.who.startswith("local:")
+    ]
 
 
 async def test_the_two_steps_of_a_call_to_another_agent_are_acts_of_whoever_asked_for_it(
@@ -226,17 +228,17 @@ async def test_a_command_is_a_request_of_the_node_s_own_user(tmp_path):
 
 
 async def test_what_a_vcp_server_answered_is_remembered_as_an_act(watched):
-    house = watched.node.house
+    runtime = watched.node.runtime
     begin_request("a" * 16)
     async with watched.expecting("VCP_ACK_REMEMBERED", OWN_PROCESS, "vcp", "VCP_ACK_REMEMBERED") as told:
         told.append("a" * 16)
         url = watched.node.url.replace("http", "ws", 1) + "/vcp"
-        async with VcpClient.connect(url, store=house.store, record=house.record):
+        async with VcpClient.connect(url, store=runtime.store, record=runtime.record):
             pass
 
 
 async def test_a_review_is_an_act_of_the_reviewer(watched, tmp_path):
-    house = watched.node.house
+    runtime = watched.node.runtime
     cards = []
     for name in ("ann", "bob"):
         async with comity.Client(data=tmp_path / name, directory=watched.node.url) as owner:
@@ -250,7 +252,7 @@ async def test_a_review_is_an_act_of_the_reviewer(watched, tmp_path):
         review = Review(
             reviewer=ann, target=bob, signals={"factual": 1.0}, source="caller_review", at=time.time()
         )
-        await record_review(store=house.store, record=house.record, review=review)
+        await record_review(store=runtime.store, record=runtime.record, review=review)
 
 
 async def test_a_vacant_by_its_signature_with_the_trace_it_named(watched):
@@ -260,7 +262,7 @@ async def test_a_vacant_by_its_signature_with_the_trace_it_named(watched):
         body = to_a2a_jsonrpc(caller.next())
         answer = await watched.http.post("/a2a/message/send", json=body, headers={"traceparent": TRACE})
         posted(told, answer)
-    last = watched.node.house.events.since(watched.node.house.events.last - 1).events[0]
+    last = watched.node.runtime.events.since(watched.node.runtime.events.last - 1).events[0]
     assert last.trace == TRACE
     assert f"trace={TRACE}" in watched.log_lines()[-1]
 
@@ -270,10 +272,10 @@ async def test_a_vcp_session_with_an_identity_and_one_without(watched):
     token = issue_a(load_identity(node.settings.data), issuer=node.vacant_id.hex(), kind="user", subject="al")
     for identity in (token, None):
         async with connect(node.url.replace("http", "ws", 1) + "/vcp", proxy=None) as peer:
-            before = node.house.events.last
+            before = node.runtime.events.last
             await peer.send(json.dumps(hello(**({"identity": identity} if identity else {}))))
             await peer.recv()
-            acts = {act.kind: act for act in node.house.events.since(before).events}
+            acts = {act.kind: act for act in node.runtime.events.since(before).events}
             who = Who(kind="vcp", id=f"{node.vacant_id.hex()}:user:al") if identity else NOBODY
             assert acts["HANDSHAKE_ACK"].who == who.label.removeprefix("caller:")
             async with watched.expecting("CONTEXT_EXCHANGED", who, "vcp", "context_exchanged"):
@@ -294,7 +296,7 @@ async def test_a_handshake_is_counted_in_the_metrics(watched):
 async def test_a_stranger_who_is_refused_alone(watched):
     async with watched.expecting("REFUSED", NOBODY, "http", "unauthenticated") as told:
         posted(told, await watched.http.post("/v1/ping"))
-        watched.node.house.record.flush()
+        watched.node.runtime.record.flush()
 
 
 async def test_600_refused_first_envelopes_of_unknown_keys_are_counted_and_not_written_one_by_one(watched):
@@ -303,7 +305,7 @@ async def test_600_refused_first_envelopes_of_unknown_keys_are_counted_and_not_w
         caller = Caller(f"unknown {number}", to_vid=watched.node.vacant_id, prev_envelope_hash=b"x" * 32)
         answer = await watched.http.post("/a2a/message/send", json=to_a2a_jsonrpc(caller.next()))
         assert answer.status_code == 409, answer.text
-    watched.node.house.record.flush()
+    watched.node.runtime.record.flush()
 
     def counted(entries):
         checks = [check for entry in entries for check in entry.checks_passed]
@@ -331,7 +333,7 @@ async def test_50_malformed_posts_leave_a_trace(watched, path, room, known):
     for _ in range(50):
         assert (await watched.http.post(path, content=b'{"jsonrpc":', headers=headers)).status_code == 400
     assert (await watched.counts() - counts)[room, "malformed"] == 50
-    before = watched.node.house.events.last
-    watched.node.house.record.flush()
-    told = [act for act in watched.node.house.events.since(before).events if act.kind == "REFUSED"]
+    before = watched.node.runtime.events.last
+    watched.node.runtime.record.flush()
+    told = [act for act in watched.node.runtime.events.since(before).events if act.kind == "REFUSED"]
     assert sum(act.count for act in told if act.failed == f"{room}:malformed") == 50

@@ -209,32 +209,32 @@ async def test_an_act_is_named_by_what_it_was_about_or_by_its_hash():
 
 @simulated
 async def test_the_walk_writes_refused_strangers_down_once_a_minute():
-    house = NodeRuntime(budget=Budget(SimulatedClock(), Figures(requests=1, per_seconds=3600)))
-    await house.take(Window(caller=ANN))
+    runtime = NodeRuntime(budget=Budget(SimulatedClock(), Figures(requests=1, per_seconds=3600)))
+    await runtime.take(Window(caller=ANN))
     for _ in range(3):
         with pytest.raises(Exception, match="too many requests"):
-            await house.take(Window(caller=ANN))
-    house.record.flush_calls()
+            await runtime.take(Window(caller=ANN))
+    runtime.record.flush_calls()
     await settle()
-    assert await house.store.results() == ["WINDOW_OK"]
-    house.record.flush()
+    assert await runtime.store.results() == ["WINDOW_OK"]
+    runtime.record.flush()
     await settle()
-    entry = (await house.store.entries())[-1]
+    entry = (await runtime.store.entries())[-1]
     assert (entry.failed_step, entry.checks_passed[0]) == ("window:rate_limited", "count:3")
-    assert [outcome for _, outcome, _ in house.observed].count("rate_limited") == 3
+    assert [outcome for _, outcome, _ in runtime.observed].count("rate_limited") == 3
 
 
 @simulated
 async def test_the_first_refusal_of_a_new_minute_writes_the_old_one_down():
-    house = NodeRuntime()
+    runtime = NodeRuntime()
     stranger = Shop(identify=UnauthenticatedError("who are you?"))
     for wait in (0, 1, 60, 1):
-        await house.clock.sleep(wait)
+        await runtime.clock.sleep(wait)
         stranger.instead["identify"] = UnauthenticatedError("who are you?")
         with pytest.raises(UnauthenticatedError):
-            await house.take(stranger)
+            await runtime.take(stranger)
     await settle()
-    assert [entry.checks_passed[0] for entry in await house.store.entries()] == ["count:2"]
+    assert [entry.checks_passed[0] for entry in await runtime.store.entries()] == ["count:2"]
 
 
 @simulated

@@ -36,7 +36,7 @@ class Desk:
         self.store = HeldStore(self.clock)
         self.events = Events(InProcessBus())
         self.record = self.tracing.recorder(self.store, self.clock, events=self.events)
-        self.walk = self.tracing.walk(self.record, self.clock, budget=None)
+        self.pipeline = self.tracing.pipeline(self.record, self.clock, budget=None)
 
     @property
     def spans(self):
@@ -47,7 +47,7 @@ class Desk:
 async def test_a_call_is_one_span_with_its_steps_below_it_and_the_sender_s_trace_above():
     desk = Desk()
     begin_request("r-1", f"00-{TRACE}-{PARENT}-01")
-    await desk.walk.take(Shop(), ARRIVAL)
+    await desk.pipeline.run(Shop(), ARRIVAL)
     spans = desk.spans
     assert list(spans) == ["identify", "admit", "handle", "commit", "shop"]
     act = spans.pop("shop")
@@ -71,7 +71,7 @@ async def test_what_is_refused_or_fails_says_where_and_by_which_code_and_nothing
     ):
         desk.kept.clear()
         with pytest.raises(Exception, match=r"secret|our side"):
-            await desk.walk.take(Shop(**{step: failure}), ARRIVAL)
+            await desk.pipeline.run(Shop(**{step: failure}), ARRIVAL)
         for name in (step, "shop"):
             assert desk.spans[name].status.status_code is StatusCode.ERROR, (step, name)
             assert desk.spans[name].attributes["comity.failed"] == code
@@ -99,7 +99,7 @@ async def test_calls_that_run_at_once_keep_their_own_steps():
 
     async def call(number):
         begin_request(f"r-{number}")
-        await desk.walk.take(Window(), ARRIVAL)
+        await desk.pipeline.run(Window(), ARRIVAL)
 
     await asyncio.gather(*(call(number) for number in range(5)))
     spans = desk.kept.get_finished_spans()

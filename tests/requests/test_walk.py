@@ -57,12 +57,12 @@ class NotedBudget(Budget):
 @simulated
 async def test_each_step_comes_after_the_one_before():
     shop = Shop(caller=ANN)
-    house = NodeRuntime(budget=NotedBudget(shop.steps))
-    assert await house.take(shop) == "goods"
+    runtime = NodeRuntime(budget=NotedBudget(shop.steps))
+    assert await runtime.take(shop) == "goods"
     assert shop.steps == ["identify", "budget", "hold", "admit", "handle", "seal", "let go"]
-    assert await house.store.results() == ["SHOP_ADMITTED", "SHOP_OK"]
-    assert await house.slot()
-    assert await house.sale()
+    assert await runtime.store.results() == ["SHOP_ADMITTED", "SHOP_OK"]
+    assert await runtime.slot()
+    assert await runtime.sale()
 
 
 @pytest.mark.parametrize("refused_by", ["identity", "budget"])
@@ -72,10 +72,10 @@ async def test_nothing_stored_is_read_for_a_refused_stranger(refused_by):
     budget = Budget(SimulatedClock(), Figures(requests=1))
     unknown = {"identify": UnauthenticatedError("who are you?")} if refused_by == "identity" else {}
     shop = Shop(caller=ANN, **unknown)
-    walk = Pipeline(Recorder(store, SimulatedClock()), SimulatedClock(), budget=budget)
+    pipeline = Pipeline(Recorder(store, SimulatedClock()), SimulatedClock(), budget=budget)
     budget.spend_identity("vacant:ann", ARRIVAL.caller.address)
     with pytest.raises(RateLimitedError if refused_by == "budget" else UnauthenticatedError):
-        await walk.take(shop, ARRIVAL)
+        await pipeline.run(shop, ARRIVAL)
     assert shop.steps == ["identify"]
     assert store.noted == []
 
@@ -86,35 +86,35 @@ def limited(**figures):
 
 @simulated
 async def test_who_asks_too_often_hears_when_to_come_again_and_is_let_in_then():
-    house = limited(requests=2)
+    runtime = limited(requests=2)
     for _ in range(2):
-        await house.take(Window(caller=ANN))
+        await runtime.take(Window(caller=ANN))
     with pytest.raises(RateLimitedError, match=r"try again in 30 seconds") as refusal:
-        await house.take(Window(caller=ANN))
+        await runtime.take(Window(caller=ANN))
     assert refusal.value.retry_after == 30
     await asyncio.sleep(refusal.value.retry_after)
-    assert await house.take(Window(caller=ANN)) == "a look"
+    assert await runtime.take(Window(caller=ANN)) == "a look"
 
 
 @simulated
 async def test_one_identity_does_not_use_up_what_another_may_ask_of_the_same_address():
-    house = limited(requests=1)
-    await house.take(Window(caller=ANN))
+    runtime = limited(requests=1)
+    await runtime.take(Window(caller=ANN))
     with pytest.raises(RateLimitedError):
-        await house.take(Window(caller=ANN))
+        await runtime.take(Window(caller=ANN))
     with pytest.raises(RateLimitedError):
-        await house.take(Window(caller=ANN), Request(door="test", caller=stranger("198.51.100.1"), body={}))
-    await house.take(Window(caller=signer("bob")))
+        await runtime.take(Window(caller=ANN), Request(door="test", caller=stranger("198.51.100.1"), body={}))
+    await runtime.take(Window(caller=signer("bob")))
 
 
 @simulated
 async def test_a_refusal_is_excused_once_the_caller_has_proven_who_it_is_or_where_nothing_was_found():
-    house = NodeRuntime()
+    runtime = NodeRuntime()
 
     async def excused(room, refusal):
         begin_request("one")
         with pytest.raises(refusal):
-            await house.take(room)
+            await runtime.take(room)
         return current_request().excused
 
     assert not await excused(
@@ -127,95 +127,95 @@ async def test_a_refusal_is_excused_once_the_caller_has_proven_who_it_is_or_wher
 
 @simulated
 async def test_the_bytes_of_a_message_are_charged_to_who_sent_it():
-    house = limited(requests=10, bytes=1000)
+    runtime = limited(requests=10, bytes=1000)
     large = Request(door="test", caller=STRANGER, body={}, size=600)
-    await house.take(Window(caller=ANN), large)
+    await runtime.take(Window(caller=ANN), large)
     with pytest.raises(RateLimitedError, match="too many bytes of this identity"):
-        await house.take(Window(caller=ANN), large)
-    await house.take(Window(caller=ANN))
+        await runtime.take(Window(caller=ANN), large)
+    await runtime.take(Window(caller=ANN))
 
 
 @simulated
 async def test_neither_the_owner_nor_who_calls_from_this_machine_is_charged():
-    house = limited(requests=1)
+    runtime = limited(requests=1)
     for _ in range(5):
-        await house.take(Window(caller=ANN), Request(door="test", caller=OWNER, body={}))
-        await house.take(Window(caller=ANN), Request(door="test", caller=stranger("127.0.0.1"), body={}))
-        await house.take(Window())
+        await runtime.take(Window(caller=ANN), Request(door="test", caller=OWNER, body={}))
+        await runtime.take(Window(caller=ANN), Request(door="test", caller=stranger("127.0.0.1"), body={}))
+        await runtime.take(Window())
 
 
 @simulated
 async def test_a_state_change_and_its_audit_entry_are_one_transaction():
-    house = NodeRuntime()
-    await house.take(Shop())
-    spaces = [[operation.space for operation in operations] for operations, _ in house.store.written]
-    entries = [[draft.verification_result for draft in drafts] for _, drafts in house.store.written]
+    runtime = NodeRuntime()
+    await runtime.take(Shop())
+    spaces = [[operation.space for operation in operations] for operations, _ in runtime.store.written]
+    entries = [[draft.verification_result for draft in drafts] for _, drafts in runtime.store.written]
     assert spaces == [["slot"], ["sale"]]
     assert entries == [["SHOP_ADMITTED"], ["SHOP_OK"]]
 
 
 @simulated
 async def test_the_work_begins_only_when_the_admission_is_durable():
-    house = NodeRuntime()
+    runtime = NodeRuntime()
     shop = Shop()
-    house.store.held = True
-    call = house.begin(shop)
+    runtime.store.held = True
+    call = runtime.begin(shop)
     await settle()
     assert shop.steps[-1] == "admit"
-    house.store.held = False
-    house.store.release()
+    runtime.store.held = False
+    runtime.store.release()
     assert await call == "goods"
 
 
 @simulated
 async def test_the_reply_leaves_only_after_its_own_commit():
-    house = NodeRuntime()
+    runtime = NodeRuntime()
 
     async def hold(_call):
-        house.store.held = True
+        runtime.store.held = True
 
-    call = house.begin(Shop(seal=hold))
+    call = runtime.begin(Shop(seal=hold))
     await settle()
     assert not call.done()
-    assert house.observed == []
-    house.store.release()
+    assert runtime.observed == []
+    runtime.store.release()
     assert await call == "goods"
 
 
 @simulated
 async def test_a_call_that_changes_nothing_does_not_wait_for_its_audit_entry():
-    house = NodeRuntime()
-    house.store.held = True
+    runtime = NodeRuntime()
+    runtime.store.held = True
     sealed = HandlerResult(reply="a look", audit={"content_hash": "sha256:abc"})
-    assert await house.take(Window(sealed=sealed)) == "a look"
-    assert await house.store.results() == []
-    house.store.release()
+    assert await runtime.take(Window(sealed=sealed)) == "a look"
+    assert await runtime.store.results() == []
+    runtime.store.release()
     await settle()
-    assert await house.store.results() == ["WINDOW_OK"]
+    assert await runtime.store.results() == ["WINDOW_OK"]
 
 
 @simulated
 async def test_alike_calls_that_change_nothing_share_an_audit_entry():
-    house = NodeRuntime()
+    runtime = NodeRuntime()
     for _ in range(3):
-        assert await house.take(Window()) == "a look"
-    house.record.flush()
+        assert await runtime.take(Window()) == "a look"
+    runtime.record.flush()
     await settle()
-    (entry,) = await house.store.entries()
+    (entry,) = await runtime.store.entries()
     assert (entry.verification_result, entry.checks_passed[-2]) == ("WINDOW_OK", "count:3")
 
 
 @simulated
 async def test_the_audit_entry_says_what_happened_and_not_who_by_name():
-    house = NodeRuntime(level="full")
+    runtime = NodeRuntime(level="full")
 
     async def slowly(_call):
         await asyncio.sleep(0.25)
 
     sealed = HandlerResult(reply="goods", audit={"content_hash": "sha256:abc"})
-    await house.take(Shop(handle=slowly, sealed=sealed))
+    await runtime.take(Shop(handle=slowly, sealed=sealed))
     await settle()
-    entry = (await house.store.entries())[-1]
+    entry = (await runtime.store.entries())[-1]
     assert entry.verification_result == "SHOP_OK"
     assert entry.checks_passed == ("rate", "identity", "stock", "caller:local:admin")
     assert entry.issuer_hash == privacy_hash("local")
@@ -227,13 +227,13 @@ async def test_the_audit_entry_says_what_happened_and_not_who_by_name():
 
 @simulated
 async def test_an_answer_that_was_given_before_is_given_again_without_work():
-    house = NodeRuntime()
+    runtime = NodeRuntime()
     shop = Shop(admission=Admission(answered=HandlerResult(reply="the same as last time")))
-    assert await house.take(shop) == "the same as last time"
+    assert await runtime.take(shop) == "the same as last time"
     assert shop.steps == ["identify", "hold", "admit", "let go"]
-    house.record.flush()
+    runtime.record.flush()
     await settle()
-    assert await house.store.results() == ["SHOP_OK"]
+    assert await runtime.store.results() == ["SHOP_OK"]
 
 
 FAILURES = {
@@ -248,44 +248,44 @@ FAILURES = {
 @simulated
 async def test_work_that_fails_gives_its_admission_back(step, failure):
     raised, heard, code = FAILURES[failure]
-    house = NodeRuntime()
+    runtime = NodeRuntime()
     shop = Shop(**{step: raised})
     with pytest.raises(heard) as refusal:
-        await house.take(shop)
+        await runtime.take(shop)
     assert refusal.value.code == code
     assert shop.steps[-1] == "undo"
-    assert not await house.slot()
-    entries = await house.store.entries()
+    assert not await runtime.slot()
+    entries = await runtime.store.entries()
     assert [entry.verification_result for entry in entries] == ["SHOP_ADMITTED", "SHOP_FAILED"]
     assert entries[-1].failed_step == code
-    operations, drafts = house.store.written[-1]
+    operations, drafts = runtime.store.written[-1]
     assert len(operations) == len(drafts) == 1
 
 
 @simulated
 async def test_work_that_takes_too_long_is_ended_at_its_deadline_and_gives_its_admission_back():
-    house = NodeRuntime()
+    runtime = NodeRuntime()
     ended = []
 
     async def forever(_call):
         try:
             await asyncio.sleep(3600)
         finally:
-            ended.append(house.clock.monotonic())
+            ended.append(runtime.clock.monotonic())
 
     with pytest.raises(DeadlineError, match="shop took longer than 5 seconds; try again later"):
-        await house.take(Shop(handle=forever))
+        await runtime.take(Shop(handle=forever))
     assert ended == [5.0]
-    assert not await house.slot()
-    assert (await house.store.entries())[-1].failed_step == "deadline"
+    assert not await runtime.slot()
+    assert (await runtime.store.entries())[-1].failed_step == "deadline"
 
 
 @pytest.mark.parametrize("step", ["identify", "admit", "handle", "seal"])
 @simulated
 async def test_a_fault_becomes_one_clean_error_and_a_line_in_the_log(step, caplog):
-    house = NodeRuntime()
+    runtime = NodeRuntime()
     with pytest.raises(ComityError) as refusal:
-        await house.take(Shop(**{step: KeyError("/home/somebody/comity.db")}))
+        await runtime.take(Shop(**{step: KeyError("/home/somebody/comity.db")}))
     assert type(refusal.value) is ComityError
     assert refusal.value.message == "shop failed on our side; the log of this node says why"
     assert [record.levelname for record in caplog.records] == ["ERROR"]
@@ -295,44 +295,44 @@ async def test_a_fault_becomes_one_clean_error_and_a_line_in_the_log(step, caplo
 
 @simulated
 async def test_a_refusal_in_the_admission_is_heard_and_leaves_one_entry():
-    house = NodeRuntime()
+    runtime = NodeRuntime()
     shop = Shop(admit=InvalidError("closed today"))
     with pytest.raises(InvalidError, match="closed today"):
-        await house.take(shop)
+        await runtime.take(shop)
     await settle()
-    entries = await house.store.entries()
+    entries = await runtime.store.entries()
     assert [(e.verification_result, e.failed_step) for e in entries] == [("SHOP_FAILED", "invalid")]
     assert "undo" not in shop.steps
 
 
 @simulated
 async def test_a_conflict_in_the_admission_is_heard_and_there_is_nothing_to_give_back():
-    house = NodeRuntime()
-    await house.store.commit(Put(space="slot", key="1", value=b"somebody else's"))
+    runtime = NodeRuntime()
+    await runtime.store.commit(Put(space="slot", key="1", value=b"somebody else's"))
     shop = Shop()
     with pytest.raises(ConflictError) as refusal:
-        await house.take(shop)
+        await runtime.take(shop)
     assert refusal.value.current.value == b"somebody else's"
     await settle()
     assert shop.steps == ["identify", "hold", "admit"]
-    assert await house.slot()
-    assert await house.store.results() == ["SHOP_FAILED"]
+    assert await runtime.slot()
+    assert await runtime.store.results() == ["SHOP_FAILED"]
 
 
 @simulated
 async def test_who_is_overtaken_while_he_works_gives_the_answer_of_the_other():
-    house = NodeRuntime()
+    runtime = NodeRuntime()
     sealed = HandlerResult(reply="mine", operations=(Put(space="sale", key="1", value=b"mine", expect=0),))
 
     async def meanwhile(_call):
-        await house.store.commit(Put(space="sale", key="1", value=b"other"))
+        await runtime.store.commit(Put(space="sale", key="1", value=b"other"))
 
     shop = Shop(handle=meanwhile, sealed=sealed)
-    assert await house.take(shop) == "what the other one sold"
-    house.record.flush()
+    assert await runtime.take(shop) == "what the other one sold"
+    runtime.record.flush()
     await settle()
     assert "undo" not in shop.steps
-    assert await house.store.results() == ["SHOP_ADMITTED", "SHOP_OK"]
+    assert await runtime.store.results() == ["SHOP_ADMITTED", "SHOP_OK"]
 
 
 def selling(expect):
@@ -341,105 +341,105 @@ def selling(expect):
 
 @simulated
 async def test_what_a_room_wants_stored_after_a_conflict_is_stored_with_one_entry():
-    house = NodeRuntime()
-    await house.store.commit(Put(space="sale", key="1", value=b"other"))
+    runtime = NodeRuntime()
+    await runtime.store.commit(Put(space="sale", key="1", value=b"other"))
     shop = Shop(sealed=selling(expect=0), answered=selling(expect=None))
-    assert await house.take(shop) == "mine"
-    assert (await house.store.get("sale", "1")).value == b"mine"
+    assert await runtime.take(shop) == "mine"
+    assert (await runtime.store.get("sale", "1")).value == b"mine"
     assert shop.steps.count("answer conflict") == 1
-    assert await house.store.results() == ["SHOP_ADMITTED", "SHOP_OK"]
+    assert await runtime.store.results() == ["SHOP_ADMITTED", "SHOP_OK"]
 
 
 @simulated
 async def test_a_room_that_is_overtaken_again_and_again_gives_up_in_the_end():
-    house = NodeRuntime()
-    await house.store.commit(Put(space="sale", key="1", value=b"other"))
+    runtime = NodeRuntime()
+    await runtime.store.commit(Put(space="sale", key="1", value=b"other"))
     shop = Shop(sealed=selling(expect=0), answered=selling(expect=0))
     with pytest.raises(ConflictError):
-        await house.take(shop)
+        await runtime.take(shop)
     assert shop.steps.count("answer conflict") == 31
-    assert (await house.store.get("sale", "1")).value == b"other"
+    assert (await runtime.store.get("sale", "1")).value == b"other"
 
 
 @simulated
 async def test_who_is_overtaken_and_has_no_answer_gives_his_admission_back():
-    house = NodeRuntime()
+    runtime = NodeRuntime()
     conflict = StoreConflict(Put(space="sale", key="1", value=b""), None)
 
     async def overtake(_call):
-        house.store.refusals = [conflict]
+        runtime.store.refusals = [conflict]
 
     shop = Shop(seal=overtake, **{"answer conflict": conflict})
     with pytest.raises(ConflictError):
-        await house.take(shop)
-    assert not await house.slot()
-    assert await house.store.results() == ["SHOP_ADMITTED", "SHOP_FAILED"]
+        await runtime.take(shop)
+    assert not await runtime.slot()
+    assert await runtime.store.results() == ["SHOP_ADMITTED", "SHOP_FAILED"]
 
 
 @simulated
 async def test_a_store_that_is_full_when_the_answer_is_sealed_gets_the_admission_back():
-    house = NodeRuntime()
+    runtime = NodeRuntime()
 
     async def fill_up(_call):
-        house.store.refusals = [StoreFullError("no space is left for /data/comity.db")]
+        runtime.store.refusals = [StoreFullError("no space is left for /data/comity.db")]
 
     with pytest.raises(StoreFullError):
-        await house.take(Shop(seal=fill_up))
-    assert not await house.slot()
-    assert not await house.sale()
-    assert (await house.store.entries())[-1].failed_step == "store_full"
+        await runtime.take(Shop(seal=fill_up))
+    assert not await runtime.slot()
+    assert not await runtime.sale()
+    assert (await runtime.store.entries())[-1].failed_step == "store_full"
 
 
 @pytest.mark.parametrize("second", [StoreFullError("still full"), ValueError("a bug")])
 @simulated
 async def test_what_cannot_be_given_back_is_logged_and_does_not_hide_the_first_failure(second, caplog):
-    house = NodeRuntime()
+    runtime = NodeRuntime()
     with pytest.raises(InvalidError, match="the first"):
-        await house.take(Shop(handle=InvalidError("the first"), undo=second))
+        await runtime.take(Shop(handle=InvalidError("the first"), undo=second))
     assert [record.getMessage() for record in caplog.records] == [
         "a failed call could not undo its admission"
     ]
     await settle()
-    assert await house.slot()  # as after a crash: the slot is pending, and the room finds it so
-    assert await house.store.results() == ["SHOP_ADMITTED", "SHOP_FAILED"]
+    assert await runtime.slot()  # as after a crash: the slot is pending, and the room finds it so
+    assert await runtime.store.results() == ["SHOP_ADMITTED", "SHOP_FAILED"]
 
 
 @simulated
 async def test_an_audit_entry_that_cannot_be_written_is_for_the_log_and_not_for_the_caller(caplog):
-    house = NodeRuntime()
-    house.store.refusals = [StoreFullError("no space is left")]
-    assert await house.take(Window()) == "a look"
-    house.record.flush()
+    runtime = NodeRuntime()
+    runtime.store.refusals = [StoreFullError("no space is left")]
+    assert await runtime.take(Window()) == "a look"
+    runtime.record.flush()
     await settle()
     assert "an audit entry could not be written: no space is left" in caplog.text
 
 
 @simulated
 async def test_a_walk_without_a_trail_writes_state_and_no_entries():
-    house = NodeRuntime(audited=False)
-    await house.take(Shop())
-    await house.take(Window())
-    house.record.refuse("http", "forbidden")
-    house.record.flush()
-    assert [drafts for _, drafts in house.store.written] == [(), ()]
+    runtime = NodeRuntime(audited=False)
+    await runtime.take(Shop())
+    await runtime.take(Window())
+    runtime.record.refuse("http", "forbidden")
+    runtime.record.flush()
+    assert [drafts for _, drafts in runtime.store.written] == [(), ()]
 
 
 @simulated
 async def test_calls_that_must_wait_for_each_other_do_so_until_the_last_commit():
-    house = NodeRuntime()
+    runtime = NodeRuntime()
     lock = asyncio.Lock()
     first, second = Shop(handle=InvalidError("sold out")), Shop()
     first.lock = second.lock = lock
-    house.store.held = True
-    calls = [house.begin(first), house.begin(second)]
+    runtime.store.held = True
+    calls = [runtime.begin(first), runtime.begin(second)]
     for _ in range(2):  # the admission of the first, then its give-back
         await settle()
         assert second.steps == ["identify", "hold"]
-        house.store.release()
+        runtime.store.release()
     await settle()
     assert second.steps == ["identify", "hold", "admit"]
-    house.store.held = False
-    house.store.release()
+    runtime.store.held = False
+    runtime.store.release()
     assert await asyncio.gather(*calls, return_exceptions=True) == [first.instead["handle"], "goods"]
 
 
@@ -455,10 +455,10 @@ OUTCOMES = {
 @pytest.mark.parametrize("outcome", OUTCOMES)
 @simulated
 async def test_each_call_is_observed_once_with_its_outcome(outcome):
-    house = NodeRuntime()
+    runtime = NodeRuntime()
     logging.disable(logging.CRITICAL)
     try:
-        await asyncio.gather(house.take(Shop(**OUTCOMES[outcome])), return_exceptions=True)
+        await asyncio.gather(runtime.take(Shop(**OUTCOMES[outcome])), return_exceptions=True)
     finally:
         logging.disable(logging.NOTSET)
-    assert house.observed == [("shop", outcome, 5.0 if outcome == "deadline" else 0.0)]
+    assert runtime.observed == [("shop", outcome, 5.0 if outcome == "deadline" else 0.0)]

@@ -21,119 +21,119 @@ async def cancelled(call):
 
 @simulated
 async def test_who_goes_away_during_the_work_gets_the_admission_back():
-    house = NodeRuntime()
-    call = house.begin(Shop(handle=lambda _call: asyncio.sleep(3)))
+    runtime = NodeRuntime()
+    call = runtime.begin(Shop(handle=lambda _call: asyncio.sleep(3)))
     await asyncio.sleep(1)
-    assert await house.slot()
+    assert await runtime.slot()
     await cancelled(call)
-    assert not await house.slot()
-    assert (await house.store.entries())[-1].failed_step == "cancelled"
-    assert house.observed == [("shop", "cancelled", 1.0)]
+    assert not await runtime.slot()
+    assert (await runtime.store.entries())[-1].failed_step == "cancelled"
+    assert runtime.observed == [("shop", "cancelled", 1.0)]
 
 
 @simulated
 async def test_who_goes_away_while_the_admission_is_written_gets_it_back_once_it_is():
-    house = NodeRuntime()
+    runtime = NodeRuntime()
     shop = Shop()
-    house.store.held = True
-    call = house.begin(shop)
+    runtime.store.held = True
+    call = runtime.begin(shop)
     await settle()
     call.cancel()
     await settle()
     assert not call.done()  # what the store will do is not known yet
-    house.store.held = False
-    house.store.release()
+    runtime.store.held = False
+    runtime.store.release()
     with pytest.raises(asyncio.CancelledError):
         await call
     assert shop.steps == ["identify", "hold", "admit", "undo"]
-    assert not await house.slot()
-    assert await house.store.results() == ["SHOP_ADMITTED", "SHOP_FAILED"]
+    assert not await runtime.slot()
+    assert await runtime.store.results() == ["SHOP_ADMITTED", "SHOP_FAILED"]
 
 
 @simulated
 async def test_who_goes_away_while_the_admission_is_refused_has_nothing_to_give_back():
-    house = NodeRuntime()
-    await house.store.commit(Put(space="slot", key="1", value=b"somebody else's"))
+    runtime = NodeRuntime()
+    await runtime.store.commit(Put(space="slot", key="1", value=b"somebody else's"))
     shop = Shop()
-    house.store.held = True
-    call = house.begin(shop)
+    runtime.store.held = True
+    call = runtime.begin(shop)
     await settle()
     call.cancel()
     await settle()
-    house.store.held = False
-    house.store.release()
+    runtime.store.held = False
+    runtime.store.release()
     with pytest.raises(asyncio.CancelledError):
         await call
     await settle()
     assert "undo" not in shop.steps
-    assert await house.slot()
-    assert (await house.store.entries())[-1].failed_step == "cancelled"
+    assert await runtime.slot()
+    assert (await runtime.store.entries())[-1].failed_step == "cancelled"
 
 
 @simulated
 async def test_an_answer_that_is_being_stored_stays_stored_when_its_caller_goes_away():
-    house = NodeRuntime()
+    runtime = NodeRuntime()
 
     async def hold(_call):
-        house.store.held = True
+        runtime.store.held = True
 
     shop = Shop(seal=hold)
-    call = house.begin(shop)
+    call = runtime.begin(shop)
     await settle()
     call.cancel()
     await settle()
     assert not call.done()
-    house.store.release()
+    runtime.store.release()
     with pytest.raises(asyncio.CancelledError):
         await call
     assert "undo" not in shop.steps
-    assert await house.slot()
-    assert await house.sale()
-    assert await house.store.results() == ["SHOP_ADMITTED", "SHOP_OK"]
-    assert house.observed[0][1] == "cancelled"
+    assert await runtime.slot()
+    assert await runtime.sale()
+    assert await runtime.store.results() == ["SHOP_ADMITTED", "SHOP_OK"]
+    assert runtime.observed[0][1] == "cancelled"
 
 
 @simulated
 async def test_an_answer_that_could_not_be_stored_is_given_back_when_its_caller_went_away():
-    house = NodeRuntime()
+    runtime = NodeRuntime()
     stored = Written(loop=asyncio.get_running_loop())
 
     async def hold(_call):
-        house.store.submit = lambda *_: stored
+        runtime.store.submit = lambda *_: stored
 
     shop = Shop(seal=hold)
-    call = house.begin(shop)
+    call = runtime.begin(shop)
     await settle()
     call.cancel()
     await settle()
-    del house.store.submit
+    del runtime.store.submit
     stored.set_exception(StoreFullError("no space is left"))
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert not await house.slot()
-    assert (await house.store.entries())[-1].failed_step == "cancelled"
+    assert not await runtime.slot()
+    assert (await runtime.store.entries())[-1].failed_step == "cancelled"
 
 
 @simulated
 async def test_the_admission_is_given_back_before_the_turn_ends_however_often_the_caller_is_cancelled():
-    house = NodeRuntime()
+    runtime = NodeRuntime()
     shop = Shop(handle=InvalidError("sold out"))
     shop.lock = asyncio.Lock()
 
     async def hold(_call):
-        house.store.held = True
+        runtime.store.held = True
 
     shop.instead["undo"] = hold
-    call = house.begin(shop)
+    call = runtime.begin(shop)
     for _ in range(3):
         await settle()
         call.cancel()
     await settle()
     assert shop.lock.locked()
-    house.store.release()
+    runtime.store.release()
     with pytest.raises((InvalidError, asyncio.CancelledError)):
         await call
-    assert not await house.slot()
+    assert not await runtime.slot()
     assert not shop.lock.locked()
 
 
@@ -151,7 +151,7 @@ class Till:
     def __getattr__(self, name):
         return getattr(self.shop, name)
 
-    def identify(self, arrival):
+    def identify(self, request):
         return Identified(Caller(kind="terminal", id=self.customer))
 
     async def _live(self, chances=0.2):
@@ -185,27 +185,27 @@ def test_the_books_balance_whatever_fails_and_whoever_goes_away(seed):
 
     async def day():
         chance = asyncio.get_running_loop().random
-        house = NodeRuntime()
-        house.store._commit_delay = 0.2
+        runtime = NodeRuntime()
+        runtime.store._commit_delay = 0.2
 
         async def customer(number):
-            call = asyncio.create_task(house.walk.take(Till(number, chance), ARRIVAL))
+            call = asyncio.create_task(runtime.pipeline.run(Till(number, chance), ARRIVAL))
             if chance.random() < 0.4:
                 asyncio.get_running_loop().call_later(chance.random() * 4, call.cancel)
             return await call
 
         answers = await asyncio.gather(*map(customer, range(40)), return_exceptions=True)
         await asyncio.sleep(10)
-        slots = {key for key, _ in await house.store.scan("slot")}
-        sales = {key for key, _ in await house.store.scan("sale")}
+        slots = {key for key, _ in await runtime.store.scan("slot")}
+        sales = {key for key, _ in await runtime.store.scan("sale")}
         assert slots == sales
         answered = {str(number) for number, answer in enumerate(answers) if isinstance(answer, str)}
         assert answered <= sales
         went_away = {str(n) for n, answer in enumerate(answers) if isinstance(answer, asyncio.CancelledError)}
         assert sales <= answered | went_away
         assert all(isinstance(a, str | ComityError | asyncio.CancelledError) for a in answers)
-        assert len(house.observed) == 40
-        results = await house.store.results()
+        assert len(runtime.observed) == 40
+        results = await runtime.store.results()
         assert results.count("TILL_OK") == len(sales)
         assert results.count("TILL_OK") + results.count("TILL_FAILED") == 40
         return len(answered)

@@ -94,7 +94,7 @@ class Shop:
         self.instead = instead
         self.lock = contextlib.nullcontext()
 
-    def identify(self, arrival):
+    def identify(self, request):
         self.steps.append("identify")
         if failure := self.instead.get("identify"):
             raise failure
@@ -189,13 +189,13 @@ class NodeRuntime:
             level=named.pop("level", "standard"),
             audited=named.pop("audited", True),
         )
-        self.walk = Pipeline(self.record, self.clock, **named)
+        self.pipeline = Pipeline(self.record, self.clock, **named)
 
-    async def take(self, room, arrival=ARRIVAL):
-        return await self.walk.take(room, arrival)
+    async def take(self, room, request=ARRIVAL):
+        return await self.pipeline.run(room, request)
 
-    def begin(self, room, arrival=ARRIVAL):
-        return asyncio.create_task(self.walk.take(room, arrival))
+    def begin(self, room, request=ARRIVAL):
+        return asyncio.create_task(self.pipeline.run(room, request))
 
     async def slot(self):
         return await self.store.get("slot", "1") is not None

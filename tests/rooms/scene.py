@@ -28,7 +28,7 @@ class Client:
 
     @property
     def part(self):
-        return self.node.house.find(Peers)
+        return self.node.runtime.find(Peers)
 
     async def call(self, tool, **arguments):
         if self.session_id is not None and "session_id" in TOOL_SCHEMAS[tool]["properties"]:

@@ -58,7 +58,7 @@ async def test_a_client_is_told_how_far_a_file_is_or_gets_a_task_for_it(tmp_path
 
 async def test_a_visitor_has_no_tools_of_rooms(tmp_path):
     async with rooms_node() as node:
-        side = node.house.find(Mcp).side
+        side = node.runtime.find(Mcp).side
         for kind, seen in (("model", True), ("oauth", False)):
             asker = Asker(version="2025-06-18", modern=False, caller=Caller(kind=kind, id="x"))
             view = side.server.view(Selection(), asker)
@@ -116,7 +116,7 @@ async def test_a_wait_ends_when_its_client_goes_away_and_takes_nothing(tool):
 async def test_a_record_that_cannot_be_read_does_not_keep_a_node_from_starting(tmp_path):
     async with rooms_node(tmp_path / "data") as node:
         await Client(node).join("lab")
-        sealed = node.house.vault.seal(b'{"session_id": 5}')
+        sealed = node.runtime.vault.seal(b'{"session_id": 5}')
         await node.store.commit(Put(space="rooms:session", key="vdo_broken", value=sealed))
         await node.store.commit(Put(space="rooms:session", key="vdo_open", value=b"not sealed"))
     async with rooms_node(tmp_path / "data") as node:
@@ -155,4 +155,4 @@ async def test_a_session_too_many_is_refused_and_the_others_live_on(monkeypatch)
             await Client(node).join(room)
         with pytest.raises(Exception, match="sessions are open; end one"):
             await Client(node).join("c")
-        assert len((await node.house.find(Peers).open_tools()).rooms) == 2
+        assert len((await node.runtime.find(Peers).open_tools()).rooms) == 2

@@ -27,7 +27,7 @@ async def test_every_node_is_a_relay_and_counts_its_peers():
 
 async def test_rooms_are_served_to_strangers_only_where_this_node_is_in_or_has_invited_to():
     async with running_node() as node:
-        part = node.house.find(Peers)
+        part = node.runtime.find(Peers)
         assert not part._serves("anything")
         await part.invite({"room": "lab"})
         await Client(node).join("hall")
@@ -110,7 +110,7 @@ async def test_a_profile_lists_exactly_its_tools(profile):
     from comity.rooms.protocol.tool_table import TOOLS_OF
 
     async with running_node() as node:
-        catalog = node.house.find(Mcp).side.catalog
+        catalog = node.runtime.find(Mcp).side.catalog
         view = catalog.view(Selection(frozenset({"vdo"}), profile), frozenset())
         names = [name for name in view.tools if name.startswith("vdo_")]
         assert names == list(TOOLS_OF[profile])

@@ -112,7 +112,7 @@ async def test_a_send_that_is_cancelled_after_it_left_is_kept_and_recorded_all_t
         sending.cancel()
         with pytest.raises(asyncio.CancelledError):
             await sending
-        assert "ROOM_MESSAGE_SENT" in [event.kind for event in here.house.events.since(0).events]
+        assert "ROOM_MESSAGE_SENT" in [event.kind for event in here.runtime.events.since(0).events]
         assert (await bert.events("data_received"))[0]["data"] == "gone"
 
 
@@ -389,7 +389,7 @@ async def test_an_invite_is_the_same_line_until_it_expires_and_shows_nowhere():
         assert "only programs on this machine" in first["notice"]
         joined = await anna.join(first["invite"])
         status = await anna.call("vdo_status")
-        shown = f"{joined}{status}{await anna.call('vdo_receive')}{here.house.events.since(0)}"
+        shown = f"{joined}{status}{await anna.call('vdo_receive')}{here.runtime.events.since(0)}"
         invite = read_invite(first["invite"])
         for secret in (first["invite"], invite.secret, str(invite.password)):
             assert secret not in shown
@@ -478,7 +478,7 @@ async def test_the_record_names_what_happened():
         await anna.call("vdo_send", data="x", target="bert")
         await anna.events("message_status")
         await anna.call("vdo_disconnect")
-        names = {event.kind for event in here.house.events.since(0).events}
+        names = {event.kind for event in here.runtime.events.since(0).events}
         assert {
             "ROOM_INVITED",
             "ROOM_JOINED",
@@ -486,7 +486,7 @@ async def test_the_record_names_what_happened():
             "ROOM_MESSAGE_SENT",
             "ROOM_LEFT",
         } <= names
-        by_whom = {event.kind: event.who for event in there.house.events.since(0).events}
+        by_whom = {event.kind: event.who for event in there.runtime.events.since(0).events}
         assert by_whom["ROOM_MESSAGE_STORED"].startswith("peer:")
         assert by_whom["ROOM_PEER_ADMITTED"] == by_whom["ROOM_MESSAGE_STORED"]
 
@@ -528,7 +528,7 @@ async def test_a_file_that_is_sent_by_its_path_is_in_the_record_before_and_after
         assert sent["file_hash"].startswith("chunks:")
         [received] = await entries_of(there, "ROOM_FILE_RECEIVED")
         assert received.content_hash == sent["file_hash"]
-        shown = {event.kind: event.what for event in here.house.events.since(0).events}
+        shown = {event.kind: event.what for event in here.runtime.events.since(0).events}
         assert shown["ROOM_FILE_OFFERED"] == shown["ROOM_FILE_SENT"] == "secret.txt"
 
 

@@ -35,7 +35,7 @@ def asking(secret):
 
 async def test_the_cookie_of_a_browser_uses_no_rooms_whatever_it_claims(node, secret):
     async with httpx.AsyncClient(base_url=node.url) as browser:
-        await browser.get(node.house.new_entry_link())
+        await browser.get(node.runtime.new_entry_link())
         for body in (
             asking(secret),
             {"tool": "vdo_list_sessions"},

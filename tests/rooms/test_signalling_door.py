@@ -63,9 +63,9 @@ async def until(condition):
         await asyncio.sleep(0.005)
 
 
-async def come_deaf(house):
+async def come_deaf(runtime):
     """A peer that joins the room and never reads."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", house.port, limit=1024)
+    reader, writer = await asyncio.open_connection("127.0.0.1", runtime.port, limit=1024)
     key = "dGhlIHNhbXBsZSBub25jZQ=="
     writer.write(
         f"GET {SIGNAL_PATH} HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
@@ -78,7 +78,7 @@ async def come_deaf(house):
 
 
 async def test_two_peers_find_each_other_and_exchange_a_handshake():
-    async with open_door() as house, house.come() as a, house.come() as b:
+    async with open_door() as runtime, runtime.come() as a, runtime.come() as b:
         assert await join(a) == {"request": "listing", "list": []}
         await say(a, request="seed", streamID="sa")
         listing = await join(b)
@@ -94,24 +94,24 @@ async def test_two_peers_find_each_other_and_exchange_a_handshake():
 
 
 async def test_who_closes_leaves_its_room_and_its_stream():
-    async with open_door() as house:
-        async with house.come() as a:
+    async with open_door() as runtime:
+        async with runtime.come() as a:
             await join(a)
             await say(a, request="seed", streamID="s")
-            await until(lambda: house.relay.counts.streams == 1)
-        await until(lambda: house.relay.counts == RelayCounts(0, 0, 0))
+            await until(lambda: runtime.relay.counts.streams == 1)
+        await until(lambda: runtime.relay.counts == RelayCounts(0, 0, 0))
 
 
 async def test_who_is_cut_off_leaves_too():
-    async with open_door() as house:
-        a = await house.come()
+    async with open_door() as runtime:
+        a = await runtime.come()
         await join(a)
         a.transport.abort()
-        await until(lambda: house.relay.counts.peers == 0)
+        await until(lambda: runtime.relay.counts.peers == 0)
 
 
 async def test_garbage_is_answered_and_the_connection_lives_on():
-    async with open_door() as house, house.come() as a:
+    async with open_door() as runtime, runtime.come() as a:
         for garbage in ("", "{", "[]", "nonsense", '{"request":"dance"}', "[" * 100_000, '{"UUID":"nobody"}'):
             await a.send(garbage)
             assert (await hear(a))["request"] == "error"
@@ -119,22 +119,22 @@ async def test_garbage_is_answered_and_the_connection_lives_on():
 
 
 async def test_binary_frames_and_messages_too_long_end_the_connection():
-    async with open_door() as house:
+    async with open_door() as runtime:
         for message, code in ((b"\0", 1003), ("x" * (MESSAGE_LIMIT + 5000), 1009)):
-            async with house.come() as a:
+            async with runtime.come() as a:
                 with contextlib.suppress(ConnectionClosed):
                     await a.send(message)
                 with pytest.raises(ConnectionClosed) as closed:
                     await a.recv()
                 assert closed.value.rcvd.code == code
-        async with house.come() as a:
+        async with runtime.come() as a:
             await join(a)
-        await until(lambda: house.relay.counts.peers == 0)
+        await until(lambda: runtime.relay.counts.peers == 0)
 
 
 async def test_who_sends_too_much_is_let_go_with_a_reason():
     relay = SignallingRelay(RelayLimits(messages=10))
-    async with open_door(relay) as house, house.come() as a, house.come() as b:
+    async with open_door(relay) as runtime, runtime.come() as a, runtime.come() as b:
         await join(b)
         for _ in range(10):
             await join(a)
@@ -147,16 +147,16 @@ async def test_who_sends_too_much_is_let_go_with_a_reason():
 
 async def test_a_relay_that_is_full_says_so_before_the_upgrade():
     relay = SignallingRelay(RelayLimits(peers=1))
-    async with open_door(relay) as house, house.come():
+    async with open_door(relay) as runtime, runtime.come():
         with pytest.raises(InvalidStatus) as refused:
-            await house.come()
+            await runtime.come()
         assert refused.value.response.status_code == 503
         assert json.loads(refused.value.response.body)["code"] == "overloaded"
 
 
 async def test_a_token_is_taken_as_bearer_or_in_the_address_and_a_wrong_one_never():
     options = {"knows_token": "right".__eq__, "needs_token": True}
-    async with open_door(**options) as house:
+    async with open_door(**options) as runtime:
         for query, headers, status in (
             ("", {}, 401),
             ("?token=wrong", {}, 403),
@@ -165,12 +165,12 @@ async def test_a_token_is_taken_as_bearer_or_in_the_address_and_a_wrong_one_neve
             ("?" + "&".join(f"a{number}=b" for number in range(100)), {}, 401),
         ):
             with pytest.raises(InvalidStatus) as refused:
-                await house.come(query, additional_headers=headers)
+                await runtime.come(query, additional_headers=headers)
             assert refused.value.response.status_code == status
-        assert house.relay.counts.peers == 0
+        assert runtime.relay.counts.peers == 0
         async with (
-            house.come("?token=right") as a,
-            house.come(additional_headers={"Authorization": "Bearer right"}) as b,
+            runtime.come("?token=right") as a,
+            runtime.come(additional_headers={"Authorization": "Bearer right"}) as b,
         ):
             await join(a)
             assert len((await join(b))["list"]) == 1
@@ -179,23 +179,23 @@ async def test_a_token_is_taken_as_bearer_or_in_the_address_and_a_wrong_one_neve
 async def test_a_caller_with_the_token_may_join_what_strangers_may_not():
     relay = SignallingRelay(serves=lambda _room: False)
     async with (
-        open_door(relay, knows_token="right".__eq__) as house,
-        house.come() as stranger,
-        house.come("?token=right") as owner,
+        open_door(relay, knows_token="right".__eq__) as runtime,
+        runtime.come() as stranger,
+        runtime.come("?token=right") as owner,
     ):
         assert (await join(stranger))["code"] == "ROOM_REFUSED"
         assert (await join(owner))["request"] == "listing"
 
 
 async def test_a_peer_that_never_reads_is_let_go_and_holds_up_nobody():
-    async with open_door(SignallingRelay(RelayLimits(messages=100_000, bytes=1 << 30))) as house:
-        writer = await come_deaf(house)
-        async with house.come() as a, house.come() as b:
+    async with open_door(SignallingRelay(RelayLimits(messages=100_000, bytes=1 << 30))) as runtime:
+        writer = await come_deaf(runtime)
+        async with runtime.come() as a, runtime.come() as b:
             (deaf,) = (await join(a))["list"]
             await join(b)
             talker = (await hear(a))["UUID"]
             sent = 0
-            while house.relay.counts.peers == 3:
+            while runtime.relay.counts.peers == 3:
                 await say(a, UUID=deaf["UUID"], filler="x" * 200_000)
                 sent += 1
                 await say(a, UUID=talker, number=sent)
@@ -208,10 +208,10 @@ async def test_a_peer_that_never_reads_is_let_go_and_holds_up_nobody():
 async def test_many_peers_that_never_read_do_not_fill_the_memory_together(monkeypatch):
     monkeypatch.setattr("comity.rooms.doors.QUEUE_BYTES", 1 << 30)  # no queue is full by itself
     limits = RelayLimits(messages=100_000, bytes=1 << 30)
-    async with open_door(SignallingRelay(limits), all_queues_bytes=1_000_000) as house:
-        writers = [await come_deaf(house) for _ in range(4)]
-        async with house.come() as a:
-            await until(lambda: house.relay.counts.peers == 5)
+    async with open_door(SignallingRelay(limits), all_queues_bytes=1_000_000) as runtime:
+        writers = [await come_deaf(runtime) for _ in range(4)]
+        async with runtime.come() as a:
+            await until(lambda: runtime.relay.counts.peers == 5)
             deaf = (await join(a))["list"]
             assert len(deaf) == 4
             for _ in range(200):
@@ -219,17 +219,17 @@ async def test_many_peers_that_never_read_do_not_fill_the_memory_together(monkey
                     await say(a, UUID=each["UUID"], filler="x" * 100_000)
                 await say(a, UUID="nobody")
                 assert (await hear(a))["code"] == "PEER_GONE"
-                if house.relay.counts.peers < 5:
+                if runtime.relay.counts.peers < 5:
                     break
-            assert 1 < house.relay.counts.peers < 5
+            assert 1 < runtime.relay.counts.peers < 5
         for writer in writers:
             writer.close()
 
 
 async def test_a_stream_of_ticking_bytes_costs_nothing_to_others():
     """A peer that announces a long frame and sends a byte now and then is a peer like any other."""
-    async with open_door() as house, house.come() as a:
-        reader, writer = await asyncio.open_connection("127.0.0.1", house.port)
+    async with open_door() as runtime, runtime.come() as a:
+        reader, writer = await asyncio.open_connection("127.0.0.1", runtime.port)
         writer.write(
             f"GET {SIGNAL_PATH} HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
             "sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
@@ -243,7 +243,7 @@ async def test_a_stream_of_ticking_bytes_costs_nothing_to_others():
 async def test_an_address_that_has_used_up_its_budget_waits_and_loses_nothing():
     clock = SystemClock()
     budget = Budget(clock, Figures(requests=20, per_seconds=1.0, limit_loopback=True))
-    async with open_door(budget=budget) as house, house.come() as a:
+    async with open_door(budget=budget) as runtime, runtime.come() as a:
         for _ in range(30):
             await say(a, request="joinroom", roomid="room")
         assert [(await hear(a))["request"] for _ in range(30)] == ["listing"] * 30
@@ -256,7 +256,7 @@ async def test_an_address_that_has_used_up_its_budget_waits_and_loses_nothing():
 )
 async def test_garbage_is_charged_as_a_fault(garbage):
     budget = Budget(SystemClock(), Figures(requests=1000, per_seconds=1e9, limit_loopback=True))
-    async with open_door(budget=budget) as house, house.come() as a:
+    async with open_door(budget=budget) as runtime, runtime.come() as a:
         for _ in range(10):
             await a.send(garbage)
             assert (await hear(a))["request"] == "error"
@@ -268,8 +268,8 @@ async def test_garbage_is_charged_as_a_fault(garbage):
 
 async def test_frames_that_break_the_protocol_are_charged_as_a_fault():
     budget = Budget(SystemClock(), Figures(requests=1000, per_seconds=1e9, limit_loopback=True))
-    async with open_door(budget=budget) as house:
-        reader, writer = await asyncio.open_connection("127.0.0.1", house.port)
+    async with open_door(budget=budget) as runtime:
+        reader, writer = await asyncio.open_connection("127.0.0.1", runtime.port)
         writer.write(
             f"GET {SIGNAL_PATH} HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
             "sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()

@@ -95,7 +95,7 @@ async def test_its_paths_are_served_and_only_those_it_calls_public_need_no_token
         assert (await stranger.post("/v1/toy", json={})).status_code == 401
         answer = await stranger.post("/v1/toy", json={"whom": "Ann"}, headers=bearer(node))
         assert answer.json() == {"greeting": "moin Ann"}
-    node.house.record.flush()
+    node.runtime.record.flush()
     await node.store.commit()
     assert "TOY_OK" in [entry.verification_result async for entry in tail(node.store, "main", 10)]
 
@@ -111,7 +111,7 @@ async def test_its_tool_metric_panel_and_chore_work(node):
         answer = (await client.post(call(2, "toy_greet", whom="Bo"), **session)).json()
         assert answer["result"]["content"] == [{"type": "text", "text": "moin Bo"}]
         assert "\ncomity_toy_greetings_total 1.0\n" in (await owner.get("/metrics")).text
-        await node.house.clock.advance(30)
+        await node.runtime.clock.advance(30)
         status = (await owner.get("/v1/status")).json()
         assert status["panels"]["toy"] == {"title": "Toys", "rows": [["greetings", "1"], ["wound up", "1"]]}
         assert {"name": "toy", "title": "Toys", "kind": ""} in (await owner.get("/v1/views")).json()["views"]
@@ -131,7 +131,7 @@ async def test_a_panel_that_fails_leaves_the_page_as_it_is(node, monkeypatch, ca
 
 async def test_it_is_closed_with_the_node(toy):
     async with running_node() as node:
-        found = node.house.find(Toy)
+        found = node.runtime.find(Toy)
         assert not found.closed
     assert found.closed
 
@@ -140,7 +140,7 @@ async def test_a_part_that_is_switched_off_is_not_opened_and_offers_nothing(toy)
     async with running_node(parts={"toy": ToySettings(enabled=False)}) as node:
         assert Toy not in wanted_parts(node.settings)
         with pytest.raises(NotFoundError, match="the part toy is switched off on this node"):
-            node.house.find(Toy)
+            node.runtime.find(Toy)
         async with httpx.AsyncClient(base_url=node.url, headers=bearer(node)) as owner:
             assert (await owner.post("/v1/toy", json={})).status_code == 404
         async with Http(f"{node.url}/mcp", **bearer(node)) as client:
@@ -150,7 +150,7 @@ async def test_a_part_that_is_switched_off_is_not_opened_and_offers_nothing(toy)
 
 
 async def test_a_part_that_cannot_open_ends_the_start_and_what_was_open_is_closed(toy, data, monkeypatch):
-    async def fail(self, house):
+    async def fail(self, runtime):
         raise ConfigError("there is no toy")
 
     monkeypatch.setattr(Toy, "open", fail)
@@ -159,7 +159,7 @@ async def test_a_part_that_cannot_open_ends_the_start_and_what_was_open_is_close
             raise AssertionError("it started")
     monkeypatch.undo()
     async with running_node(data) as node:
-        assert node.house.find(Toy)
+        assert node.runtime.find(Toy)
 
 
 async def test_a_client_that_starts_comity_mcp_has_its_tool_and_can_choose_its_room(data):

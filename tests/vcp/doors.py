@@ -9,6 +9,7 @@ import json
 
 from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
+from tests.vcp.runtime import NodeRuntime
 from websockets.asyncio.client import connect
 from websockets.protocol import State
 
@@ -17,14 +18,13 @@ from comity.http.server import HttpServer, bind
 from comity.requests.budget import Budget
 from comity.runtime.system_clock import SystemClock
 from comity.vcp.doors import VCP_PATH, TcpDoor, VcpOverWebSocket
-from tests.vcp.house import NodeRuntime
 
 DOORS = ("websocket", "tcp")
 
 
 class Doors:
-    def __init__(self, house, http, tcp):
-        self.house = house
+    def __init__(self, runtime, http, tcp):
+        self.runtime = runtime
         self.http = http
         self.tcp = tcp
 
@@ -96,19 +96,19 @@ def text(message):
 
 @contextlib.asynccontextmanager
 async def open_doors(**named):
-    house = NodeRuntime(clock=SystemClock(), **named)
+    runtime = NodeRuntime(clock=SystemClock(), **named)
     http = HttpServer("127.0.0.1", 0, cert=None, key=None)
-    app = Starlette(routes=[WebSocketRoute(VCP_PATH, VcpOverWebSocket(house.service))])
-    entry = HttpAccess(lambda _token: None, house.clock, port=http.port, secure=False)
+    app = Starlette(routes=[WebSocketRoute(VCP_PATH, VcpOverWebSocket(runtime.service))])
+    entry = HttpAccess(lambda _token: None, runtime.clock, port=http.port, secure=False)
     guard = Guard(
-        app, entry, is_public=lambda path: path == VCP_PATH, body_limit=65_536, budget=Budget(house.clock)
+        app, entry, is_public=lambda path: path == VCP_PATH, body_limit=65_536, budget=Budget(runtime.clock)
     )
-    tcp = TcpDoor(house.service, bind("127.0.0.1", 0), None)
+    tcp = TcpDoor(runtime.service, bind("127.0.0.1", 0), None)
     await http.start(guard, shutdown_seconds=1.0, websockets=[VCP_PATH])
     await tcp.start()
     try:
-        yield Doors(house, http, tcp)
+        yield Doors(runtime, http, tcp)
     finally:
         await tcp.stop()
         await http.stop()
-        await house.features.aclose()
+        await runtime.features.aclose()

@@ -4,12 +4,12 @@ import asyncio
 import json
 
 import pytest
+from tests.vcp.runtime import PERSONAL, TORCH, WIRE, hello, token
 from websockets.exceptions import InvalidStatus
 
 from comity.store.vault import Vault
 from comity.vcp.sessions import ConnectionLimits
 from tests.vcp.doors import DOORS, open_doors
-from tests.vcp.house import PERSONAL, TORCH, WIRE, hello, token
 
 pytestmark = [pytest.mark.usefixtures("patience"), pytest.mark.parametrize("door", DOORS)]
 
@@ -26,7 +26,7 @@ async def test_a_hello_is_answered_and_the_session_is_known_to_the_house(door):
         assert (ack["type"], ack["version"], ack["server_id"]) == ("vcp-ack", "3.1", "test-server")
         assert (ack["supported"], ack["unsupported"]) == ([PERSONAL], [TORCH])
         assert ack["core_features"] == dict.fromkeys(ack["core_features"], True)
-        session = next(one for one in doors.house.service.sessions if one.id == ack["session_id"])
+        session = next(one for one in doors.runtime.service.sessions if one.id == ack["session_id"])
         assert session.active(PERSONAL)
         assert session.identity.owner == "creed:user:alice"
 
@@ -121,7 +121,7 @@ async def test_a_hello_too_many_is_told_when_to_come_again_whatever_it_calls_its
             assert error["code"] == "RATE_LIMITED"
             assert type(error["retry_after"]) is int
             assert error["retry_after"] >= 1
-        assert doors.house.counted == [("vcp", "RATE_LIMITED")]
+        assert doors.runtime.counted == [("vcp", "RATE_LIMITED")]
 
 
 async def test_messages_sent_without_waiting_are_answered_in_their_order(door):
@@ -137,8 +137,8 @@ async def test_messages_sent_without_waiting_are_answered_in_their_order(door):
 async def test_a_session_ends_with_an_error_when_the_key_is_taken_away(door):
     async with open_doors() as doors, doors.client(door) as client:
         await client.ask(hello())
-        doors.house.vault = Vault([])
-        doors.house.features.look()
+        doors.runtime.vault = Vault([])
+        doors.runtime.features.look()
         error = await client.hear()
         assert error["type"] == "vcp-error"
         assert "encryption" in error["message"]
@@ -175,7 +175,7 @@ async def test_a_connection_that_ends_leaves_nothing_behind(door):
     async with open_doors() as doors:
         async with doors.client(door) as client:
             await client.ask(hello())
-            assert len(doors.house.service.sessions) == 1
+            assert len(doors.runtime.service.sessions) == 1
         async with asyncio.timeout(5):
-            while doors.house.service.connections or len(doors.house.service.sessions):  # noqa: ASYNC110 - nobody tells when a peer is gone
+            while doors.runtime.service.connections or len(doors.runtime.service.sessions):  # noqa: ASYNC110 - nobody tells when a peer is gone
                 await asyncio.sleep(0.01)

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from tests.vcp.runtime import ALICE, PERSONAL, WIRE, NodeRuntime
 
 from comity.store.interface import Put
 from comity.vcp.contexts import SPACE, context_key
@@ -11,7 +12,6 @@ from comity.vcp.protocol.context import read_request
 from comity.vcp.protocol.negotiation import ExchangeContext
 from comity.wire.errors import ConflictError
 from tests.requests.walking import HeldStore, settle, simulated
-from tests.vcp.house import ALICE, PERSONAL, WIRE, NodeRuntime
 
 SESSION = Session(id="ses_1", version="3.1", extensions=(PERSONAL,), identity=ALICE)
 STRANGER = Session(id="ses_2", version="3.1", extensions=(PERSONAL,))
@@ -23,10 +23,10 @@ def asking(**told):
 
 
 def house_of(store_of):
-    house = NodeRuntime()
-    house.store = store = store_of(house.clock)
-    house.record._store = house.service._contexts._store = store
-    return house
+    runtime = NodeRuntime()
+    runtime.store = store = store_of(runtime.clock)
+    runtime.record._store = runtime.service._contexts._store = store
+    return runtime
 
 
 class BusyStore(HeldStore):
@@ -44,65 +44,65 @@ class BusyStore(HeldStore):
 
 @simulated
 async def test_two_exchanges_at_once_are_both_stored():
-    house = house_of(HeldStore)
-    house.store.held = True
+    runtime = house_of(HeldStore)
+    runtime.store.held = True
     both = [
-        asyncio.create_task(house.service.exchange(asking(categorical=WIRE), PEER)),
-        asyncio.create_task(house.service.exchange(asking(generation_preferences={"depth": 4}), PEER)),
+        asyncio.create_task(runtime.service.exchange(asking(categorical=WIRE), PEER)),
+        asyncio.create_task(runtime.service.exchange(asking(generation_preferences={"depth": 4}), PEER)),
     ]
     await settle()
-    house.store.held = False
-    house.store.release()
+    runtime.store.held = False
+    runtime.store.release()
     assert [answer.accepted for answer in await asyncio.gather(*both)] == [
         ("categorical",),
         ("generation_preferences",),
     ]
-    context = await house.service.resume("ses_1", ALICE)
+    context = await runtime.service.resume("ses_1", ALICE)
     assert (context.categorical.wire, context.preferences.depth) == (WIRE, 4)
-    history = await house.service.history("ses_1", ALICE)
+    history = await runtime.service.history("ses_1", ALICE)
     assert [exchange.accepted for exchange in history] == [("categorical",), ("generation_preferences",)]
-    assert await house.results() == ["CONTEXT_EXCHANGED", "CONTEXT_EXCHANGED"]
+    assert await runtime.results() == ["CONTEXT_EXCHANGED", "CONTEXT_EXCHANGED"]
 
 
 @simulated
 async def test_the_answer_shows_what_the_other_exchange_left():
-    house = house_of(HeldStore)
-    house.store.held = True
+    runtime = house_of(HeldStore)
+    runtime.store.held = True
     both = [
-        asyncio.create_task(house.service.exchange(asking(generation_preferences={"depth": depth}), PEER))
+        asyncio.create_task(runtime.service.exchange(asking(generation_preferences={"depth": depth}), PEER))
         for depth in (1, 2)
-    ] + [asyncio.create_task(house.service.exchange(asking(categorical=WIRE), PEER))]
+    ] + [asyncio.create_task(runtime.service.exchange(asking(categorical=WIRE), PEER))]
     await settle()
-    house.store.held = False
-    house.store.release()
+    runtime.store.held = False
+    runtime.store.release()
     answers = await asyncio.gather(*both)
     assert answers[2].generation_preferences.depth in (1, 2)
-    assert answers[2].generation_preferences == (await house.service.resume("ses_1", ALICE)).preferences
+    assert answers[2].generation_preferences == (await runtime.service.resume("ses_1", ALICE)).preferences
 
 
 @simulated
 async def test_a_request_is_applied_again_up_to_eight_times():
-    house = house_of(BusyStore)
-    house.store.rivals = 7
-    await house.service.exchange(asking(generation_preferences={"depth": 4}), PEER)
-    assert (await house.service.resume("ses_1", ALICE)).preferences.depth == 4
+    runtime = house_of(BusyStore)
+    runtime.store.rivals = 7
+    await runtime.service.exchange(asking(generation_preferences={"depth": 4}), PEER)
+    assert (await runtime.service.resume("ses_1", ALICE)).preferences.depth == 4
 
-    house.store.rivals = 8
+    runtime.store.rivals = 8
     with pytest.raises(ConflictError, match="send it again"):
-        await house.service.exchange(asking(generation_preferences={"depth": 5}), PEER)
-    assert (await house.results()) == ["CONTEXT_EXCHANGED", "CONTEXT_REFUSED"]
-    assert house.features.running()["audit_chain"] is True
+        await runtime.service.exchange(asking(generation_preferences={"depth": 5}), PEER)
+    assert (await runtime.results()) == ["CONTEXT_EXCHANGED", "CONTEXT_REFUSED"]
+    assert runtime.features.running()["audit_chain"] is True
 
 
 @simulated
 async def test_strangers_may_exchange_at_once_too():
-    house = NodeRuntime()
+    runtime = NodeRuntime()
     requests = ({"categorical": WIRE}, {"generation_preferences": {"depth": 4}})
     await asyncio.gather(
         *(
-            house.service.exchange(ExchangeContext(STRANGER, read_request(told, STRANGER)), PEER)
+            runtime.service.exchange(ExchangeContext(STRANGER, read_request(told, STRANGER)), PEER)
             for told in requests
         )
     )
-    context = house.service._contexts._of_strangers["ses_2"]
+    context = runtime.service._contexts._of_strangers["ses_2"]
     assert (context.categorical.wire, context.preferences.depth) == (WIRE, 4)

@@ -360,7 +360,7 @@ class TestOwners:
             assert (relation["trust_level"], relation["standing"]) == ("initial", "none")
             assert (await alice.call("torch.lineage"))["torch_chain"] == []
             assert (await refused(alice, "torch.receive", torch=torch)).code == "ALREADY_USED"
-            opened = b"".join(map(scene.node.house.vault.open, (await scene.stored()).values()))
+            opened = b"".join(map(scene.node.runtime.vault.open, (await scene.stored()).values()))
             assert b"Ottilie" not in opened
             assert (await bob.call("relational.get"))["established_norms"]
 

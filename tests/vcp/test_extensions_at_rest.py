@@ -60,7 +60,7 @@ async def test_what_is_purged_or_taken_back_is_nowhere_any_more():
     async with extension_scene() as scene, scene.session() as alice:
         await alice.ask({"personal": PAIN | {"emotional_tone": {"category": "tense", "extended": SECRET}}})
         await alice.ask({"personal": {"emotional_tone": None}})
-        vault = scene.node.house.vault
+        vault = scene.node.runtime.vault
         opened = [vault.open(value) for value in (await scene.stored()).values()]
         assert not [value for value in opened if b"tense" in value or b"Ottilie" in value]
         assert [value for value in opened if b"pain" in value]

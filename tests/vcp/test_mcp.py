@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+from tests.vcp.runtime import ALICE, ISSUERS, PERSONAL, VAULT_KEY, registry, token
 
 from comity.identity.protocol.revocation import Denylist
 from comity.identity.protocol.tokens import IdentityMode, log_prefix
@@ -28,7 +29,6 @@ from comity.vcp.tools import VcpTools, vcp_resources, vcp_tools
 from comity.wire import strict_json
 from comity.wire.jsonrpc import RpcError, RpcRequest
 from tests.mcp.counter import Carrier
-from tests.vcp.house import ALICE, ISSUERS, PERSONAL, VAULT_KEY, registry, token
 
 CORE = ["vcp_validate_token", "vcp_parse_csm1", "vcp_encode_context", "vcp_status"]
 BOB = Identity(issuer="creed", subject="bob", owner="creed:user:bob")
@@ -107,23 +107,23 @@ class NodeRuntime:
 
 
 @pytest.fixture
-def house():
+def runtime():
     return NodeRuntime()
 
 
 @ERAS
 @pytest.mark.parametrize("rooms", [None, frozenset(), frozenset({"actions"})])
-async def test_the_core_tools_are_always_there_and_opening_waits_for_a_call(house, modern, rooms):
-    tools = (await house.ask("tools/list", modern=modern, rooms=rooms))["tools"]
+async def test_the_core_tools_are_always_there_and_opening_waits_for_a_call(runtime, modern, rooms):
+    tools = (await runtime.ask("tools/list", modern=modern, rooms=rooms))["tools"]
     assert [tool["name"] for tool in tools] == CORE
     assert all(tool["inputSchema"]["additionalProperties"] is False for tool in tools)
     assert all(tool["annotations"] == {"readOnlyHint": True, "openWorldHint": False} for tool in tools)
-    assert house.opened == 0
+    assert runtime.opened == 0
 
 
 @ERAS
-async def test_a_token_is_checked(house, modern):
-    result = await house.call("vcp_validate_token", {"token": token()}, modern=modern)
+async def test_a_token_is_checked(runtime, modern):
+    result = await runtime.call("vcp_validate_token", {"token": token()}, modern=modern)
     told = result["structuredContent"]
     assert (result["isError"], told["valid"], told["verification"]) == (False, True, "verified")
     assert json.loads(result["content"][0]["text"]) == told
@@ -131,29 +131,29 @@ async def test_a_token_is_checked(house, modern):
 
 
 @pytest.mark.parametrize("odd", ["", "nonsense", "x" * 10_000])
-async def test_a_token_that_is_none_is_an_error_whose_last_line_is_the_remedy(house, odd):
-    result = await house.call("vcp_validate_token", {"token": odd})
+async def test_a_token_that_is_none_is_an_error_whose_last_line_is_the_remedy(runtime, odd):
+    result = await runtime.call("vcp_validate_token", {"token": odd})
     assert result["isError"] is True
     assert result["structuredContent"]["valid"] is False
     assert result["content"][0]["text"].splitlines()[-1] == "Re-authenticate with a valid VCP/I token"
 
 
 @ERAS
-async def test_a_code_is_read_and_one_that_is_none_is_an_error(house, modern):
-    told = await house.call("vcp_parse_csm1", {"code": CODE}, modern=modern)
+async def test_a_code_is_read_and_one_that_is_none_is_an_error(runtime, modern):
+    told = await runtime.call("vcp_parse_csm1", {"code": CODE}, modern=modern)
     assert (told["isError"], told["structuredContent"]["adherence"]) == (False, 5)
-    refused = await house.call("vcp_parse_csm1", {"code": "Q9"}, modern=modern)
+    refused = await runtime.call("vcp_parse_csm1", {"code": "Q9"}, modern=modern)
     assert (refused["isError"], refused["structuredContent"]["valid"]) == (False, False)
     assert refused["structuredContent"]["error"]
     assert refused["structuredContent"]["error"] in refused["content"][0]["text"]
 
 
-async def test_a_context_is_written_from_one_object_or_one_by_one(house):
-    one = await house.call("vcp_encode_context", {"dimensions": {"time": "morning"}})
-    other = await house.call("vcp_encode_context", {"time": "morning"})
+async def test_a_context_is_written_from_one_object_or_one_by_one(runtime):
+    one = await runtime.call("vcp_encode_context", {"dimensions": {"time": "morning"}})
+    other = await runtime.call("vcp_encode_context", {"time": "morning"})
     assert one["structuredContent"] == other["structuredContent"]
     assert one["structuredContent"]["wire_format"]
-    refused = await house.call("vcp_encode_context", {"dimensions": {"time": "never o'clock"}})
+    refused = await runtime.call("vcp_encode_context", {"dimensions": {"time": "never o'clock"}})
     assert refused["isError"] is True
 
 
@@ -169,27 +169,27 @@ async def test_a_context_is_written_from_one_object_or_one_by_one(house):
         ("vcp_status", {"x": 1}),
     ],
 )
-async def test_inputs_are_closed(house, name, arguments):
-    result = await house.call(name, arguments)
+async def test_inputs_are_closed(runtime, name, arguments):
+    result = await runtime.call(name, arguments)
     assert result["isError"] is True
 
 
 @ERAS
-async def test_status_tells_what_this_asker_has_agreed_on(house, modern):
-    nothing = (await house.call("vcp_status", modern=modern))["structuredContent"]
+async def test_status_tells_what_this_asker_has_agreed_on(runtime, modern):
+    nothing = (await runtime.call("vcp_status", modern=modern))["structuredContent"]
     assert (nothing["negotiated"], nothing["negotiated_version"]) == (False, "1.0")
     assert (nothing["server_version"], nothing["uptime_seconds"]) == ("1.2.3", 7.5)
     session = a_session("ses_1", ALICE, (PERSONAL,))
-    told = (await house.call("vcp_status", modern=modern, session=session))["structuredContent"]
+    told = (await runtime.call("vcp_status", modern=modern, session=session))["structuredContent"]
     assert (told["negotiated"], told["active_extensions"]) == (True, [PERSONAL])
     assert told["identity"] == "verified"
 
 
-async def test_without_a_hello_only_what_everybody_may_see_is_listed(house):
-    house.open(a_session("ses_1", ALICE))
-    assert await house.uris() == ["vcp://capabilities"]
-    assert house.opened == 0
-    templates = (await house.ask("resources/templates/list"))["resourceTemplates"]
+async def test_without_a_hello_only_what_everybody_may_see_is_listed(runtime):
+    runtime.open(a_session("ses_1", ALICE))
+    assert await runtime.uris() == ["vcp://capabilities"]
+    assert runtime.opened == 0
+    templates = (await runtime.ask("resources/templates/list"))["resourceTemplates"]
     assert [one["uriTemplate"] for one in templates] == [
         "vcp://bundle/{session_id}",
         "vcp://identity/{token}",
@@ -198,77 +198,77 @@ async def test_without_a_hello_only_what_everybody_may_see_is_listed(house):
 
 
 @ERAS
-async def test_everybody_reads_capabilities_and_what_a_code_means(house, modern):
-    assert (await house.read("vcp://capabilities", modern=modern))["server_id"] == "here"
-    assert (await house.read(f"vcp://constitution/{CODE}", modern=modern))["adherence"] == 5
+async def test_everybody_reads_capabilities_and_what_a_code_means(runtime, modern):
+    assert (await runtime.read("vcp://capabilities", modern=modern))["server_id"] == "here"
+    assert (await runtime.read(f"vcp://constitution/{CODE}", modern=modern))["adherence"] == 5
 
 
-async def test_an_owner_finds_and_reads_its_own_sessions_and_nobody_elses(house):
-    mine, other = house.open(a_session("ses_1", ALICE)), house.open(a_session("ses_2", BOB))
-    assert await house.uris(session=mine) == ["vcp://capabilities", "vcp://bundle/ses_1"]
-    assert (await house.read("vcp://bundle/ses_1", session=mine))["session_id"] == "ses_1"
+async def test_an_owner_finds_and_reads_its_own_sessions_and_nobody_elses(runtime):
+    mine, other = runtime.open(a_session("ses_1", ALICE)), runtime.open(a_session("ses_2", BOB))
+    assert await runtime.uris(session=mine) == ["vcp://capabilities", "vcp://bundle/ses_1"]
+    assert (await runtime.read("vcp://bundle/ses_1", session=mine))["session_id"] == "ses_1"
     for modern in (True, False):
-        refused = await house.read("vcp://bundle/ses_2", session=mine, modern=modern)
+        refused = await runtime.read("vcp://bundle/ses_2", session=mine, modern=modern)
         assert isinstance(refused, RpcError)
         assert "alice" not in refused.message
         assert "bob" not in refused.message
-    assert isinstance(await house.read("vcp://bundle/ses_1"), RpcError)
-    assert (await house.read("vcp://bundle/ses_2", session=other))["session_id"] == "ses_2"
+    assert isinstance(await runtime.read("vcp://bundle/ses_1"), RpcError)
+    assert (await runtime.read("vcp://bundle/ses_2", session=other))["session_id"] == "ses_2"
 
 
-async def test_an_anonymous_session_is_read_by_itself_only(house):
-    mine, other = house.open(a_session("ses_1")), house.open(a_session("ses_2"))
-    assert (await house.read("vcp://bundle/ses_1", session=mine))["session_id"] == "ses_1"
-    assert isinstance(await house.read("vcp://bundle/ses_1", session=other), RpcError)
-    assert "vcp://bundle/ses_1" not in await house.uris(session=other)
+async def test_an_anonymous_session_is_read_by_itself_only(runtime):
+    mine, other = runtime.open(a_session("ses_1")), runtime.open(a_session("ses_2"))
+    assert (await runtime.read("vcp://bundle/ses_1", session=mine))["session_id"] == "ses_1"
+    assert isinstance(await runtime.read("vcp://bundle/ses_1", session=other), RpcError)
+    assert "vcp://bundle/ses_1" not in await runtime.uris(session=other)
 
 
-async def test_an_identity_is_read_by_the_beginning_of_its_own_token(house):
+async def test_an_identity_is_read_by_the_beginning_of_its_own_token(runtime):
     session, prefix = a_session("ses_1", ALICE), log_prefix(token())
     uri = f"vcp://identity/{prefix}"
-    assert uri in await house.uris(session=session, prefix=prefix)
-    assert (await house.read(uri, session=session, prefix=prefix))["identity"]["subject"] == "alice"
-    assert isinstance(await house.read(uri, session=a_session("ses_2", BOB), prefix="0" * 16), RpcError)
-    refused = await house.read(f"vcp://identity/{token()}", session=session, prefix=prefix)
+    assert uri in await runtime.uris(session=session, prefix=prefix)
+    assert (await runtime.read(uri, session=session, prefix=prefix))["identity"]["subject"] == "alice"
+    assert isinstance(await runtime.read(uri, session=a_session("ses_2", BOB), prefix="0" * 16), RpcError)
+    refused = await runtime.read(f"vcp://identity/{token()}", session=session, prefix=prefix)
     assert "credential" in refused.message
     assert token() not in refused.message
 
 
 @pytest.mark.parametrize("host", EXTENSION_ADDRESSES)
-async def test_a_resource_of_an_extension_appears_with_it_and_is_refused_without(house, host):
+async def test_a_resource_of_an_extension_appears_with_it_and_is_refused_without(runtime, host):
     async def read(id_, _owner):
         return {"id": id_}
 
     async def ids(_owner):
         return ["ses_1"]
 
-    house.resources.readers.add(host, ResourceReader(read, ids))
+    runtime.resources.readers.add(host, ResourceReader(read, ids))
     extension = EXTENSION_ADDRESSES[host].extension
     uri = f"vcp://{host}/ses_1"
     active, without = a_session("ses_1", extensions=(extension,)), a_session("ses_1")
-    assert uri in await house.uris(session=active)
-    assert (await house.read(uri, session=active))["id"] == "ses_1"
-    assert uri not in await house.uris(session=without)
-    refused = await house.read(uri, session=without)
+    assert uri in await runtime.uris(session=active)
+    assert (await runtime.read(uri, session=active))["id"] == "ses_1"
+    assert uri not in await runtime.uris(session=without)
+    refused = await runtime.read(uri, session=without)
     assert refused.message == (
         f"Extension {extension} is not active. Re-initialize with the extension in your VCP-Hello"
     )
     if EXTENSION_ADDRESSES[host].of_session:
         stranger = a_session("ses_9", extensions=(extension,))
-        assert isinstance(await house.read(uri, session=stranger), RpcError)
+        assert isinstance(await runtime.read(uri, session=stranger), RpcError)
 
 
 @pytest.mark.parametrize(("modern", "code"), [(True, -32602), (False, -32002)])
 @pytest.mark.parametrize(
     "uri", ["vcp://nothing", "vcp://", "vcp://bundle", "vcp://bundle/none", "vcp://x/" + "y" * 3000]
 )
-async def test_an_address_that_leads_nowhere_has_the_code_of_the_era(house, uri, modern, code):
-    refused = await house.read(uri, modern=modern)
+async def test_an_address_that_leads_nowhere_has_the_code_of_the_era(runtime, uri, modern, code):
+    refused = await runtime.read(uri, modern=modern)
     assert refused.code in (code, -32602)
     if uri in ("vcp://nothing", "vcp://"):
         assert refused.code == code
 
 
-async def test_what_is_read_is_for_this_asker_only(house):
-    found = await house.ask("resources/read", {"uri": "vcp://capabilities"}, modern=True)
+async def test_what_is_read_is_for_this_asker_only(runtime):
+    found = await runtime.ask("resources/read", {"uri": "vcp://capabilities"}, modern=True)
     assert (found["cacheScope"], found["ttlMs"]) == ("private", 0)

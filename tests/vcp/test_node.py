@@ -6,6 +6,7 @@ import json
 
 import httpx
 import pytest
+from tests.vcp.runtime import PERSONAL, WIRE, hello
 from websockets.asyncio.client import connect
 
 from comity.identity.key_files import load_identity
@@ -19,7 +20,6 @@ from comity.testing import running_node
 from comity.vcp.part import Vcp
 from comity.wire.errors import ConfigError
 from tests.ports import unused_port
-from tests.vcp.house import PERSONAL, WIRE, hello
 
 pytestmark = pytest.mark.usefixtures("patience")
 
@@ -58,7 +58,7 @@ async def test_what_an_owner_tells_is_nowhere_in_the_files_of_the_node(tmp_path)
         assert answer["accepted"] == ["constitution", "categorical"]
         held = await node.store.get("vcp:session", f"vcp:session:{session_id}:context")
         assert held.value.startswith(b"enc:")
-        assert b"lighthouse" in node.house.vault.open(held.value)
+        assert b"lighthouse" in node.runtime.vault.open(held.value)
         assert [entry.verification_result async for entry in tail(node.store, "main", 3)] == [
             "REVOCATION_GOOD",
             "HANDSHAKE_ACK",
@@ -102,7 +102,7 @@ async def test_tcp_is_spoken_where_the_settings_say():
         writer.write(json.dumps(hello()).encode() + b"\n")
         ack = json.loads(await reader.readline())
         assert (ack["type"], ack["server_id"]) == ("vcp-ack", "mine")
-        assert ack["session_id"] in node.house.find(Vcp).service.sessions
+        assert ack["session_id"] in node.runtime.find(Vcp).service.sessions
         writer.close()
 
 

@@ -5,6 +5,17 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.vcp.runtime import (
+    ISSUERS,
+    PERSONAL,
+    RELATIONAL,
+    STRANGER,
+    TORCH,
+    NodeRuntime,
+    SlowDesk,
+    hello,
+    token,
+)
 
 from comity.identity.protocol.revocation import Denylist
 from comity.identity.protocol.tokens import IdentityMode, log_prefix
@@ -20,17 +31,6 @@ from comity.vcp.protocol.agreement import Identity
 from comity.vcp.protocol.messages import HANDSHAKE_LIMIT
 from comity.wire import strict_json
 from tests.callers import visitor
-from tests.vcp.house import (
-    ISSUERS,
-    PERSONAL,
-    RELATIONAL,
-    STRANGER,
-    TORCH,
-    NodeRuntime,
-    SlowDesk,
-    hello,
-    token,
-)
 
 JSON = st.recursive(
     st.none()
@@ -50,15 +50,15 @@ def asker(*, modern=False, peer=STRANGER, owner="ann"):
 
 class Over:
     def __init__(self, **settings):
-        self.house = NodeRuntime(**settings)
-        self.vcp = VcpOverMcp(self.house.service, self.house.clock, own_id="f" * 64)
+        self.runtime = NodeRuntime(**settings)
+        self.vcp = VcpOverMcp(self.runtime.service, self.runtime.clock, own_id="f" * 64)
 
     async def say(self, message, **who):
         return await self.vcp.negotiate(message, asker(**who))
 
     @property
     def live(self):
-        return [session.id for session in self.house.service.sessions]
+        return [session.id for session in self.runtime.service.sessions]
 
 
 def test_a_hello_is_acknowledged_with_what_is_supported():
@@ -70,7 +70,7 @@ def test_a_hello_is_acknowledged_with_what_is_supported():
         assert agreed.reply["unsupported"] == [TORCH]
         assert agreed.attached.extensions == (PERSONAL,)
         assert agreed.agreed(asker()).active == frozenset({PERSONAL})
-        assert await over.house.results() == ["HANDSHAKE_ACK"]
+        assert await over.runtime.results() == ["HANDSHAKE_ACK"]
 
     run_simulated(main)
 
@@ -158,7 +158,7 @@ def test_an_identity_check_that_hangs_is_answered_in_time():
         over = Over(desk=SlowDesk(60))
         refused = await over.say(hello(PERSONAL, identity=token()))
         assert refused.reply["code"] == "INTERNAL_ERROR"
-        assert over.house.clock.monotonic() < 5
+        assert over.runtime.clock.monotonic() < 5
         assert over.live == []
 
     run_simulated(main)
@@ -199,7 +199,7 @@ def test_a_modern_client_may_repeat_its_hello_with_each_request():
             agreed = await over.say(hello(PERSONAL, identity=token()), modern=True)
             assert agreed.reply["type"] == "vcp-ack"
             assert agreed.attached.identity.owner == "creed:user:alice"
-        handshakes = [one for one in await over.house.results() if one == "HANDSHAKE_ACK"]
+        handshakes = [one for one in await over.runtime.results() if one == "HANDSHAKE_ACK"]
         assert len(handshakes) == 1
 
     run_simulated(main)
@@ -228,9 +228,9 @@ def test_the_hellos_that_are_remembered_are_bounded_and_the_oldest_goes_first(mo
         old, *new = [hello(PERSONAL, client_id=f"c{number}") for number in range(3)]
         for one in (old, *new, *new):
             await over.say(one, modern=True)
-        assert await over.house.results() == ["HANDSHAKE_ACK"] * 3
+        assert await over.runtime.results() == ["HANDSHAKE_ACK"] * 3
         await over.say(old, modern=True)
-        assert await over.house.results() == ["HANDSHAKE_ACK"] * 4
+        assert await over.runtime.results() == ["HANDSHAKE_ACK"] * 4
 
     run_simulated(main)
 
@@ -241,7 +241,7 @@ def test_a_repetition_after_a_while_is_a_handshake_again():
         await over.say(hello(PERSONAL), modern=True)
         await asyncio.sleep(HANDSHAKE_PERIOD + 1)
         await over.say(hello(PERSONAL), modern=True)
-        assert await over.house.results() == ["HANDSHAKE_ACK"] * 2
+        assert await over.runtime.results() == ["HANDSHAKE_ACK"] * 2
 
     run_simulated(main)
 
@@ -262,7 +262,7 @@ def test_a_token_that_is_refused_later_is_refused_in_a_repetition_too():
         assert (await over.say(said, modern=True)).attached is not None
         desk.good = False
         assert (await over.say(said, modern=True)).attached is None
-        assert "HANDSHAKE_ERROR" in await over.house.results()
+        assert "HANDSHAKE_ERROR" in await over.runtime.results()
 
     run_simulated(main)
 
@@ -286,19 +286,19 @@ def test_a_lost_feature_ends_the_session_of_a_legacy_client_for_good():
         agreed = await over.say(hello(PERSONAL))
         who = agreed.agreed(asker())
         assert over.vcp.current(who) is who
-        kept, over.house.vault = over.house.vault, Vault([])
+        kept, over.runtime.vault = over.runtime.vault, Vault([])
         await asyncio.sleep(1.5)
         assert (over.live, told) == ([], ["lists"])
         now = over.vcp.current(who)
         assert (now.attached, now.active, now.token_prefix) == (None, frozenset(), None)
         assert "lost encryption" in now.vcp_ended
-        over.house.vault = kept
+        over.runtime.vault = kept
         await asyncio.sleep(1.5)
         assert over.vcp.current(who).attached is None
         again = await over.say(hello(PERSONAL))
         assert again.reply["type"] == "vcp-ack"
         assert over.vcp.current(again.agreed(asker())).active == {PERSONAL}
-        assert await over.house.results() == ["HANDSHAKE_ACK", "SESSION_ENDED", "HANDSHAKE_ACK"]
+        assert await over.runtime.results() == ["HANDSHAKE_ACK", "SESSION_ENDED", "HANDSHAKE_ACK"]
         await over.vcp.aclose()
 
     run_simulated(main)
@@ -310,9 +310,9 @@ def test_a_lost_feature_is_noticed_by_the_next_request_too_also_of_a_session_fro
         agreed = await before.say(hello(PERSONAL))
         await before.vcp.aclose()
         over = Over()
-        over.house.vault = Vault([])
+        over.runtime.vault = Vault([])
         assert over.vcp.current(agreed.agreed(asker())).attached is None
-        assert await over.house.results() == ["SESSION_ENDED"]
+        assert await over.runtime.results() == ["SESSION_ENDED"]
 
     run_simulated(main)
 

@@ -5,9 +5,9 @@ import json
 import time
 
 import pytest
+from tests.vcp.runtime import WIRE, hello
 
 from tests.vcp.doors import DOORS, open_doors
-from tests.vcp.house import WIRE, hello
 
 SILENT = len(DOORS) + 1  # those that fall back, and the one with half a hello
 
@@ -23,7 +23,7 @@ async def test_after_five_seconds_of_silence_a_connection_is_a_session_of_vcp_1_
 async def _fall_back(doors, door):
     async with doors.client(door) as client:
         began = time.monotonic()
-        session = await _implicit(doors.house.service)
+        session = await _implicit(doors.runtime.service)
         assert 4.9 <= time.monotonic() - began < 6.5
         assert session.version == "1.0"
         error = await client.ask(hello())
@@ -41,7 +41,7 @@ async def _half_a_hello(doors):
     async with doors.client("tcp") as client:
         message = json.dumps(hello()).encode()
         client.writer.write(message[:20])
-        await _implicit(doors.house.service)
+        await _implicit(doors.runtime.service)
         await asyncio.sleep(0.5)
         client.writer.write(message[20:] + b"\n")
         assert (await client.hear())["type"] == "vcp-error"

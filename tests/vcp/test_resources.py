@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.vcp.runtime import ALICE, ISSUERS, PERSONAL, RELATIONAL, VAULT_KEY, WIRE, registry, token
 
 from comity.identity.protocol.revocation import Denylist, RevocationStatus, Source, Status
 from comity.identity.protocol.tokens import IdentityMode, log_prefix
@@ -20,7 +21,6 @@ from comity.vcp.resources import VcpResources, may_watch
 from comity.vcp.sessions import LiveSessions, RunningFeatures
 from comity.vcp.tool_handlers import InactiveExtensionError, RevocationUnknownError, RevokedError
 from comity.wire.errors import ForbiddenError, InvalidError, NotFoundError
-from tests.vcp.house import ALICE, ISSUERS, PERSONAL, RELATIONAL, VAULT_KEY, WIRE, registry, token
 
 BOB = Identity(issuer="creed", subject="bob", owner="creed:user:bob")
 STRUCTURAL = Identity(issuer="creed", subject="alice")
@@ -104,69 +104,69 @@ def _ids_of(host):
 
 class TestTheLists:
     async def test_show_a_stranger_what_everybody_has(self):
-        house = NodeRuntime()
-        await house.open("ses_1", ALICE)
-        assert await house.uris(NOBODY) == ["vcp://capabilities"]
-        assert await house.uris(Owner(identity=STRUCTURAL)) == ["vcp://capabilities"]
-        assert [one["uriTemplate"] for one in house.resources.templates(())] == [
+        runtime = NodeRuntime()
+        await runtime.open("ses_1", ALICE)
+        assert await runtime.uris(NOBODY) == ["vcp://capabilities"]
+        assert await runtime.uris(Owner(identity=STRUCTURAL)) == ["vcp://capabilities"]
+        assert [one["uriTemplate"] for one in runtime.resources.templates(())] == [
             "vcp://bundle/{session_id}",
             "vcp://identity/{token}",
             "vcp://constitution/{csm1_code}",
         ]
 
     async def test_show_an_owner_its_own_sessions_and_nobody_elses(self):
-        house = NodeRuntime()
-        one, two = await house.open("ses_1", ALICE), await house.open("ses_2", ALICE)
-        await house.open("ses_3", BOB)
-        await house.open("ses_4", STRUCTURAL)
-        await house.open("ses_5")
+        runtime = NodeRuntime()
+        one, two = await runtime.open("ses_1", ALICE), await runtime.open("ses_2", ALICE)
+        await runtime.open("ses_3", BOB)
+        await runtime.open("ses_4", STRUCTURAL)
+        await runtime.open("ses_5")
         own = [f"vcp://bundle/{session.id}" for session in (one, two)]
-        assert await house.uris(Owner(identity=ALICE)) == ["vcp://capabilities", *own]
+        assert await runtime.uris(Owner(identity=ALICE)) == ["vcp://capabilities", *own]
         with_session = Owner(identity=ALICE, session=two, token_prefix=log_prefix(token()))
-        assert sorted(await house.uris(with_session)) == sorted(
+        assert sorted(await runtime.uris(with_session)) == sorted(
             ["vcp://capabilities", *own, f"vcp://identity/{log_prefix(token())}"]
         )
 
     async def test_show_a_session_that_nobody_owns_to_itself(self):
-        house = NodeRuntime()
-        session = await house.open("ses_1")
-        assert await house.uris(Owner(session=session)) == ["vcp://capabilities", "vcp://bundle/ses_1"]
+        runtime = NodeRuntime()
+        session = await runtime.open("ses_1")
+        assert await runtime.uris(Owner(session=session)) == ["vcp://capabilities", "vcp://bundle/ses_1"]
 
     async def test_show_an_extension_while_it_is_active(self):
-        house = NodeRuntime()
-        house.add_readers()
+        runtime = NodeRuntime()
+        runtime.add_readers()
         for host, address in EXTENSION_ADDRESSES.items():
             uri = f"vcp://{host}/{IDS.get(host, 'ses_1')}"
-            assert await house.uris(NOBODY, [address.extension]) == ["vcp://capabilities", uri]
-            (template,) = house.resources.templates([address.extension])[3:]
+            assert await runtime.uris(NOBODY, [address.extension]) == ["vcp://capabilities", uri]
+            (template,) = runtime.resources.templates([address.extension])[3:]
             assert template["uriTemplate"].startswith(f"vcp://{host}/{{")
-        assert await house.uris(NOBODY) == ["vcp://capabilities"]
-        assert len(house.resources.templates(EXTENSIONS)) == 8
+        assert await runtime.uris(NOBODY) == ["vcp://capabilities"]
+        assert len(runtime.resources.templates(EXTENSIONS)) == 8
 
     async def test_do_not_show_an_extension_that_nobody_implements(self):
-        house = NodeRuntime()
-        assert await house.uris(NOBODY, EXTENSIONS) == ["vcp://capabilities"]
-        assert len(house.resources.templates(EXTENSIONS)) == 3
+        runtime = NodeRuntime()
+        assert await runtime.uris(NOBODY, EXTENSIONS) == ["vcp://capabilities"]
+        assert len(runtime.resources.templates(EXTENSIONS)) == 3
 
     async def test_write_an_id_so_that_it_can_be_read(self):
-        house = NodeRuntime()
-        session = await house.open("a/b c%20")
+        runtime = NodeRuntime()
+        session = await runtime.open("a/b c%20")
         owner = Owner(session=session)
-        _, uri = await house.uris(owner)
-        assert (await house.read(uri, owner))["session_id"] == "a/b c%20"
+        _, uri = await runtime.uris(owner)
+        assert (await runtime.read(uri, owner))["session_id"] == "a/b c%20"
 
 
 class TestABundle:
     async def test_holds_what_a_model_may_see_and_no_signal(self):
-        house = NodeRuntime()
-        await house.open(
+        runtime = NodeRuntime()
+        await runtime.open(
             "ses_1",
             ALICE,
             constitution=CONSTITUTION,
             generation_preferences={"depth": 4},
             personal={"body_signals": {"category": "pain", "intensity": 4}},
         )
-        told = await house.read("vcp://bundle/ses_1", Owner(identity=ALICE))
+        told = await runtime.read("vcp://bundle/ses_1", Owner(identity=ALICE))
         assert told == {
             "session_id": "ses_1",
             "session_active": True,
@@ -192,28 +192,28 @@ class TestABundle:
         assert not [word for word in words if f'"{word}"' in json.dumps(told)]
 
     async def test_of_a_session_that_nobody_owns_is_for_that_session_only(self):
-        house = NodeRuntime()
-        session = await house.open("ses_1", constitution=CONSTITUTION)
-        told = await house.read("vcp://bundle/ses_1", Owner(session=session))
+        runtime = NodeRuntime()
+        session = await runtime.open("ses_1", constitution=CONSTITUTION)
+        told = await runtime.read("vcp://bundle/ses_1", Owner(session=session))
         assert (told["identity"], told["constitution"]["text"]) == (None, CONSTITUTION)
         for other in (NOBODY, Owner(identity=ALICE), Owner(session=a_session("ses_2"))):
             with pytest.raises(ForbiddenError):
-                await house.read("vcp://bundle/ses_1", other)
+                await runtime.read("vcp://bundle/ses_1", other)
 
     @pytest.mark.parametrize("ended", [False, True])
     async def test_of_somebody_else_is_refused_also_when_the_session_has_ended(self, ended):
-        house = NodeRuntime()
-        session = await house.open("ses_1", ALICE)
+        runtime = NodeRuntime()
+        session = await runtime.open("ses_1", ALICE)
         if ended:
-            house.sessions.ended(session)
+            runtime.sessions.ended(session)
         for other in (NOBODY, Owner(identity=BOB), Owner(identity=STRUCTURAL)):
             with pytest.raises(ForbiddenError):
-                await house.read("vcp://bundle/ses_1", other)
+                await runtime.read("vcp://bundle/ses_1", other)
 
     async def test_of_a_session_that_has_ended_is_kept_for_its_owner(self):
-        house = NodeRuntime()
-        house.sessions.ended(await house.open("ses_1", ALICE, constitution=CONSTITUTION))
-        told = await house.read("vcp://bundle/ses_1", Owner(identity=ALICE))
+        runtime = NodeRuntime()
+        runtime.sessions.ended(await runtime.open("ses_1", ALICE, constitution=CONSTITUTION))
+        told = await runtime.read("vcp://bundle/ses_1", Owner(identity=ALICE))
         assert (told["session_active"], told["constitution"]["text"]) == (False, CONSTITUTION)
         assert not told["model_safe_context"]["session_active"]
         assert "version" not in told
@@ -231,36 +231,36 @@ class TestABundle:
         ],
     )
     async def test_that_is_revoked_is_refused(self, denied):
-        house = NodeRuntime()
-        await house.open("ses_1", ALICE, constitution=CONSTITUTION)
-        house.denied = denied
+        runtime = NodeRuntime()
+        await runtime.open("ses_1", ALICE, constitution=CONSTITUTION)
+        runtime.denied = denied
         with pytest.raises(RevokedError, match="Bundle has been revoked: "):
-            await house.read("vcp://bundle/ses_1", Owner(identity=ALICE))
+            await runtime.read("vcp://bundle/ses_1", Owner(identity=ALICE))
 
     async def test_is_refused_with_another_sentence_when_nobody_can_tell(self):
-        house = NodeRuntime()
-        await house.open("ses_1", ALICE)
-        house.resources._desk = Unsure()
+        runtime = NodeRuntime()
+        await runtime.open("ses_1", ALICE)
+        runtime.resources._desk = Unsure()
         with pytest.raises(RevocationUnknownError, match="list of its issuer was not available"):
-            await house.read("vcp://bundle/ses_1", Owner(identity=ALICE))
+            await runtime.read("vcp://bundle/ses_1", Owner(identity=ALICE))
 
     async def test_is_not_even_opened_when_its_session_is_revoked(self):
-        house = NodeRuntime()
-        await house.open("ses_1", ALICE)
-        house.vault = Vault([], environment="test")
+        runtime = NodeRuntime()
+        await runtime.open("ses_1", ALICE)
+        runtime.vault = Vault([], environment="test")
         with pytest.raises(UnreadableContextError):
-            await house.read("vcp://bundle/ses_1", Owner(identity=ALICE))
-        house.denied = Denylist(jtis=frozenset({"ses_1"}))
+            await runtime.read("vcp://bundle/ses_1", Owner(identity=ALICE))
+        runtime.denied = Denylist(jtis=frozenset({"ses_1"}))
         with pytest.raises(RevokedError):
-            await house.read("vcp://bundle/ses_1", Owner(identity=ALICE))
+            await runtime.read("vcp://bundle/ses_1", Owner(identity=ALICE))
 
 
 class TestAnIdentity:
     async def test_is_read_by_the_beginning_of_its_tokens_id_by_whoever_came_with_it(self):
-        house = NodeRuntime()
+        runtime = NodeRuntime()
         prefix = log_prefix(token())
         owner = Owner(identity=ALICE, token_prefix=prefix)
-        assert await house.read(f"vcp://identity/{prefix}", owner) == {
+        assert await runtime.read(f"vcp://identity/{prefix}", owner) == {
             "token_prefix": prefix,
             "identity": {"issuer": "creed", "subject": "alice", "verified": True},
         }
@@ -270,13 +270,13 @@ class TestAnIdentity:
             Owner(token_prefix=prefix),
         ):
             with pytest.raises(NotFoundError):
-                await house.read(f"vcp://identity/{prefix}", other)
+                await runtime.read(f"vcp://identity/{prefix}", other)
 
     async def test_token_of_values_is_read_by_everybody(self):
-        house = NodeRuntime()
-        told = await house.read("vcp://identity/family.safe.guide@1.2.0")
+        runtime = NodeRuntime()
+        told = await runtime.read("vcp://identity/family.safe.guide@1.2.0")
         assert (told["valid"], told["full"]) == (True, "family.safe.guide@1.2.0")
-        assert not (await house.read("vcp://identity/nonsense"))["valid"]
+        assert not (await runtime.read("vcp://identity/nonsense"))["valid"]
 
     @pytest.mark.parametrize(
         "credential", [token(), "VCP-I:creed:x", "vcp:i:creed:user_42", "vcp-i%3Acreed%3Auser"]
@@ -338,44 +338,44 @@ class TestTheOthers:
 class TestAnExtension:
     @pytest.mark.parametrize("host", [*EXTENSION_ADDRESSES, "deliberation"])
     async def test_that_is_not_active_or_not_there_is_refused_with_the_remedy(self, host):
-        house = NodeRuntime()
-        session = await house.open("ses_1", ALICE)
+        runtime = NodeRuntime()
+        session = await runtime.open("ses_1", ALICE)
         extension = EXTENSION_ADDRESSES["consensus" if host == "deliberation" else host].extension
         said = f"Extension {extension} is not active. Re-initialize with the extension in your VCP-Hello"
         owner = Owner(identity=ALICE, session=session)
         with pytest.raises(InactiveExtensionError) as refusal:
-            await house.read(f"vcp://{host}/ses_1", owner, EXTENSIONS)
+            await runtime.read(f"vcp://{host}/ses_1", owner, EXTENSIONS)
         assert refusal.value.message == said
-        house.add_readers()
+        runtime.add_readers()
         others = [other for other in EXTENSIONS if other != extension]
         with pytest.raises(InactiveExtensionError) as refusal:
-            await house.read(f"vcp://{host}/ses_1", owner, others)
+            await runtime.read(f"vcp://{host}/ses_1", owner, others)
         assert refusal.value.message == said
 
     async def test_reads_what_belongs_to_a_session_for_its_owner_only(self):
-        house = NodeRuntime()
-        house.add_readers()
-        session = await house.open("ses_1", ALICE)
+        runtime = NodeRuntime()
+        runtime.add_readers()
+        session = await runtime.open("ses_1", ALICE)
         for host in ("personal-state", "relational", "torch", "intent"):
             uri = f"vcp://{host}/ses_1"
             for owner in (Owner(identity=ALICE), Owner(session=session)):
-                assert await house.read(uri, owner, EXTENSIONS) == {"of": host, "id": "ses_1"}
+                assert await runtime.read(uri, owner, EXTENSIONS) == {"of": host, "id": "ses_1"}
             for owner in (NOBODY, Owner(identity=BOB), Owner(identity=STRUCTURAL)):
                 with pytest.raises(ForbiddenError):
-                    await house.read(uri, owner, EXTENSIONS)
+                    await runtime.read(uri, owner, EXTENSIONS)
             with pytest.raises(NotFoundError):
-                await house.read(f"vcp://{host}/ses_2", Owner(identity=ALICE), EXTENSIONS)
+                await runtime.read(f"vcp://{host}/ses_2", Owner(identity=ALICE), EXTENSIONS)
 
     async def test_reads_a_deliberation_under_both_names(self):
-        house = NodeRuntime()
-        house.add_readers()
+        runtime = NodeRuntime()
+        runtime.add_readers()
         for host in ("consensus", "deliberation"):
-            assert await house.read(f"vcp://{host}/delib_1", NOBODY, EXTENSIONS) == {
+            assert await runtime.read(f"vcp://{host}/delib_1", NOBODY, EXTENSIONS) == {
                 "of": "consensus",
                 "id": "delib_1",
             }
             with pytest.raises(NotFoundError):
-                await house.read(f"vcp://{host}/", NOBODY, EXTENSIONS)
+                await runtime.read(f"vcp://{host}/", NOBODY, EXTENSIONS)
 
 
 class TestSubscriptions:

@@ -7,12 +7,12 @@ import socket
 import struct
 
 import pytest
+from tests.vcp.runtime import WIRE, SlowDesk, hello, token
 
 from comity.http.server import bind
 from comity.vcp.doors import TcpDoor
 from comity.wire.errors import ConfigError
 from tests.vcp.doors import open_doors
-from tests.vcp.house import WIRE, SlowDesk, hello, token
 
 pytestmark = pytest.mark.usefixtures("patience")
 
@@ -50,9 +50,9 @@ async def test_an_answer_that_takes_a_moment_is_waited_for_too():
 async def test_the_reason_is_not_taken_back_from_a_peer_that_was_still_sending():
     async with opened() as (doors, client):
         client.writer.write(b"x" * 200_000)
-        while doors.house.service.connections == 0:  # noqa: ASYNC110 - a peer is not told when it is noticed
+        while doors.runtime.service.connections == 0:  # noqa: ASYNC110 - a peer is not told when it is noticed
             await asyncio.sleep(0.01)
-        while doors.house.service.connections:  # noqa: ASYNC110 - nor when it is forgotten
+        while doors.runtime.service.connections:  # noqa: ASYNC110 - nor when it is forgotten
             await asyncio.sleep(0.01)
         assert (await client.hear())["type"] == "vcp-error"
 
@@ -62,7 +62,7 @@ async def reset_after(said):
         async with doors.client("tcp") as client:
             client.writer.write(said)
             await client.writer.drain()
-            service = doors.house.service
+            service = doors.runtime.service
             while service.connections == 0:  # noqa: ASYNC110 - a peer is not told when it is noticed
                 await asyncio.sleep(0.01)
             raw = client.writer.get_extra_info("socket")
@@ -71,7 +71,7 @@ async def reset_after(said):
         while service.connections:  # noqa: ASYNC110 - nor when it is forgotten
             await asyncio.sleep(0.01)
         return (
-            doors.house.metrics.exposition()
+            doors.runtime.metrics.exposition()
             .decode()
             .count('comity_calls_total{outcome="hung_up",room="vcp"} 1.0')
         )
@@ -143,13 +143,13 @@ async def test_a_peer_that_reads_nothing_is_held_back_and_others_are_served():
         await doors.tcp.stop()
         flood.cancel()
         await asyncio.wait([flood])
-        assert doors.house.service.connections == 0
+        assert doors.runtime.service.connections == 0
 
 
 async def test_other_machines_need_tls():
     async with open_doors() as doors:
         with pytest.raises(ConfigError, match=r"tls\.cert"):
-            TcpDoor(doors.house.service, bind("0.0.0.0", 0), None)
+            TcpDoor(doors.runtime.service, bind("0.0.0.0", 0), None)
 
 
 async def test_stopping_ends_the_connections():
@@ -157,4 +157,4 @@ async def test_stopping_ends_the_connections():
         await client.ask(hello())
         await doors.tcp.stop()
         assert await client.ended()
-        assert len(doors.house.service.sessions) == 0
+        assert len(doors.runtime.service.sessions) == 0

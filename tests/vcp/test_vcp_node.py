@@ -165,7 +165,9 @@ async def test_those_who_watch_see_how_a_client_calls_itself():
         async with VcpClient.connect(server.url, client_id="shop/1\n\x1b[31m" + "x" * 200) as session:
             assert session.version == "3.1"
             shown = "shop/1\\u000a\\u001b[31m" + "x" * 52
-            (event,) = [each for each in server.house.events.since(0).events if each.kind == "HANDSHAKE_ACK"]
+            (event,) = [
+                each for each in server.runtime.events.since(0).events if each.kind == "HANDSHAKE_ACK"
+            ]
             assert event.what == shown
         async with httpx.AsyncClient(base_url=server.url, headers=bearer(server)) as owner:
             panel = (await owner.get("/v1/status")).json()["panels"]["vcp"]
@@ -177,9 +179,9 @@ async def test_a_part_brings_an_extension_of_its_own(monkeypatch):
         name = "weather"
 
         @classmethod
-        def vcp_extensions(cls, house):
+        def vcp_extensions(cls, runtime):
             async def answer(payload, _session):
-                return {"node": (await house()).vacant_id.hex(), **payload}
+                return {"node": (await runtime()).vacant_id.hex(), **payload}
 
             return [VcpExtension(id="VCP-X-Weather", answer=answer, conflicts=(PERSONAL,))]
 

@@ -8,13 +8,13 @@ import os
 import struct
 
 import pytest
+from tests.vcp.runtime import WIRE, hello
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from comity.http.serving import LINGER_SECONDS, ServerLimits
 from comity.http.websocket import MAX_FRAGMENTS
 from tests.vcp.doors import open_doors
-from tests.vcp.house import WIRE, hello
 
 pytestmark = pytest.mark.usefixtures("patience")
 
@@ -176,7 +176,7 @@ async def test_a_peer_that_says_farewell_is_answered_with_the_same():
 async def test_pages_and_names_of_others_are_refused(header):
     async with open_doors() as doors, raw(doors, header) as (_, _, head):
         assert head.startswith(b"HTTP/1.1 403 ")
-        assert doors.house.service.connections == 0
+        assert doors.runtime.service.connections == 0
 
 
 async def test_a_page_of_this_node_may_connect_and_no_token_is_needed():
@@ -217,4 +217,4 @@ async def test_stopping_the_server_says_farewell():
             await client.ask(hello())
             await doors.http.stop()
             assert await close_code(client) == 1012
-        assert len(doors.house.service.sessions) == 0
+        assert len(doors.runtime.service.sessions) == 0

@@ -28,7 +28,7 @@ def keeper_client(store, key, clock, holder, record=None):
 class Party:
     def __init__(self, node):
         self.node = node
-        self.part = node.house.find(Deliberations)
+        self.part = node.runtime.find(Deliberations)
         self.desk = self.part.desk
         self.ledger = self.desk.ledger
 
@@ -42,14 +42,14 @@ class Party:
 
     def another_desk(self, holder="another", wrap=lambda post: post):
         """As another process of the same node has it. `wrap` stands between it and the keepers."""
-        house = self.node.house
-        post = keeper_client(house.store, house.key, house.clock, holder, house.record)
+        runtime = self.node.runtime
+        post = keeper_client(runtime.store, runtime.key, runtime.clock, holder, runtime.record)
         return VoteParty(
-            store=house.store,
-            ledger=type(self.ledger)(house.store, house.current_vault),
-            record=house.record,
-            clock=house.clock,
-            key=house.key,
+            store=runtime.store,
+            ledger=type(self.ledger)(runtime.store, runtime.current_vault),
+            record=runtime.record,
+            clock=runtime.clock,
+            key=runtime.key,
             post=wrap(post),
             holder=holder,
         )

@@ -63,7 +63,7 @@ async def test_the_keeper_is_named_as_soon_as_it_shows_its_other_face():
         fraud = (await bob.desk.find(kept.id)).fraud
         assert is_proven(fraud)
         assert (fraud.keeper, fraud.first.number) == (alice.id, 4)
-        written = await bob.node.store.read(log_of(bob.node.house.chain))
+        written = await bob.node.store.read(log_of(bob.node.runtime.chain))
         assert any(b"DELIBERATION_FRAUD" in record.data for record in written)
 
 
@@ -105,7 +105,7 @@ async def test_nothing_more_is_decided_after_that():
         fault = await refusal(bob.say(kept, "act", clause_id="c1", action="endorse"))
         assert "two entries with the number 4" in fault.message
         # the keeper itself has seen the proof in the tip that Bob sent
-        door = AtTheDoor(alice, carol.node.house.key)
+        door = AtTheDoor(alice, carol.node.runtime.key)
         answer = await door.act(
             (await carol.desk.find(kept.id)).head, "act", clause_id="c1", action="endorse"
         )

@@ -208,8 +208,8 @@ class TestWhatIsNotRight:
                 head.deliberation.id,
                 "consensus.ballot",
                 {"delib_id": head.deliberation.id, "ranking": ["v0"]},
-                alice.node.house.key,
-                alice.node.house.clock.now(),
+                alice.node.runtime.key,
+                alice.node.runtime.clock.now(),
             )
             answer = await bob.post(log.write_act(entry, None))
             assert (answer["error"]["code"], answer["error"]["field"]) == ("FORBIDDEN", "actor")
@@ -231,7 +231,7 @@ class TestWhatIsNotRight:
     async def test_an_act_from_the_future(self):
         async with table() as (alice, bob, _, head):
             before = await alice.frozen()
-            answer = await bob.act(head, "act", action="endorse", now=alice.node.house.clock.now() + 3600)
+            answer = await bob.act(head, "act", action="endorse", now=alice.node.runtime.clock.now() + 3600)
             assert (answer["error"]["code"], answer["error"]["field"]) == ("INVALID_ARGUMENT", "time")
             assert await alice.frozen() == before
 
@@ -333,7 +333,7 @@ async def test_nothing_that_parties_said_lies_in_clear_in_the_folder_or_in_the_a
         async with httpx.AsyncClient(base_url=node.url, headers=bearer(node)) as owner:
             status = (await owner.get("/v1/status")).text
             metrics = (await owner.get("/metrics")).text
-        records = await node.store.read(log_of(node.house.chain))
+        records = await node.store.read(log_of(node.runtime.chain))
         assert b"DELIBERATION_OPENED" in b"".join(record.data for record in records)
         assert b"DELIBERATION_OK" in b"".join(record.data for record in records)
         stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())

@@ -112,7 +112,7 @@ def _refused(status: str) -> dict[str, Any]:
 OPENAPI_PATH: Final = f"{ACTIONS_PATH}/openapi.json"
 
 
-def action_routes(runner: Runner, walk: Pipeline, *, body_limit: int, version: str) -> list[BaseRoute]:
+def action_routes(runner: Runner, pipeline: Pipeline, *, body_limit: int, version: str) -> list[BaseRoute]:
     room = ActionsHandler(runner)
     registry = runner.library.registry
 
@@ -127,9 +127,9 @@ def action_routes(runner: Runner, walk: Pipeline, *, body_limit: int, version: s
         body = await read_json_body(scope, receive, body_limit, "the input of an action")
         given = strict_json.loads(body, lone_surrogates=True)
         asked = Invocation(scope["path_params"]["name"], given)
-        return await walk.take(room, Request(door="http", caller=caller_of(scope), body=asked))
+        return await pipeline.run(room, Request(door="http", caller=caller_of(scope), body=asked))
 
-    endpoint = partial(Endpoint, room=room.name, record=walk.record)
+    endpoint = partial(Endpoint, room=room.name, record=pipeline.record)
     return [
         Route(ACTIONS_PATH, endpoint("GET", listing)),
         Route(OPENAPI_PATH, endpoint("GET", document)),

@@ -37,24 +37,24 @@ class ActionsHandler(HandlerDefaults):
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
 
-    def identify(self, arrival: Request) -> Identified:
-        if not (arrival.caller.may("act") or arrival.caller.may("mcp")):
+    def identify(self, request: Request) -> Identified:
+        if not (request.caller.may("act") or request.caller.may("mcp")):
             raise UnauthenticatedError(
                 "an action needs this node's token; it is in the file `token` of the data folder"
             )
-        return Identified(arrival.caller)
+        return Identified(request.caller)
 
     async def admit(self, call: Call) -> Admission:
-        if not isinstance(call.arrival.body.input, Mapping):
+        if not isinstance(call.request.body.input, Mapping):
             raise ActionError("the input of an action is a JSON object; send one")
         return Admission(checks=("schema",))
 
     async def handle(self, call: Call) -> dict[str, Any]:
-        asked: Invocation = call.arrival.body
+        asked: Invocation = call.request.body
         return await self._runner.call(asked.action, asked.input, call.caller, asked.client, asked.tell)
 
     async def seal(self, call: Call, result: dict[str, Any]) -> HandlerResult:
-        return HandlerResult(reply=result, about=call.arrival.body.action)
+        return HandlerResult(reply=result, about=call.request.body.action)
 
 
 _SHOWN_LEVELS: Final = 2
@@ -66,7 +66,7 @@ class ActionsDesk(NamedTuple):
     """Where calls are taken: the room, and the walk to it."""
 
     room: ActionsHandler
-    walk: Pipeline
+    pipeline: Pipeline
 
 
 def action_tools(registry: Registry, desk: Callable[[], Awaitable[ActionsDesk]]) -> list[Tool]:
@@ -75,12 +75,12 @@ def action_tools(registry: Registry, desk: Callable[[], Awaitable[ActionsDesk]])
 
 def _tool(entry: RegisteredAction, desk: Callable[[], Awaitable[ActionsDesk]]) -> Tool:
     async def call(context: Context, arguments: dict[str, Any]) -> ToolResult:
-        room, walk = await desk()
+        room, pipeline = await desk()
         caller = context.asker.caller
         # clients of the node's own user take turns with each other; a visitor is one caller, whatever its clients
         client = context.client if caller.is_local else ""
         body = Invocation(entry.name, arguments, client, context.progress)
-        return structured(await walk.take(room, Request(door="mcp", caller=caller, body=body)))
+        return structured(await pipeline.run(room, Request(door="mcp", caller=caller, body=body)))
 
     contract = entry.contract
     return Tool(

@@ -31,30 +31,30 @@ class Actions(Part):
     rights: ClassVar[Mapping[str, Right]] = MappingProxyType({"/v1/actions": "act", "/v1/actions/": "act"})
 
     @classmethod
-    def tools(cls, house: OpenNode) -> "Iterable[Tool]":
+    def tools(cls, runtime: OpenNode) -> "Iterable[Tool]":
         from comity.actions.handler import action_tools
         from comity.actions.library import announced_plugins, registry_of
 
         async def desk() -> "ActionsDesk":
             from comity.actions.handler import ActionsDesk, ActionsHandler
 
-            opened = await house()
-            return ActionsDesk(ActionsHandler(opened.find(cls).runner), opened.walk)
+            opened = await runtime()
+            return ActionsDesk(ActionsHandler(opened.find(cls).runner), opened.pipeline)
 
         announced = [plugin.action for plugin in announced_plugins(log.warning)]
         return action_tools(registry_of("enhanced", announced), desk)
 
-    async def open(self, house: "NodeRuntime") -> None:
+    async def open(self, runtime: "NodeRuntime") -> None:
         from comity.actions.client import Pages
         from comity.actions.library import Library, announced_plugins, own_lines_of
         from comity.actions.runner import Runner
 
-        settings = house.settings
-        plugins = await asyncio.to_thread(announced_plugins, house.notices.append)
+        settings = runtime.settings
+        plugins = await asyncio.to_thread(announced_plugins, runtime.notices.append)
         pages = Pages(allow=settings.dispatch.hosts)
         library = Library("enhanced", plugins, lines=await asyncio.to_thread(own_lines_of, settings.data))
         self.runner = Runner(library, pages, limits=action_limits(settings.actions))
-        house.stack.push_async_callback(self.runner.aclose)
+        runtime.stack.push_async_callback(self.runner.aclose)
         self.views = [View("actions", "Actions", self._view, "try")]
 
     async def _view(self, query: ViewQuery) -> ViewPage:
@@ -65,11 +65,11 @@ class Actions(Part):
         shown, more = paged(rows, query)
         return ViewPage(tables=[Table(("action", "what it does", "boundary"), shown, more=more)])
 
-    async def serve(self, house: "NodeRuntime") -> None:
+    async def serve(self, runtime: "NodeRuntime") -> None:
         from comity.actions.doors import action_routes
 
-        limit = house.settings.http.body_limit
-        self.routes = action_routes(self.runner, house.walk, body_limit=limit, version=__version__)
+        limit = runtime.settings.http.body_limit
+        self.routes = action_routes(self.runner, runtime.pipeline, body_limit=limit, version=__version__)
 
 
 def action_limits(settings: ActionSettings) -> "ActionLimits":

@@ -232,12 +232,12 @@ class AgentsHandler(HandlerDefaults):
         self._way_out = way_out
         self._running: Counter[str] = Counter()
 
-    def identify(self, arrival: Request) -> Identified:
-        if not may_see_agents(arrival.caller):
+    def identify(self, request: Request) -> Identified:
+        if not may_see_agents(request.caller):
             raise ForbiddenError(
                 f"agents are found and called for the user of this node, and for access tokens with the scope {RIGHT}"
             )
-        return Identified(arrival.caller)
+        return Identified(request.caller)
 
     @asynccontextmanager
     async def hold(self, call: Call) -> AsyncIterator[None]:
@@ -256,7 +256,7 @@ class AgentsHandler(HandlerDefaults):
                 del self._running[owner]
 
     async def handle(self, call: Call) -> FoundAgents | AgentReply:
-        asked: AgentSearch | AgentCall = call.arrival.body
+        asked: AgentSearch | AgentCall = call.request.body
         if isinstance(asked, AgentSearch):
             return await self._way_out.find(asked, call.caller)
         return await self._way_out.call(asked, call.caller)

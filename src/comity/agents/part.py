@@ -56,38 +56,38 @@ class Agent(Part):
     rights: ClassVar[Mapping[str, Right]] = MappingProxyType({PAIRS_VERIFY_PATH: "act"})
 
     @classmethod
-    def tools(cls, house: OpenNode) -> "Iterable[Tool]":
+    def tools(cls, runtime: OpenNode) -> "Iterable[Tool]":
         from comity.envelopes.tools import vacant_tools
 
         async def resident() -> "Resident":
-            return (await house()).find(cls).resident
+            return (await runtime()).find(cls).resident
 
         return vacant_tools(resident)
 
-    async def open(self, house: "NodeRuntime") -> None:
+    async def open(self, runtime: "NodeRuntime") -> None:
         from comity.agents.residence import vacant_form
         from comity.envelopes.tools import Resident
 
-        self._house = house
+        self._runtime = runtime
         self.views = [View("agent", "Agent", self._view), View("pairs", "Pairs", self._pairs)]
-        self.resident = Resident(vacant_form(house.vacant_id), house.walk, None)
+        self.resident = Resident(vacant_form(runtime.vacant_id), runtime.pipeline, None)
         self.state_room: StateHandler
         self.state_changed = asyncio.Event()
         self._behaviour: Behaviour | None = None
         self._verdicts: dict[str, str] = {}
-        house.stack.push_async_callback(
+        runtime.stack.push_async_callback(
             self._close
         )  # after the doors: their calls may still need the behaviour
 
     async def _view(self, _query: ViewQuery) -> ViewPage:
-        house, form = self._house, self.resident.form
+        runtime, form = self._runtime, self.resident.form
         card = form.capability_card
         facts = [Fact("Identity", form.identity.hex(), copy=True)]
         if self.resident.room is None or card is None:
             start = Fact("Start the node with one", "comity up --agent echo", copy=True)
             return ViewPage(facts=[*facts, Fact("Agent", "none"), start])
         state = form.runtime_state.value
-        agent = house.settings.agent
+        agent = runtime.settings.agent
         return ViewPage(
             facts=[
                 *facts,
@@ -97,7 +97,7 @@ class Agent(Part):
                 Fact("Offers", card.capability_text),
                 Fact("Endpoint", card.endpoint or "none", copy=True),
                 Fact("Version of the card", str(card.halo_version)),
-                Fact("Card", house.url + "/.well-known/agent-card.json", copy=True),
+                Fact("Card", runtime.url + "/.well-known/agent-card.json", copy=True),
                 Fact("Call it", f"comity call {card.endpoint} hello", copy=True),
             ]
         )
@@ -128,15 +128,15 @@ class Agent(Part):
         return ViewPage(tables=[Table(columns, shown, more=more, empty=empty, button=button)])
 
     async def _peers(self) -> "list[Peer]":
-        house = self._house
-        if house.settings.store.engine != "sqlite":
+        runtime = self._runtime
+        if runtime.settings.store.engine != "sqlite":
             return []
         from comity.envelopes.pairs import read_pairs
 
-        return await asyncio.to_thread(read_pairs, house.settings.database, house.vacant_id.hex())
+        return await asyncio.to_thread(read_pairs, runtime.settings.database, runtime.vacant_id.hex())
 
     def _verdict(self, vacant_id: str) -> str:
-        running = self._house.find(Audit).verification
+        running = self._runtime.find(Audit).verification
         if running.is_running and running.what == vacant_id:
             return f"under way, {running.checked:,} entries checked"
         return self._verdicts.get(vacant_id, "")
@@ -160,21 +160,21 @@ class Agent(Part):
             if len(self._verdicts) > _VERDICTS:
                 self._verdicts.pop(next(iter(self._verdicts)))
 
-        return {"started": self._house.find(Audit).verification.begin(peer.hex(), verify)}
+        return {"started": self._runtime.find(Audit).verification.begin(peer.hex(), verify)}
 
     async def _verdict_on(self, peer: "VacantId", seen: Callable[[int], None]) -> str:
         from comity.envelopes.pairs import verdict_of, verify_pairs
 
-        house = self._house
+        runtime = self._runtime
         try:
             (report,) = await verify_pairs(
-                house.store, house.vacant_id, [peer], house.find(Audit).heads, seen
+                runtime.store, runtime.vacant_id, [peer], runtime.find(Audit).heads, seen
             )
         except ComityError as fault:
             return fault.message
         return verdict_of(report)
 
-    async def serve(self, house: "NodeRuntime") -> None:
+    async def serve(self, runtime: "NodeRuntime") -> None:
         from starlette.routing import Route
 
         from comity.agents.residence import StateHandler, resident_form
@@ -184,50 +184,50 @@ class Agent(Part):
         from comity.http.app import HandlerRoute
         from comity.http.asgi import Endpoint
 
-        verify = Endpoint("POST", self._verify_pair, room="pairs", record=house.record)
+        verify = Endpoint("POST", self._verify_pair, room="pairs", record=runtime.record)
         self.routes = [Route(PAIRS_VERIFY_PATH, verify)]
-        agent, limit = house.settings.agent, house.settings.http.body_limit
+        agent, limit = runtime.settings.agent, runtime.settings.http.body_limit
         self.public = {AGENT_CARD_PATH, CHAIN_RESET_PATH}  # 404 to everybody where they do not exist
         if not agent.behaviour:
             return
-        endpoint = agent.endpoint or house.url + MESSAGE_SEND_PATH
-        form = await resident_form(house.store, house.key, agent.offer, endpoint)
-        room = self._room(house, form)
-        self.state_room = StateHandler(form, house.store, self.state_changed.set)
-        self.resident = Resident(form, house.walk, room)
-        self.hot = {MESSAGE_SEND_PATH: MessageSend(room, house.walk, limit)}
+        endpoint = agent.endpoint or runtime.url + MESSAGE_SEND_PATH
+        form = await resident_form(runtime.store, runtime.key, agent.offer, endpoint)
+        room = self._room(runtime, form)
+        self.state_room = StateHandler(form, runtime.store, self.state_changed.set)
+        self.resident = Resident(form, runtime.pipeline, room)
+        self.hot = {MESSAGE_SEND_PATH: MessageSend(room, runtime.pipeline, limit)}
         self.routes += [
-            Route("/v1/state", HandlerRoute(self.state_room, house.walk, limit)),
+            Route("/v1/state", HandlerRoute(self.state_room, runtime.pipeline, limit)),
             *card_routes(lambda: form, agent.name or form.identity.short(), agent.freshness_seconds),
         ]
         self.public |= {MESSAGE_SEND_PATH, *CARD_PATHS}
 
-    def _room(self, house: "NodeRuntime", form: "ResidentForm") -> "EnvelopeHandler":
+    def _room(self, runtime: "NodeRuntime", form: "ResidentForm") -> "EnvelopeHandler":
         from comity.agents.behaviour import load_behaviour
         from comity.envelopes.server import EnvelopeHandler
 
-        agent, vcp = house.settings.agent, house.find_open(Vcp)
+        agent, vcp = runtime.settings.agent, runtime.find_open(Vcp)
         self._behaviour = load_behaviour(
             agent.behaviour,
             system_prompt=agent.system_prompt,
             tell_context=agent.tell_context,
             key_variable=agent.key_variable,
             timeout=agent.deadline_seconds,
-            limits=action_limits(house.settings.actions) if agent.behaviour == "actions" else None,
+            limits=action_limits(runtime.settings.actions) if agent.behaviour == "actions" else None,
         )
         return EnvelopeHandler(
-            key=house.key,
+            key=runtime.key,
             behaviour=self._behaviour,
             context_of=None if vcp is None else vcp.service.context_of,
             state_provider=lambda: form.runtime_state,
-            store=house.store,
-            clock=house.clock,
+            store=runtime.store,
+            clock=runtime.clock,
             deadline=agent.deadline_seconds,
             freshness=agent.freshness_seconds or None,
-            restored_at=house.restored_at,
-            budget=house.budget,
-            quota=house.find(Limits).replies,
-            pair_bytes=house.settings.storage.pair_bytes,
+            restored_at=runtime.restored_at,
+            budget=runtime.budget,
+            quota=runtime.find(Limits).replies,
+            pair_bytes=runtime.settings.storage.pair_bytes,
             sole_writer=True,  # the folder is claimed by this process
         )
 
@@ -251,42 +251,42 @@ class Calling(Part):
     )
 
     @classmethod
-    def tools(cls, house: OpenNode) -> "Iterable[Tool]":
+    def tools(cls, runtime: OpenNode) -> "Iterable[Tool]":
         from comity.agents.tools import agent_tools
 
-        return agent_tools(lambda: cls._desk(house))
+        return agent_tools(lambda: cls._desk(runtime))
 
     @classmethod
-    def prompts(cls, house: OpenNode) -> "Iterable[Prompt]":
+    def prompts(cls, runtime: OpenNode) -> "Iterable[Prompt]":
         from comity.agents.calling import node_prompts
 
-        return node_prompts(lambda: cls._desk(house))
+        return node_prompts(lambda: cls._desk(runtime))
 
     @classmethod
-    async def _desk(cls, house: OpenNode) -> "AgentsDesk":
+    async def _desk(cls, runtime: OpenNode) -> "AgentsDesk":
         from comity.agents.tools import AgentsDesk
 
-        opened = await house()
-        return AgentsDesk(opened.find(cls).agents, opened.walk)
+        opened = await runtime()
+        return AgentsDesk(opened.find(cls).agents, opened.pipeline)
 
-    async def open(self, house: "NodeRuntime") -> None:
+    async def open(self, runtime: "NodeRuntime") -> None:
         from comity.agents.calling import AgentsHandler, OutgoingCalls
         from comity.agents.tools import MAX_CALL_SECONDS
         from comity.envelopes.client.dispatcher import Dispatcher
 
-        settings = house.settings
-        own = house.open_http(MAX_CALL_SECONDS)
+        settings = runtime.settings
+        own = runtime.open_http(MAX_CALL_SECONDS)
         dispatcher = Dispatcher(
-            house.store, house.key, house.clock, own, holder=house.chain, record=house.record
+            runtime.store, runtime.key, runtime.clock, own, holder=runtime.chain, record=runtime.record
         )
         self.agents = AgentsHandler(
             OutgoingCalls(
-                house.store,
-                house.key,
-                house.clock,
+                runtime.store,
+                runtime.key,
+                runtime.clock,
                 dispatcher=dispatcher,
                 http=own,
-                visitors=house.open_public_http(MAX_CALL_SECONDS),
+                visitors=runtime.open_public_http(MAX_CALL_SECONDS),
                 directory=settings.directory.url,
                 seconds=settings.dispatch.timeout_seconds,
             )
@@ -306,29 +306,29 @@ class Publishing(Part):
     def is_wanted(cls, settings: Settings) -> bool:
         return super().is_wanted(settings) and settings.directory.publish and bool(settings.agent.behaviour)
 
-    async def serve(self, house: "NodeRuntime") -> None:
+    async def serve(self, runtime: "NodeRuntime") -> None:
         from comity.directory.client import DirectoryClient
         from comity.directory.publishing import KeptPublication
         from comity.runtime.node_runtime import running
 
-        self._house = house
-        settings, agent = house.settings, house.find(Agent)
-        http = house.open_http(settings.dispatch.timeout_seconds)
+        self._runtime = runtime
+        settings, agent = runtime.settings, runtime.find(Agent)
+        http = runtime.open_http(settings.dispatch.timeout_seconds)
         form = agent.resident.form
         card: CapabilityCard | None = form.capability_card
         assert card is not None, "an agent that is served has a card"
         url = settings.directory.url.rstrip("/")
         self.kept = KeptPublication(
-            DirectoryClient(http, url, clock=house.clock, key=house.key),
+            DirectoryClient(http, url, clock=runtime.clock, key=runtime.key),
             url,
-            house.clock,
+            runtime.clock,
             card=card,
             state=lambda: form.runtime_state,
             changed=agent.state_changed,
             activate=self._activate,
             told=self._tell,
         )
-        await house.stack.enter_async_context(running(self.kept.run()))
+        await runtime.stack.enter_async_context(running(self.kept.run()))
 
     async def panel(self) -> Panel:
         report = self.kept.report
@@ -339,8 +339,8 @@ class Publishing(Part):
         from comity.envelopes.protocol.card import RuntimeState
 
         body = {"state": RuntimeState.ACTIVE.value}
-        arrival = Request(door="node", caller=OWN_PROCESS, body=body)
-        await self._house.walk.take(self._house.find(Agent).state_room, arrival)
+        request = Request(door="node", caller=OWN_PROCESS, body=body)
+        await self._runtime.pipeline.run(self._runtime.find(Agent).state_room, request)
 
     def _tell(self, report: "PublicationReport") -> None:
         """Write it down, for the audit trail and for whoever watches."""
@@ -348,7 +348,7 @@ class Publishing(Part):
 
         if report.problem:
             log.warning("the card is not up to date in %s: %s", report.directory, report.problem)
-        self._house.record.note(
+        self._runtime.record.note(
             Act(
                 room="directory",
                 result="CARD_NOT_PUBLISHED" if report.problem else "CARD_PUBLISHED",

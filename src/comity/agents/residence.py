@@ -92,10 +92,10 @@ class StateHandler(HandlerDefaults):
         self._wanted = form.runtime_state
         self._one_at_a_time = asyncio.Lock()
 
-    def identify(self, arrival: Request) -> Identified:
-        if not arrival.caller.is_local:
+    def identify(self, request: Request) -> Identified:
+        if not request.caller.is_local:
             raise UnauthenticatedError("only the owner of this node sets the state of its vacant")
-        return Identified(arrival.caller)
+        return Identified(request.caller)
 
     @asynccontextmanager
     async def hold(self, call: Call) -> AsyncIterator[None]:
@@ -106,7 +106,7 @@ class StateHandler(HandlerDefaults):
             self._changed()
 
     async def handle(self, call: Call) -> RuntimeState:
-        body = call.arrival.body
+        body = call.request.body
         return new_state(self._form.runtime_state, body.get("state") if isinstance(body, dict) else None)
 
     async def seal(self, call: Call, result: RuntimeState) -> HandlerResult:

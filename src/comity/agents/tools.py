@@ -40,7 +40,7 @@ class AgentsDesk(NamedTuple):
     """Where calls are taken: the room, and the walk to it."""
 
     room: "AgentsHandler"
-    walk: "Pipeline"
+    pipeline: "Pipeline"
 
 
 OpenDesk = Callable[[], Awaitable[AgentsDesk]]
@@ -72,7 +72,7 @@ def agent_tools(desk: OpenDesk) -> list[Tool]:
             seconds=arguments.get("timeout_s"),
             tell=lambda step, doing: context.progress(step, _STEPS, doing),
         )
-        reply = await _walk_with(desk, context, asked)
+        reply = await _pipeline_with(desk, context, asked)
         proof = {"agent": reply.agent, "number": reply.number, "verified": True}
         # the reply is a separate block, so that nobody takes it for text of this node
         words = {**text(reply.text), "_meta": {FROM_AGENT: reply.agent}}
@@ -184,12 +184,12 @@ async def search_agents(
     from comity.agents.calling import AgentSearch
 
     asked = AgentSearch(capability=capability, directory=directory, limit=limit)
-    found: FoundAgents = await _walk_with(desk, context, asked)
+    found: FoundAgents = await _pipeline_with(desk, context, asked)
     return found
 
 
-async def _walk_with(desk: OpenDesk, context: Context, asked: Any) -> Any:
+async def _pipeline_with(desk: OpenDesk, context: Context, asked: Any) -> Any:
     from comity.requests.handler import Request
 
-    room, walk = await desk()
-    return await walk.take(room, Request(door="mcp", caller=context.asker.caller, body=asked))
+    room, pipeline = await desk()
+    return await pipeline.run(room, Request(door="mcp", caller=context.asker.caller, body=asked))

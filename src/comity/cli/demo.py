@@ -84,18 +84,18 @@ async def _play(stage: "_JsonStage | _StoryTerminal", *, keep: bool) -> bool:
     from comity.cli.demo_scenes import SCENES
 
     begun = time.monotonic()
-    async with household(keep=keep) as house:
+    async with household(keep=keep) as runtime:
         stage.open()
         for number, scene in enumerate(SCENES):
             try:
-                await stage.play(scene, number, house)
+                await stage.play(scene, number, runtime)
             except Exception as failure:  # noqa: BLE001 - whatever it was, the scene has not come out
-                node = failure.node if isinstance(failure, SceneFailedError) else house.anna
+                node = failure.node if isinstance(failure, SceneFailedError) else runtime.anna
                 stage.failed(scene, _problem(failure), node)
                 return False
         stage.close(time.monotonic() - begun, keep=keep)
         if keep:
-            stage.kept(house, {node.name: await node.page_link() for node in house.nodes})
+            stage.kept(runtime, {node.name: await node.page_link() for node in runtime.nodes})
             await asyncio.Event().wait()
     return True
 
@@ -122,9 +122,9 @@ class _JsonStage:
     def bar(self, _name: str, _total: int) -> AbstractContextManager[Callable[[int], None]]:
         return contextlib.nullcontext(lambda _done: None)
 
-    async def play(self, scene: "Scene", _number: int, house: "Household") -> None:
+    async def play(self, scene: "Scene", _number: int, runtime: "Household") -> None:
         since = time.monotonic()
-        facts = await scene.play(house, self)
+        facts = await scene.play(runtime, self)
         seconds = round(time.monotonic() - since, 3)
         print_json({"scene": scene.name, "ok": True, "seconds": seconds, **facts})
 
@@ -135,8 +135,8 @@ class _JsonStage:
     def close(self, _seconds: float, *, keep: bool) -> None:
         pass
 
-    def kept(self, house: "Household", pages: dict[str, str]) -> None:
-        print_json({"kept": True, "pages": pages, "folder": str(house.folder)})
+    def kept(self, runtime: "Household", pages: dict[str, str]) -> None:
+        print_json({"kept": True, "pages": pages, "folder": str(runtime.folder)})
 
 
 class _StoryTerminal:
@@ -154,10 +154,10 @@ class _StoryTerminal:
         self._paragraph(_ABOUT)
         self._write("✓ was checked and is so. ✗ was tried, and refused as it must be.")
 
-    async def play(self, scene: "Scene", number: int, house: "Household") -> None:
+    async def play(self, scene: "Scene", number: int, runtime: "Household") -> None:
         self._console.print()
         self._console.rule(f"[bold]{number + 1}. {scene.title}", align="left", style="cyan")
-        await scene.play(house, self)
+        await scene.play(runtime, self)
         self._paragraph(f"Why it matters: {scene.why}", "cyan")
         await self._pause(SCENE_SECONDS)
 
@@ -176,13 +176,13 @@ class _StoryTerminal:
             self._paragraph("`comity demo --keep` keeps these nodes running, each with a page to look at.")
         self._paragraph("Start a node of your own with `comity up`; `comity --help` shows the rest.")
 
-    def kept(self, house: "Household", pages: dict[str, str]) -> None:
+    def kept(self, runtime: "Household", pages: dict[str, str]) -> None:
         self._console.print()
         self._paragraph("The nodes keep running. The page of each, at a link that works once:")
         for name, page in pages.items():
             self._write(f"{name:<5}  {page}", style="cyan")
         self._paragraph("Try commands on them from another terminal, for example:")
-        self._write(f"comity watch --data {house.anna.data}", style="cyan")
+        self._write(f"comity watch --data {runtime.anna.data}", style="cyan")
         self._paragraph("Ctrl-C stops them and removes their folder.")
 
     async def did(self, text: str) -> None:

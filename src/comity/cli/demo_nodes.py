@@ -278,16 +278,16 @@ async def household(*, keep: bool = False) -> AsyncIterator[Household]:
             continue
         with contextlib.suppress(NotImplementedError):  # not every system has them
             loop.add_signal_handler(number, task.cancel)
-    house = Household(keep=keep)
+    runtime = Household(keep=keep)
     try:
-        yield house
+        yield runtime
     finally:
         try:
-            await house.stack.aclose()
-            for node in house.nodes:
+            await runtime.stack.aclose()
+            for node in runtime.nodes:
                 await node.close()
         finally:
-            house.stop()
+            runtime.stop()
 
 
 @contextlib.contextmanager

@@ -97,8 +97,8 @@ def _scene(title: str, why: str) -> Callable[[Playing], Playing]:
     "Three owners, three nodes",
     "Each owner keeps the keys and the data. There is no account and no server in the middle.",
 )
-async def start(house: Household, tell: Teller) -> Facts:
-    anna, bert, carol = house.nodes
+async def start(runtime: Household, tell: Teller) -> Facts:
+    anna, bert, carol = runtime.nodes
     await tell.did("Each of them runs `comity up`, with a key, a folder and a port of its own.")
     webrtc = {"PEERS_SAME_HOST": "false"} if "wrtc" in available_libraries() else {}
     trust = {"VCP_IDENTITY_MODE": "verified", "VCP_ISSUERS": f"{anna.id}={anna.id}"}
@@ -106,28 +106,28 @@ async def start(house: Household, tell: Teller) -> Facts:
     extensions = {"EXTENSIONS_ENABLED": "personal,relational,consensus,torch"}
     flags = ("--agent", "echo", "--capability", OFFER, "--directory", bert.url)
     await anna.start(*flags, VCP_IDENTITY_MODE="verified", **webrtc, **extensions)
-    for node in house.nodes:
+    for node in runtime.nodes:
         await tell.proved(f"{node.name:<5}  {node.url}  id {node.id[:12]}…")
     await tell.did(
         f"Anna has an agent that {OFFER}. Bert's node is also a directory, and Anna's node has published the card of "
         "her agent there."
     )
-    expect(len({node.id for node in house.nodes}) == 3, "two nodes have the same id", anna)
+    expect(len({node.id for node in runtime.nodes}) == 3, "two nodes have the same id", anna)
     nodes = [
-        {"name": n.name, "url": n.url, "id": n.id, "pid": n.process and n.process.pid} for n in house.nodes
+        {"name": n.name, "url": n.url, "id": n.id, "pid": n.process and n.process.pid} for n in runtime.nodes
     ]
-    return {"nodes": nodes, "folder": str(house.folder)}
+    return {"nodes": nodes, "folder": str(runtime.folder)}
 
 
 @_scene("Two nodes meet", "Both sides know what is agreed before anything personal is sent.")
-async def meet(house: Household, tell: Teller) -> Facts:
-    anna, bert, _ = house.nodes
+async def meet(runtime: Household, tell: Teller) -> Facts:
+    anna, bert, _ = runtime.nodes
     wanted = (_RELATIONAL, _TORCH, _INTENT)
     await tell.did(
         f"Bert to Anna: hello, VCP 3.1; I would like the extensions {', '.join(name.removeprefix('VCP-X-') for name in wanted)}."
     )
     with failing_at(anna):
-        async with house.opened(VcpClient.connect(anna.url, extensions=wanted, data=bert.data)) as session:
+        async with runtime.opened(VcpClient.connect(anna.url, extensions=wanted, data=bert.data)) as session:
             expect(session.server_id == anna.id, "somebody else answered the hello", anna)
             expect(session.extensions == (_RELATIONAL, _TORCH), "other extensions were agreed on", anna)
             expect(session.unsupported == (_INTENT,), "the extension that is off was not refused", anna)
@@ -151,8 +151,8 @@ async def meet(house: Household, tell: Teller) -> Facts:
     "A signed call, and a replay",
     "Who said what can be proven. Nobody in between can change a message or use it twice.",
 )
-async def call(house: Household, tell: Teller) -> Facts:
-    anna, bert, _ = house.nodes
+async def call(runtime: Household, tell: Teller) -> Facts:
+    anna, bert, _ = runtime.nodes
     words = "Is the meeting still at ten?"
     await tell.did(f"Bert signs a message to Anna's agent: “{words}”")
     with failing_at(anna):
@@ -201,8 +201,8 @@ async def call(house: Household, tell: Teller) -> Facts:
     "A model finds an agent and calls it",
     "A model reaches agents of other owners with two tools, and knows whose words it reads.",
 )
-async def model(house: Household, tell: Teller) -> Facts:
-    anna, bert, _ = house.nodes
+async def model(runtime: Household, tell: Teller) -> Facts:
+    anna, bert, _ = runtime.nodes
     await tell.did("A model uses Bert's node over MCP, as Claude Code or Cursor would.")
     async with bert.model() as client:
         await tell.did('The model calls find_agents {"capability": "repeats"}.')
@@ -220,8 +220,8 @@ async def model(house: Household, tell: Teller) -> Facts:
 @_scene(
     "A worrying text", "A wrong guess of the caller is corrected. The action needs no model and no network."
 )
-async def action(house: Household, tell: Teller) -> Facts:
-    carol = house.carol
+async def action(runtime: Household, tell: Teller) -> Facts:
+    carol = runtime.carol
     text = "I can't do this anymore. Everyone would be better off without me."
     await tell.did(f"Somebody writes to Carol's assistant: “{text}”")
     await tell.did("The assistant takes it for low risk, and asks the action supportive_reply.")
@@ -243,8 +243,8 @@ async def action(house: Household, tell: Teller) -> Facts:
     "A room by invite",
     "One line is enough to work together. Files go from node to node and through nobody else.",
 )
-async def room(house: Household, tell: Teller) -> Facts:
-    anna, bert, _ = house.nodes
+async def room(runtime: Household, tell: Teller) -> Facts:
+    anna, bert, _ = runtime.nodes
     invite = (await anna.room("invite", room="workshop", seconds=600))["invite"]
     await tell.did(f"Anna makes an invite, one line, and sends it to Bert: {invite[:16]}…")
     joined = [
@@ -254,7 +254,7 @@ async def room(house: Household, tell: Teller) -> Facts:
     path = await _joined(anna, bert, ours)
     await tell.proved(f"Both are in the room, and their nodes are connected {_path_in_words(path)}.")
 
-    folder = house.folder / "files"
+    folder = runtime.folder / "files"
     folder.mkdir()
     source, copy = folder / "plan.bin", folder / "copy.bin"
     source.write_bytes(random.Random(18).randbytes(FILE_BYTES))  # noqa: S311 - any bytes do
@@ -272,7 +272,7 @@ async def room(house: Household, tell: Teller) -> Facts:
     expect(seen == plan, f"the shared state is {seen!r}", bert)
     await tell.did(f"Anna sets shared state: plan = {strict_json.dumps(plan).decode()}")
     await tell.proved("Bert's node reads the same.")
-    for node, session in ((anna, ours), (bert, theirs)) if not house.keeps else ():
+    for node, session in ((anna, ours), (bert, theirs)) if not runtime.keeps else ():
         await node.room("vdo_disconnect", session_id=session)
     return {
         "path": path,
@@ -287,8 +287,8 @@ async def room(house: Household, tell: Teller) -> Facts:
     "A torch is handed over",
     "Trust that people and assistants have built up can move to another node. It cannot be forged.",
 )
-async def torch(house: Household, tell: Teller) -> Facts:
-    anna, bert, _ = house.nodes
+async def torch(runtime: Household, tell: Teller) -> Facts:
+    anna, bert, _ = runtime.nodes
     token = issue_a(anna.key, issuer=anna.id, kind="user", subject="dora")
     norm = {
         "norm_id": "plain",
@@ -336,8 +336,8 @@ async def _refused(
     "Three parties vote on a rule",
     "Owners decide rules together. Anybody can recount the vote from the file alone.",
 )
-async def vote(house: Household, tell: Teller) -> Facts:
-    anna, bert, carol = house.nodes
+async def vote(runtime: Household, tell: Teller) -> Facts:
+    anna, bert, carol = runtime.nodes
     async with (
         anna.model(_CONSENSUS) as by_anna,
         bert.model(_CONSENSUS) as by_bert,
@@ -374,11 +374,11 @@ async def vote(house: Household, tell: Teller) -> Facts:
         await tell.proved(
             "Two of three accept it: it is in force. Anna's “no”, with her reason, is on record."
         )
-    files = [house.folder / f"{node.name.lower()}.vote.json" for node in house.nodes]
+    files = [runtime.folder / f"{node.name.lower()}.vote.json" for node in runtime.nodes]
     await asyncio.gather(
         *(
             node.command("vote", "record", opened["id"], "--out", str(file))
-            for node, file in zip(house.nodes, files, strict=True)
+            for node, file in zip(runtime.nodes, files, strict=True)
         )
     )
     records = {file.read_bytes() for file in files}
@@ -397,11 +397,11 @@ async def vote(house: Household, tell: Teller) -> Facts:
     "The record is verified",
     "What the nodes did is on record. If somebody changes or removes one entry, this command tells.",
 )
-async def audit(house: Household, tell: Teller) -> Facts:
+async def audit(runtime: Household, tell: Teller) -> Facts:
     await tell.did("Each owner types `comity audit verify`.")
-    reports = await asyncio.gather(*(node.command("audit", "verify") for node in house.nodes))
+    reports = await asyncio.gather(*(node.command("audit", "verify") for node in runtime.nodes))
     entries = {}
-    for node, report in zip(house.nodes, reports, strict=True):
+    for node, report in zip(runtime.nodes, reports, strict=True):
         expect(report["ok"] is True, f"the audit record of {node.name} is damaged", node)
         entries[node.name] = sum(chain["entries"] for chain in report["chains"])
         expect(entries[node.name] > 0, f"the audit record of {node.name} is empty", node)

@@ -163,6 +163,6 @@ class VacantAsMCPServer:
         if name == "vacant_describe":
             return describe(self.self_form)
         if name == "vacant_call":
-            room, walk = await self._vacant.open_once()
-            return await call(self.self_form, room, walk, arguments, MODEL)
+            room, pipeline = await self._vacant.open_once()
+            return await call(self.self_form, room, pipeline, arguments, MODEL)
         return {"error": f"unknown tool {name!r}"}

@@ -57,7 +57,7 @@ class VcpApp:
         """The session service, once it is open."""
         if self._node is None:
             raise ComityError("the VCP server is not open yet; use it within the lifespan of the application")
-        return self._node.house.find(Vcp).service
+        return self._node.runtime.find(Vcp).service
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _app: Any = None) -> AsyncIterator[None]:

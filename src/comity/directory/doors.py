@@ -40,36 +40,36 @@ _PARAMETERS = 32
 
 def directory_routes(
     *,
-    walk: Pipeline,
+    pipeline: Pipeline,
     store: Store,
     clock: Clock,
     body_limit: int = _BODY_LIMIT,
     quota: Quota | None = None,
 ) -> list[BaseRoute]:
     reads = DirectoryReads(store, clock)
-    endpoint = partial(Endpoint, room="directory", record=walk.record)
+    endpoint = partial(Endpoint, room="directory", record=pipeline.record)
     return [
-        Route(PUBLISH_PATH, endpoint("POST", _publish(walk, PublishHandler(store, quota), body_limit))),
-        Route(QUERY_PATH, endpoint("POST", _read(walk, reads.query))),
-        Route(CARD_PREFIX + "{vid}", endpoint("GET", _read(walk, reads.card))),
-        Route(EVENT_LOG_PREFIX + "{vid}", endpoint("GET", _read(walk, reads.event_log))),
-        Route(EVENT_PREFIX + "{seq}", endpoint("GET", _read(walk, reads.event))),
-        Route(LINEAGE_PREFIX + "{vid}", endpoint("GET", _read(walk, reads.lineage))),
-        Route(REVOCATIONS_PATH, endpoint("GET", _read(walk, reads.revocations))),
+        Route(PUBLISH_PATH, endpoint("POST", _publish(pipeline, PublishHandler(store, quota), body_limit))),
+        Route(QUERY_PATH, endpoint("POST", _read(pipeline, reads.query))),
+        Route(CARD_PREFIX + "{vid}", endpoint("GET", _read(pipeline, reads.card))),
+        Route(EVENT_LOG_PREFIX + "{vid}", endpoint("GET", _read(pipeline, reads.event_log))),
+        Route(EVENT_PREFIX + "{seq}", endpoint("GET", _read(pipeline, reads.event))),
+        Route(LINEAGE_PREFIX + "{vid}", endpoint("GET", _read(pipeline, reads.lineage))),
+        Route(REVOCATIONS_PATH, endpoint("GET", _read(pipeline, reads.revocations))),
     ]
 
 
-def _publish(walk: Pipeline, room: PublishHandler, body_limit: int) -> Take:
+def _publish(pipeline: Pipeline, room: PublishHandler, body_limit: int) -> Take:
     async def take(scope: Scope, receive: Receive) -> Any:
         body = await read_json_body(scope, receive, body_limit, "a publication")
         publication = read_publication(strict_json.loads(body, unique_keys=True))
-        arrival = Request(door="directory", caller=caller_of(scope), body=publication, size=len(body))
-        return await walk.take(room, arrival)
+        request = Request(door="directory", caller=caller_of(scope), body=publication, size=len(body))
+        return await pipeline.run(room, request)
 
     return take
 
 
-def _read(walk: Pipeline, room: DirectoryReadHandler) -> Take:
+def _read(pipeline: Pipeline, room: DirectoryReadHandler) -> Take:
     async def take(scope: Scope, _receive: Receive) -> Any:
         question = DirectoryQuery(
             host=header(scope, b"host") or "",
@@ -77,7 +77,7 @@ def _read(walk: Pipeline, room: DirectoryReadHandler) -> Take:
             query=_query(scope["query_string"]),
             subject=next(iter(scope["path_params"].values()), None),
         )
-        return await walk.take(room, Request(door="directory", caller=caller_of(scope), body=question))
+        return await pipeline.run(room, Request(door="directory", caller=caller_of(scope), body=question))
 
     return take
 

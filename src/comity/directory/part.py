@@ -53,16 +53,16 @@ class Directory(Part):
         )
         return ViewPage(tables=[Table(columns, rows, empty=empty)])
 
-    async def serve(self, house: "NodeRuntime") -> None:
-        self._store = house.store
+    async def serve(self, runtime: "NodeRuntime") -> None:
+        self._store = runtime.store
         self.views = [View("directory", "Directory", self._view, "search")]
         from comity.directory.doors import DIRECTORY_PUBLIC_PATHS, DIRECTORY_PUBLIC_PREFIXES, directory_routes
 
         self.routes = directory_routes(
-            walk=house.walk,
-            store=house.store,
-            clock=house.clock,
-            body_limit=house.settings.http.body_limit,
-            quota=house.find(Limits).cards,
+            pipeline=runtime.pipeline,
+            store=runtime.store,
+            clock=runtime.clock,
+            body_limit=runtime.settings.http.body_limit,
+            quota=runtime.find(Limits).cards,
         )
         self.public, self.public_prefixes = DIRECTORY_PUBLIC_PATHS, DIRECTORY_PUBLIC_PREFIXES

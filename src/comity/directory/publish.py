@@ -175,8 +175,8 @@ class PublishHandler(HandlerDefaults):
         self._quota = quota
         self._one_at_a_time = asyncio.Lock()
 
-    def identify(self, arrival: Request) -> Identified:
-        publication: SignedPublication = arrival.body
+    def identify(self, request: Request) -> Identified:
+        publication: SignedPublication = request.body
         owner = publication.card.vacant_id
         if not publication.event.verify():
             raise SignatureRejected(
@@ -185,7 +185,7 @@ class PublishHandler(HandlerDefaults):
             )
         if not publication.card.verify():
             raise EnvelopeFormatError(f"the card of {owner.short()} does not verify; sign it again")
-        caller = vacant(owner.hex(), arrival.caller.address)
+        caller = vacant(owner.hex(), request.caller.address)
         return Identified(caller, _Reserved())
 
     @asynccontextmanager
@@ -199,10 +199,10 @@ class PublishHandler(HandlerDefaults):
             self._settle(call.evidence, stored=stored)
 
     async def admit(self, call: Call) -> Admission:
-        return Admission(checks=("schema", "signature"), answered=await self._first_answer(call.arrival.body))
+        return Admission(checks=("schema", "signature"), answered=await self._first_answer(call.request.body))
 
     async def handle(self, call: Call) -> HandlerResult:
-        publication: SignedPublication = call.arrival.body
+        publication: SignedPublication = call.request.body
         event = publication.event
         end = await log_end(self._store)  # read first: whatever is stored after it makes the commit fail
         before = await read_record(self._store, event.actor)
@@ -242,7 +242,7 @@ class PublishHandler(HandlerDefaults):
     async def answer_conflict(self, call: Call, conflict: StoreConflict) -> HandlerResult:
         """Another process stored an event in between: check again, so that the caller gets the current state."""
         self._settle(call.evidence, stored=False)
-        answered = await self._first_answer(call.arrival.body)
+        answered = await self._first_answer(call.request.body)
         return answered or await self.handle(call)
 
     async def _hold(self, call: Call, grown: int, given_up: int) -> Hold:
@@ -254,8 +254,8 @@ class PublishHandler(HandlerDefaults):
         size = max(0, grown - given_up + (held.bytes if held else 0))
         holder = held.holder if held else ""
         if self._quota is not None:
-            if held is None and not call.arrival.caller.is_local:
-                holder = self._quota.holder_of(call.arrival.caller.address)
+            if held is None and not call.request.caller.is_local:
+                holder = self._quota.holder_of(call.request.caller.address)
             more = size - (held.bytes if held else 0)
             if more > 0:
                 await self._quota.reserve(holder, more, known=held is not None)

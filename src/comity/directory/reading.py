@@ -104,16 +104,16 @@ class DirectoryReadHandler(HandlerDefaults):
         self._answer = answer
         self._clock = clock
 
-    def identify(self, arrival: Request) -> Identified:
-        question: DirectoryQuery = arrival.body
+    def identify(self, request: Request) -> Identified:
+        question: DirectoryQuery = request.body
         reader = proven_reader(question.query, host=question.host, path=question.path, now=self._clock.now())
         if reader is None:
-            return Identified(arrival.caller)
-        caller = vacant(reader.hex(), arrival.caller.address)
+            return Identified(request.caller)
+        caller = vacant(reader.hex(), request.caller.address)
         return Identified(caller, reader)
 
     async def handle(self, call: Call) -> Any:
-        return await self._answer(call.arrival.body, call.evidence)
+        return await self._answer(call.request.body, call.evidence)
 
 
 class DirectoryReads:

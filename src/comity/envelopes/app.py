@@ -271,11 +271,11 @@ class EmbeddedVacant:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """As an ASGI application: `POST` of an envelope."""
         try:
-            room, walk = await self.open_once()
+            room, pipeline = await self.open_once()
         except ComityError as refusal:
             await refuse(send, refusal)
             return
-        await MessageSend(room, walk)(scope, receive, send)
+        await MessageSend(room, pipeline)(scope, receive, send)
 
     async def open_once(self) -> tuple[EnvelopeHandler, Pipeline]:
         if self._opening is None:

@@ -19,7 +19,7 @@ from comity.http.asgi import (
 )
 from comity.http.guard import caller_of
 from comity.http.statuses import http_status, sentence_for_strangers
-from comity.requests.handler import Request, Room
+from comity.requests.handler import Handler, Request
 from comity.requests.pipeline import Pipeline
 from comity.wire import strict_json
 from comity.wire.errors import ComityError
@@ -32,9 +32,9 @@ _CONTENT_TYPES = frozenset({"application/json", "application/a2a+json"})
 class MessageSend:
     """Raw ASGI: every call of every peer comes through here."""
 
-    def __init__(self, room: Room, walk: Pipeline, body_limit: int = BODY_LIMIT) -> None:
+    def __init__(self, room: Handler, pipeline: Pipeline, body_limit: int = BODY_LIMIT) -> None:
         self._room = room
-        self._walk = walk
+        self._pipeline = pipeline
         self._body_limit = body_limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -45,21 +45,21 @@ class MessageSend:
             if content_type(scope) not in _CONTENT_TYPES:
                 given = header(scope, b"content-type")
                 detail = f"unsupported content-type {given!r}; expected application/json"
-                self._walk.record.refuse(self._room.name, "unsupported")
+                self._pipeline.record.refuse(self._room.name, "unsupported")
                 await answer_json(send, {"detail": detail}, 415)
                 return
             body = await read_body(scope, receive, self._body_limit)
-            request = strict_json.loads(body, unique_keys=True)
-            arrival = Request(door="a2a", caller=caller_of(scope), body=request, size=len(body))
-            message: bytes = await self._walk.take(self._room, arrival)
+            sent = strict_json.loads(body, unique_keys=True)
+            request = Request(door="a2a", caller=caller_of(scope), body=sent, size=len(body))
+            message: bytes = await self._pipeline.run(self._room, request)
         except Disconnected:
             return
         except ComityError as refusal:
-            self._walk.record.refuse_once(self._room.name, refusal)
+            self._pipeline.record.refuse_once(self._room.name, refusal)
             await refuse(send, refusal)
             return
         reply = b'{"jsonrpc":"2.0","id":%b,"result":{"message":%b}}'
-        await answer_at_once(scope, send, reply % (strict_json.dumps(request.get("id")), message))
+        await answer_at_once(scope, send, reply % (strict_json.dumps(sent.get("id")), message))
 
 
 async def refuse(send: Send, refusal: ComityError) -> None:

@@ -146,8 +146,8 @@ class SignedHandler(HandlerDefaults):
         self._pair_bytes = pair_bytes
         self._lanes = Lanes(self._load, sole_writer=sole_writer, settle=self._settle, book=book)
 
-    def identify(self, arrival: Request) -> Identified:
-        envelope = self._read(arrival.body)
+    def identify(self, request: Request) -> Identified:
+        envelope = self._read(request.body)
         if envelope.to_vacant_id != self._self:
             raise MisdirectedError(envelope.to_vacant_id, self._self)
         state = self._state()
@@ -162,7 +162,7 @@ class SignedHandler(HandlerDefaults):
             )
         if self._freshness is not None:
             check_freshness(verified, now=self._now(), window=self._freshness)
-        caller = vacant(verified.from_vacant_id.hex(), arrival.caller.address)
+        caller = vacant(verified.from_vacant_id.hex(), request.caller.address)
         return Identified(caller, VerifiedCall(verified))
 
     def _read(self, body: Any) -> VacantEnvelope:
@@ -189,11 +189,11 @@ class SignedHandler(HandlerDefaults):
             return Admission(answered=await self._answer_again(visit, refusal))
         if self._restored_at is not None:
             check_stamped_after(visit.envelope, self._restored_at)
-        arrival = call.arrival
-        if accepted.last_sequence_no == 0 and self._budget is not None and not arrival.caller.is_local:
-            self._budget.spend_new_pair(arrival.caller.address)
-        if self._quota is not None and not self._reserve_at_once(visit, self._quota, arrival.size):
-            await self._make_room(call, self._quota, arrival.size)
+        request = call.request
+        if accepted.last_sequence_no == 0 and self._budget is not None and not request.caller.is_local:
+            self._budget.spend_new_pair(request.caller.address)
+        if self._quota is not None and not self._reserve_at_once(visit, self._quota, request.size):
+            await self._make_room(call, self._quota, request.size)
         return _ADMITTED
 
     def knows(self, call: Call) -> bool:
@@ -277,8 +277,8 @@ class SignedHandler(HandlerDefaults):
             await self._make_room_in_pair(visit, size)
         if not known:
             size += 2 * CHAIN_BYTES
-            if not call.arrival.caller.is_local:
-                lane.holder = quota.holder_of(call.arrival.caller.address)
+            if not call.request.caller.is_local:
+                lane.holder = quota.holder_of(call.request.caller.address)
         if not self._set_aside(lane, quota, size, known=known):
             await quota.reserve(lane.holder, size - lane.reserved, known=known)
             lane.reserved = size

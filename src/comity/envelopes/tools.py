@@ -45,7 +45,7 @@ class Resident(NamedTuple):
     """The vacant of a node. `room` is None where no agent answers."""
 
     form: "ResidentForm"
-    walk: "Pipeline"
+    pipeline: "Pipeline"
     room: "EnvelopeHandler | None"
 
 
@@ -55,7 +55,7 @@ def vacant_tools(resident: Callable[[], Awaitable[Resident]]) -> list[Tool]:
         if vacant.room is None:
             raise NotFoundError("no agent answers calls here; start the node with `comity up --agent …`")
         caller = context.asker.caller
-        told = await call(vacant.form, vacant.room, vacant.walk, arguments, caller)
+        told = await call(vacant.form, vacant.room, vacant.pipeline, arguments, caller)
         return structured(told, error="error" in told)
 
     async def show(_context: Context, _arguments: dict[str, Any]) -> ToolResult:
@@ -87,7 +87,7 @@ def describe(form: "ResidentForm") -> dict[str, Any]:
 async def call(
     form: "ResidentForm",
     room: "EnvelopeHandler",
-    walk: "Pipeline",
+    pipeline: "Pipeline",
     arguments: dict[str, Any],
     caller: "Caller",
 ) -> dict[str, Any]:
@@ -109,7 +109,7 @@ async def call(
     request = {"jsonrpc": "2.0", "method": METHOD, "params": given.get("params", {"message": given})}
     try:
         size = 0 if caller.is_local else len(strict_json.dumps(given))
-        message: bytes = await walk.take(room, Request(door="mcp", caller=caller, body=request, size=size))
+        message: bytes = await pipeline.run(room, Request(door="mcp", caller=caller, body=request, size=size))
     except MisdirectedError as refusal:
         expected, got = form.identity.hex(), refusal.addressee.hex()
         return {"error": f"envelope_to_mismatch: expected {expected}, got {got}"}

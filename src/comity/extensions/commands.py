@@ -60,8 +60,8 @@ async def own_extensions(settings: Settings, passphrase_file: str | None) -> Asy
     refuse_memory(settings, "what VCP extensions know is kept there")
     key, vault, clock = own_key(settings, passphrase_file), own_vault(settings), SystemClock()
     async with writing(settings, key) as (store, record, _chain):
-        walk = Pipeline(record, clock, budget=None)
-        yield OwnExtensions(extension_service(settings, walk, store, clock, vault, key))
+        pipeline = Pipeline(record, clock, budget=None)
+        yield OwnExtensions(extension_service(settings, pipeline, store, clock, vault, key))
 
 
 # `comity context`: the wire formats of VCP contexts, and what this node keeps of the owner's sessions.

@@ -127,27 +127,27 @@ class ExtensionHandler(HandlerDefaults):
         self._context = context
         self._turns = turns
 
-    def identify(self, arrival: Request) -> Identified:
-        return Identified(arrival.caller, _Visit())
+    def identify(self, request: Request) -> Identified:
+        return Identified(request.caller, _Visit())
 
     def knows(self, call: Call) -> bool:
         return call.caller.kind != "unknown"
 
     def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
-        request: OperationRequest = call.arrival.body
+        request: OperationRequest = call.request.body
         if _is_of_consensus(request.op):
             return nullcontext()
         return self._turns.of(turn_of(request.session))
 
     async def admit(self, call: Call) -> Admission:
-        request: OperationRequest = call.arrival.body
+        request: OperationRequest = call.request.body
         row = OPERATIONS.get(request.op)
         if row is not None:
             refuse_inactive(row, frozenset(request.session.extensions))
         return Admission(checks=() if row is None else (f"op:{row.name}",))
 
     async def handle(self, call: Call) -> Any:
-        request: OperationRequest = call.arrival.body
+        request: OperationRequest = call.request.body
         session, visit = request.session, call.evidence
         if _is_of_consensus(request.op):
             assert self.deliberations is not None, "it would not be active otherwise"
@@ -161,7 +161,7 @@ class ExtensionHandler(HandlerDefaults):
         return result
 
     async def seal(self, call: Call, result: Any) -> HandlerResult:
-        request: OperationRequest = call.arrival.body
+        request: OperationRequest = call.request.body
         operations: tuple[Operation, ...] = ()
         if not _is_of_consensus(request.op):
             visit = call.evidence
@@ -191,14 +191,14 @@ class ForgetHandler(HandlerDefaults):
         self._states = states
         self._turns = turns
 
-    def identify(self, arrival: Request) -> Identified:
-        return Identified(arrival.caller)
+    def identify(self, request: Request) -> Identified:
+        return Identified(request.caller)
 
     def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
-        return self._turns.of(f"owner {call.arrival.body.owner}")
+        return self._turns.of(f"owner {call.request.body.owner}")
 
     async def handle(self, call: Call) -> tuple[Operation, ...]:
-        request: ForgetRequest = call.arrival.body
+        request: ForgetRequest = call.request.body
         if request.session_id is not None:
             owner = await self._states.owner_of(request.session_id)
             if owner is None:
@@ -208,7 +208,7 @@ class ForgetHandler(HandlerDefaults):
         return await self._states.forgetting(request.owner, request.session_id)
 
     async def seal(self, call: Call, result: tuple[Operation, ...]) -> HandlerResult:
-        session_id = call.arrival.body.session_id
+        session_id = call.request.body.session_id
         hashed = {} if session_id is None else {"session_id_hash": privacy_hash(session_id)}
         return HandlerResult(reply=len(result), operations=result, audit=hashed)
 

@@ -68,26 +68,31 @@ class Extensions(Part):
         return super().is_wanted(settings) and "vcp" not in settings.off
 
     @classmethod
-    def tools(cls, house: OpenNode) -> "Iterable[Tool]":
+    def tools(cls, runtime: OpenNode) -> "Iterable[Tool]":
         from comity.extensions.tools import ExtensionTools, extension_tools
 
         async def rooms() -> ExtensionTools:
             from comity.vcp.part import Vcp
 
-            opened = await house()
+            opened = await runtime()
             return ExtensionTools(opened.find(cls).service, opened.find(Vcp).service)
 
         return extension_tools(rooms, cls.room)
 
-    async def open(self, house: "NodeRuntime") -> None:
+    async def open(self, runtime: "NodeRuntime") -> None:
         self.service = extension_service(
-            house.settings, house.walk, house.store, house.clock, house.current_vault, house.key
+            runtime.settings,
+            runtime.pipeline,
+            runtime.store,
+            runtime.clock,
+            runtime.current_vault,
+            runtime.key,
         )
-        deliberations = house.find_open(Deliberations)
+        deliberations = runtime.find_open(Deliberations)
         if deliberations is not None:
             from comity.votes.extension import DeliberationOperations
 
-            operations = DeliberationOperations(deliberations.desk, house.clock, self.service.rules)
+            operations = DeliberationOperations(deliberations.desk, runtime.clock, self.service.rules)
             self.service.run_deliberations(operations)
         self.chores = [Chore(_PURGE_EVERY, self.service.purge)]
 
@@ -104,7 +109,7 @@ class Extensions(Part):
 
 def extension_service(
     settings: "Settings",
-    walk: "Pipeline",
+    pipeline: "Pipeline",
     store: "Store",
     clock: "Clock",
     vault: "Callable[[], Vault]",
@@ -119,7 +124,7 @@ def extension_service(
     ttl = settings.vcp.session_ttl_seconds
     states = ExtensionStates(store, clock, vault=vault, session_ttl=ttl, owner_ttl=own.owner_ttl_seconds)
     return ExtensionService(
-        walk,
+        pipeline,
         clock,
         states=states,
         contexts=Contexts(store, clock, ttl=ttl),

@@ -70,7 +70,7 @@ class AppliedExchange(Struct, frozen=True, kw_only=True):
 class ExtensionService:
     def __init__(
         self,
-        walk: Pipeline,
+        pipeline: Pipeline,
         clock: Clock,
         *,
         states: ExtensionStates,
@@ -86,7 +86,7 @@ class ExtensionService:
         self.contexts = contexts
         self.rules = rules or ExtensionRules()
         self.own_id = key.vacant_id.hex()
-        self._walk = walk
+        self._pipeline = pipeline
         self._clock = clock
         self._vault = vault
         self._names = names
@@ -117,7 +117,7 @@ class ExtensionService:
     async def perform(self, request: OperationRequest, caller: Caller, door: str) -> Any:
         """One operation, through the walk. Raises ExtensionError."""
         try:
-            return await self._walk.take(self._room, Request(door=door, caller=caller, body=request))
+            return await self._pipeline.run(self._room, Request(door=door, caller=caller, body=request))
         except ComityError as refusal:
             raise as_refusal(refusal) from refusal
 
@@ -217,7 +217,7 @@ class ExtensionService:
         Raises NotFoundError, ForbiddenError.
         """
         request = ForgetRequest(owner=self.own_id, session_id=session_id)
-        forgotten: int = await self._walk.take(
+        forgotten: int = await self._pipeline.run(
             self._forgetting, Request(door=door, caller=caller, body=request)
         )
         return forgotten

@@ -21,7 +21,7 @@ from comity.http.statuses import http_status, sentence_for_strangers
 from comity.identity.protocol.rights import RIGHTS_OF, Right
 from comity.release import __version__
 from comity.requests.budget import Budget
-from comity.requests.handler import Request, Room
+from comity.requests.handler import Handler, Request
 from comity.requests.pipeline import Pipeline
 from comity.requests.record import CONTENT_TYPE, Metrics
 from comity.wire import strict_json
@@ -266,10 +266,10 @@ class HttpDoor:
     def __init__(
         self,
         *,
-        walk: Pipeline,
+        pipeline: Pipeline,
         entry: HttpAccess,
         metrics: Metrics,
-        ping: Room,
+        ping: Handler,
         readiness: Callable[[], Awaitable[Readiness]],
         status: Callable[[], Awaitable[dict[str, Any]]],
         body_limit: int,
@@ -298,8 +298,8 @@ class HttpDoor:
             exception_handlers={HTTPException: partial(_no_such_page, off), ComityError: _refusal},
         )
         hot: dict[str, App] = {
-            "/healthz": Endpoint("GET", _healthz, room="http", record=walk.record),
-            "/v1/ping": HandlerRoute(ping, walk, body_limit),
+            "/healthz": Endpoint("GET", _healthz, room="http", record=pipeline.record),
+            "/v1/ping": HandlerRoute(ping, pipeline, body_limit),
         }
         sockets: dict[str, App] = {}
         public = set(PUBLIC_PATHS)
@@ -336,7 +336,7 @@ class HttpDoor:
             origins=origins,
             budget=budget,
             proxies=proxies,
-            refused=lambda code: walk.record.refuse("http", code),
+            refused=lambda code: pipeline.record.refuse("http", code),
             visitors=visitors,
             refuse_browser=None if page is None else page.refuse_browser,
         )
@@ -385,13 +385,13 @@ class _HotPaths:
 class HandlerRoute(Endpoint):
     """A room for the owner behind a POST: JSON or nothing in, the walk, JSON out."""
 
-    def __init__(self, room: Room, walk: Pipeline, body_limit: int) -> None:
+    def __init__(self, room: Handler, pipeline: Pipeline, body_limit: int) -> None:
         async def take(scope: Scope, receive: Receive) -> Any:
             body = await read_json_body(scope, receive, body_limit, "the body", may_be_empty=True)
             message = strict_json.loads(body) if body else {}
-            return await walk.take(room, Request(door="http", caller=caller_of(scope), body=message))
+            return await pipeline.run(room, Request(door="http", caller=caller_of(scope), body=message))
 
-        super().__init__("POST", take, room=room.name, record=walk.record)
+        super().__init__("POST", take, room=room.name, record=pipeline.record)
 
 
 async def _needs_upgrade(_scope: Scope, _receive: Receive, send: Send) -> None:

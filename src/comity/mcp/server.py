@@ -68,7 +68,7 @@ class NodeMcp:
         catalog: Catalog,
         clock: Clock,
         *,
-        house: Callable[[], Awaitable[TaskHouse]],
+        runtime: Callable[[], Awaitable[TaskHouse]],
         handshake: Handshake,
         negotiator: Callable[[], Awaitable[Negotiator]],
         tally: Tally,
@@ -76,7 +76,7 @@ class NodeMcp:
         left: Callable[[str], Awaitable[None]] | None = None,
         instructed: Sequence[Instruction] = (),
     ) -> None:
-        """`house` and `negotiator` open the node where that has not been done. `secret` is what states that clients
+        """`runtime` and `negotiator` open the node where that has not been done. `secret` is what states that clients
         hand back are sealed with, the same in every process of a node. `left` is told of clients that said exit.
         `instructed` is what models are told of the tools, in this order.
         """
@@ -94,7 +94,7 @@ class NodeMcp:
             tasks=True,
             current=self._current,
         )
-        self._tasks = StoredTasks(house, clock, self.changes)
+        self._tasks = StoredTasks(runtime, clock, self.changes)
         key = hashlib.sha256(b"comity mcp request state" + (secret or os.urandom(32))).digest()
         self.calls = McpCalls(
             self.server,

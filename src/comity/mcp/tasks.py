@@ -53,17 +53,17 @@ class TaskHouse(Protocol):
 
 
 class StoredTasks:
-    """`house` gives the store and the record, and opens them where that has not been done; no task, no store."""
+    """`runtime` gives the store and the record, and opens them where that has not been done; no task, no store."""
 
     def __init__(
         self,
-        house: Callable[[], Awaitable[TaskHouse]],
+        runtime: Callable[[], Awaitable[TaskHouse]],
         clock: Clock,
         changes: Changes,
         *,
         most: int = MAX_RUNNING,
     ) -> None:
-        self._house = house
+        self._runtime = runtime
         self._clock = clock
         self._changes = changes
         self._most = most
@@ -92,7 +92,7 @@ class StoredTasks:
         self._jobs[job.id] = job
         self._owned[owner] += 1
         try:
-            node = await self._house()
+            node = await self._runtime()
             act = _act("MCP_TASK_BEGUN", task, context.asker.caller)
             await node.record.commit([self._alive(), _put(task, expect=0)], act)
         except BaseException:
@@ -164,7 +164,7 @@ class StoredTasks:
         await self._change(id_, lambda held: tasks.ended(held, outcome, self._clock.now()))
 
     async def _owned_by(self, id_: str, owner: str) -> Task | None:
-        found = await (await self._house()).store.get(SPACE, id_)
+        found = await (await self._runtime()).store.get(SPACE, id_)
         if found is None:
             return None
         task = tasks.from_bytes(found.value)
@@ -177,11 +177,11 @@ class StoredTasks:
     async def _is_held(self, task: Task) -> bool:
         if task.holder == self._name:
             return task.id in self._jobs
-        return await (await self._house()).store.get(HOLDERS, task.holder) is not None
+        return await (await self._runtime()).store.get(HOLDERS, task.holder) is not None
 
     async def _change(self, id_: str, change: Callable[[Task], Task]) -> Task | None:
         """Write what has changed about a task, on top of what others have written meanwhile."""
-        node = await self._house()
+        node = await self._runtime()
         while True:
             found = await node.store.get(SPACE, id_)
             if found is None:
@@ -213,7 +213,7 @@ class StoredTasks:
             while self._jobs:
                 await self._clock.sleep(BEAT)
                 try:
-                    await (await self._house()).store.commit(self._alive())
+                    await (await self._runtime()).store.commit(self._alive())
                     await self._listen()
                 except StoreError:
                     log.exception("the tasks of this process could not be looked after")
@@ -223,7 +223,7 @@ class StoredTasks:
     async def _listen(self) -> None:
         """Hear what other processes have written about tasks that run here."""
         for job in tuple(self._jobs.values()):
-            found = await (await self._house()).store.get(SPACE, job.id)
+            found = await (await self._runtime()).store.get(SPACE, job.id)
             if found is not None:
                 job.update(tasks.from_bytes(found.value))
 

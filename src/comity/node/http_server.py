@@ -40,15 +40,15 @@ class PingHandler(HandlerDefaults):
     name = "ping"
     deadline = 5.0
 
-    def identify(self, arrival: Request) -> Identified:
-        if not arrival.caller.is_local:
+    def identify(self, request: Request) -> Identified:
+        if not request.caller.is_local:
             raise UnauthenticatedError(
                 "a ping needs this node's token; it is in the file `token` of the data folder"
             )
-        return Identified(arrival.caller)
+        return Identified(request.caller)
 
     async def admit(self, call: Call) -> Admission:
-        nonce = call.arrival.body.get("nonce", "") if isinstance(call.arrival.body, dict) else None
+        nonce = call.request.body.get("nonce", "") if isinstance(call.request.body, dict) else None
         if not isinstance(nonce, str) or len(nonce) > NONCE_LIMIT:
             raise InvalidError(
                 f'a ping is {{"nonce": text of at most {NONCE_LIMIT} characters}}; the nonce may be left out'
@@ -56,7 +56,7 @@ class PingHandler(HandlerDefaults):
         return Admission(checks=("schema",))
 
     async def handle(self, call: Call) -> dict[str, Any]:
-        return {"pong": call.arrival.body.get("nonce", ""), "principal": call.caller.family, "at": call.at}
+        return {"pong": call.request.body.get("nonce", ""), "principal": call.caller.family, "at": call.at}
 
 
 log = logging.getLogger("comity.node")
@@ -67,10 +67,10 @@ MAX_TURN_SECONDS = 0.001
 
 
 class Http:
-    def __init__(self, house: "NodeRuntime", *, may_move_port: bool) -> None:
+    def __init__(self, runtime: "NodeRuntime", *, may_move_port: bool) -> None:
         """Bind the port, so that the address is known; nothing is answered yet."""
-        self._house = house
-        settings = house.settings
+        self._runtime = runtime
+        settings = runtime.settings
         cert, key = settings.tls.cert, settings.tls.key
         try:
             self._server = HttpServer(settings.host, settings.port, cert=cert, key=key)
@@ -78,43 +78,45 @@ class Http:
             if not may_move_port:
                 raise
             self._server = HttpServer(settings.host, 0, cert=cert, key=key)
-            house.notices.append(f"port {settings.port} was taken; listening on {self._server.port} instead")
-        house.stack.push_async_callback(self._server.stop)
-        house.url = self._server.url
+            runtime.notices.append(
+                f"port {settings.port} was taken; listening on {self._server.port} instead"
+            )
+        runtime.stack.push_async_callback(self._server.stop)
+        runtime.url = self._server.url
         self._entry = HttpAccess(
-            self._find_token, house.clock, port=self._server.port, secure=cert is not None
+            self._find_token, runtime.clock, port=self._server.port, secure=cert is not None
         )
 
     def _find_token(self, token: str) -> TokenHolder | None:
-        house = self._house
-        if same_token(token, house.token):
+        runtime = self._runtime
+        if same_token(token, runtime.token):
             return TokenHolder("admin")
-        if same_token(token, house.read_token):
+        if same_token(token, runtime.read_token):
             return TokenHolder("read")
-        named = house.named_tokens.find(token)
+        named = runtime.named_tokens.find(token)
         return None if named is None else TokenHolder(named.can, named.name)
 
     async def start(self) -> None:
-        house, http = self._house, self._house.settings.http
-        mcp = house.find_open(Mcp)
+        runtime, http = self._runtime, self._runtime.settings.http
+        mcp = runtime.find_open(Mcp)
         door = HttpDoor(
-            walk=house.walk,
+            pipeline=runtime.pipeline,
             entry=self._entry,
-            metrics=house.metrics,
+            metrics=runtime.metrics,
             ping=PingHandler(),
             readiness=self._readiness,
             status=self._status,
             body_limit=http.body_limit,
-            hosts=(house.settings.host, *http.allowed_hosts),
+            hosts=(runtime.settings.host, *http.allowed_hosts),
             origins=http.allowed_origins,
-            budget=house.budget,
+            budget=runtime.budget,
             proxies=http.trusted_proxies,
             visitors=None if mcp is None else mcp.visitors,
-            parts=house.parts,
+            parts=runtime.parts,
             page=self._page(),
             off=[
                 OffPath(path, kind.off_sentence(), path in kind.open_paths)
-                for kind in house.kinds_off
+                for kind in runtime.kinds_off
                 for path in (*kind.paths, *kind.open_paths)
             ],
         )
@@ -122,10 +124,10 @@ class Http:
         await self._server.start(
             door.app,
             shutdown_seconds=http.shutdown_seconds,
-            refused=lambda code: house.record.refuse("http", code),
-            hung_up=lambda: house.record.count("http", "hung_up"),
+            refused=lambda code: runtime.record.refuse("http", code),
+            hung_up=lambda: runtime.record.count("http", "hung_up"),
             faults=self._faults(),
-            websockets=[path for part in house.parts for path in part.sockets],
+            websockets=[path for part in runtime.parts for path in part.sockets],
             owner_socket=owner_socket,
         )
         self.owner_socket = "" if owner_socket is None else str(owner_socket)
@@ -134,13 +136,13 @@ class Http:
         """Where commands of this user are served; None where the system has no sockets that tell the user."""
         if not has_owner_socket():
             return None
-        path = socket_path(self._house.settings.data)
+        path = socket_path(self._runtime.settings.data)
         ensure_private_folder(path.parent)
         return path
 
     def _faults(self) -> FaultPolicy:
         """A trusted proxy is not charged for what others send through it, and does not wait for them."""
-        budget, proxies = self._house.budget, Proxies(self._house.settings.http.trusted_proxies)
+        budget, proxies = self._runtime.budget, Proxies(self._runtime.settings.http.trusted_proxies)
 
         def charge(address: str) -> None:
             if not proxies.trusts(address):
@@ -149,50 +151,50 @@ class Http:
         def takes_turns(address: str) -> bool:
             return budget.limits(address) and not proxies.trusts(address)
 
-        rate = self._house.settings.rate
+        rate = self._runtime.settings.rate
         turn = min(MAX_TURN_SECONDS, rate.per_seconds / rate.requests / BURST_PACE)
         return FaultPolicy(charge, budget.is_in_debt, takes_turns, turn)
 
     def _page(self) -> "PageDoor | None":
-        house = self._house
-        if house.find_open(Watching) is None:
+        runtime = self._runtime
+        if runtime.find_open(Watching) is None:
             return None
         from comity.node.page import page_door
 
-        house.new_entry_link = self.new_entry_link
-        house.end_browser_sessions = self._entry.end_all
-        return page_door(self._entry, self._status, (view for part in house.parts for view in part.views))
+        runtime.new_entry_link = self.new_entry_link
+        runtime.end_browser_sessions = self._entry.end_all
+        return page_door(self._entry, self._status, (view for part in runtime.parts for view in part.views))
 
     def new_entry_link(self, *, reads_only: bool = False) -> str:
-        return self._house.url + self._entry.new_link(reads_only=reads_only)
+        return self._runtime.url + self._entry.new_link(reads_only=reads_only)
 
     async def _status(self) -> dict[str, Any]:
         """What the first page shows."""
-        house, settings = self._house, self._house.settings
+        runtime, settings = self._runtime, self._runtime.settings
         readiness = await self._readiness()
         return {
             "ready": readiness.ready,
             "state": "ready" if readiness.ready else readiness.reason,
-            "vacant_id": house.vacant_id.hex(),
-            "short": house.vacant_id.short(),
-            "did_key": house.vacant_id.did_key(),
-            "url": house.url,
+            "vacant_id": runtime.vacant_id.hex(),
+            "short": runtime.vacant_id.short(),
+            "did_key": runtime.vacant_id.did_key(),
+            "url": runtime.url,
             "data": str(settings.data),
             "flags": _flags_of(settings.data),
             "environment": settings.environment,
             "version": __version__,
-            "uptime": round(house.uptime(), 3),
-            "calls": house.metrics.calls,
-            "audit_entries": await house.store.end(log_of(house.chain)) if readiness.ready else "unknown",
+            "uptime": round(runtime.uptime(), 3),
+            "calls": runtime.metrics.calls,
+            "audit_entries": await runtime.store.end(log_of(runtime.chain)) if readiness.ready else "unknown",
             "store": settings.store.engine,
-            "encryption": "encrypted" if house.vault.encrypts else "plaintext",
-            "last_event": 0 if house.events is None else house.events.last,
+            "encryption": "encrypted" if runtime.vault.encrypts else "plaintext",
+            "last_event": 0 if runtime.events is None else runtime.events.last,
             "off": settings.off,
             "panels": {name: panel._asdict() async for name, panel in self._panels()},
         }
 
     async def _panels(self) -> AsyncIterator[tuple[str, Panel]]:
-        for part in self._house.parts:
+        for part in self._runtime.parts:
             try:
                 panel = await part.panel()
             except Exception:
@@ -202,16 +204,16 @@ class Http:
                 yield part.name, panel
 
     async def _readiness(self) -> Readiness:
-        house = self._house
-        if house.stopping.is_set():
+        runtime = self._runtime
+        if runtime.stopping.is_set():
             return Readiness(False, "stopping")
-        if house.claim is not None and not house.claim.is_in_place():
+        if runtime.claim is not None and not runtime.claim.is_in_place():
             return Readiness(False, "the data folder was moved or removed")
         try:
-            await house.store.end(log_of(house.chain))
+            await runtime.store.end(log_of(runtime.chain))
         except ComityError:
             return Readiness(False, "the store does not answer; run `comity doctor`")
-        failure = house.store.failure
+        failure = runtime.store.failure
         if failure is None:
             return Readiness(True)
         full = isinstance(failure, StoreFullError)

@@ -30,7 +30,7 @@ _EXPIRE_EVERY: Final = 60.0
 
 def mcp_side(
     parts: Collection[type[Part]],
-    house: OpenNode,
+    runtime: OpenNode,
     clock: "Clock",
     *,
     tally: "Tally",
@@ -46,12 +46,12 @@ def mcp_side(
     from comity.vcp.protocol.mcp_places import VcpHandshake
 
     async def negotiator() -> "VcpOverMcp":
-        return (await house()).find(Vcp).over_mcp
+        return (await runtime()).find(Vcp).over_mcp
 
     opened: list[NodeRuntime] = []
 
     async def for_tools() -> "NodeRuntime":
-        opened[:] = [await house()]
+        opened[:] = [await runtime()]
         return opened[0]
 
     async def left(client: str) -> None:
@@ -63,14 +63,14 @@ def mcp_side(
     catalog = Catalog()
     for part in parts:
         catalog.add_tools_later(partial(part.tools, for_tools))
-        catalog.add_resources(*part.resources(house))
-        catalog.add_prompts(*part.prompts(house))
+        catalog.add_resources(*part.resources(runtime))
+        catalog.add_prompts(*part.prompts(runtime))
     if Peers in parts:
         catalog.add_namespace(VDO_TOOLS)
     return NodeMcp(
         catalog,
         clock,
-        house=house,
+        runtime=runtime,
         handshake=VcpHandshake(versions if Vcp in parts else ()),
         negotiator=negotiator,
         tally=tally,
@@ -105,35 +105,35 @@ class Mcp(Part):
     socket = ""
     """Where `comity mcp` of this user joins; there are no such sockets on Windows."""
 
-    async def open(self, house: "NodeRuntime") -> None:
+    async def open(self, runtime: "NodeRuntime") -> None:
         from comity.mcp.sessions import Sessions
 
-        async def this_house() -> "NodeRuntime":
-            return house
+        async def this_runtime() -> "NodeRuntime":
+            return runtime
 
         def end_vcp(session: "HttpSession") -> None:
             if vcp is not None:
                 vcp.over_mcp.end(session.session.asker.attached)
 
-        mcp, vcp = house.settings.mcp, house.find_open(Vcp)
-        tally, secret = house.record.tally_mcp, house.key.seed
+        mcp, vcp = runtime.settings.mcp, runtime.find_open(Vcp)
+        tally, secret = runtime.record.tally_mcp, runtime.key.seed
         self.side = mcp_side(
-            house.kinds,
-            this_house,
-            house.clock,
+            runtime.kinds,
+            this_runtime,
+            runtime.clock,
             tally=tally,
-            versions=house.settings.vcp.versions,
+            versions=runtime.settings.vcp.versions,
             secret=secret,
         )
         if vcp is not None:
             self.side.use_negotiator(vcp.over_mcp)
-        house.stack.push_async_callback(self.side.close)
+        runtime.stack.push_async_callback(self.side.close)
         self._sessions = Sessions(
-            house.store,
-            house.record,
-            house.clock,
+            runtime.store,
+            runtime.record,
+            runtime.clock,
             self.side.changes,
-            vault=house.current_vault,
+            vault=runtime.current_vault,
             idle=mcp.idle_seconds,
             most=mcp.sessions,
             ended=end_vcp,
@@ -141,7 +141,7 @@ class Mcp(Part):
         )
         self.chores = [Chore(_EXPIRE_EVERY, self._sessions.expire)]
 
-    async def serve(self, house: "NodeRuntime") -> None:
+    async def serve(self, runtime: "NodeRuntime") -> None:
         from comity.http.owner_socket import has_owner_socket
         from comity.mcp.http import MCP_PATH, McpEndpoint
         from comity.mcp.oauth import metadata_paths
@@ -151,48 +151,50 @@ class Mcp(Part):
                 calls=self.side.calls,
                 sessions=self._sessions,
                 negotiate=self.side.negotiate,
-                body_limit=house.settings.http.body_limit,
-                record=house.record,
+                body_limit=runtime.settings.http.body_limit,
+                record=runtime.record,
             )
         }
         self.public = metadata_paths(MCP_PATH)  # also where nothing is there: 404 says that, 401 would not
-        house.stack.callback(self._sessions.close)
-        if house.settings.mcp.oauth_issuer:
-            self.visitors = await self._resource_server(house)
+        runtime.stack.callback(self._sessions.close)
+        if runtime.settings.mcp.oauth_issuer:
+            self.visitors = await self._resource_server(runtime)
             self.routes = self.visitors.routes()
         if has_owner_socket():
-            await self._open_socket(house)
-        house.stack.callback(self.side.changes.closing.set)  # so that the doors need not wait for subscribers
+            await self._open_socket(runtime)
+        runtime.stack.callback(
+            self.side.changes.closing.set
+        )  # so that the doors need not wait for subscribers
 
-    async def _resource_server(self, house: "NodeRuntime") -> "ResourceServer":
+    async def _resource_server(self, runtime: "NodeRuntime") -> "ResourceServer":
         from comity.http.client import GuardedHttp
         from comity.mcp.http import MCP_PATH
         from comity.mcp.oauth import AuthorizationServer, ResourceServer
         from comity.vcp.issuers import CRL_LIMIT, CRL_TIMEOUT
 
-        settings, mcp = house.settings, house.settings.mcp
+        settings, mcp = runtime.settings, runtime.settings.mcp
         if not mcp.oauth_keys:
             raise ConfigError("mcp.oauth_issuer needs mcp.oauth_keys, the address or file of its keys")
-        resource = mcp.resource or house.url + MCP_PATH
+        resource = mcp.resource or runtime.url + MCP_PATH
         http = GuardedHttp(timeout=CRL_TIMEOUT, answer_limit=CRL_LIMIT, allow=settings.dispatch.hosts)
-        house.stack.push_async_callback(http.aclose)
+        runtime.stack.push_async_callback(http.aclose)
         server = AuthorizationServer(
-            http, house.clock, issuer=mcp.oauth_issuer, keys=mcp.oauth_keys, resource=resource
+            http, runtime.clock, issuer=mcp.oauth_issuer, keys=mcp.oauth_keys, resource=resource
         )
-        house.stack.push_async_callback(server.aclose)
+        runtime.stack.push_async_callback(server.aclose)
         await server.start()
         return ResourceServer(resource=resource, path=MCP_PATH, issuer=mcp.oauth_issuer, judge=server.judge)
 
-    async def _open_socket(self, house: "NodeRuntime") -> None:
+    async def _open_socket(self, runtime: "NodeRuntime") -> None:
         from comity.http.owner_socket import socket_path
         from comity.identity.private_files import ensure_private_folder
         from comity.mcp.socket import SOCKET_FILE, McpSocket
         from comity.rooms.opening import select
 
-        path = socket_path(house.settings.data, SOCKET_FILE)
+        path = socket_path(runtime.settings.data, SOCKET_FILE)
         await asyncio.to_thread(ensure_private_folder, path.parent)
-        demands = await asyncio.to_thread(Peers.demands, house)
+        demands = await asyncio.to_thread(Peers.demands, runtime)
         door = McpSocket(path, self.side.open_stream, partial(select, demands))
         await door.start()
-        house.stack.push_async_callback(door.stop)
+        runtime.stack.push_async_callback(door.stop)
         self.socket = str(path)

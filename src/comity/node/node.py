@@ -83,9 +83,9 @@ class Node:
         self.settings = settings
         self.url = ""
         self.entry_link = ""
-        self.house: NodeRuntime
+        self.runtime: NodeRuntime
         self.store: Store
-        self.walk: Pipeline
+        self.pipeline: Pipeline
         self.vacant_id: VacantId
         self.notices: list[str] = []
         self._passphrase = passphrase
@@ -134,30 +134,30 @@ class Node:
     async def _open(self) -> None:
         from comity.runtime.node_runtime import NodeRuntime
 
-        self.house = house = NodeRuntime(self.settings, self._clock, self._stack, self._stopping)
-        await house.open(self._passphrase, guest=self._guest)
-        self.store, self.walk = house.store, house.walk
-        self.vacant_id, self.notices = house.vacant_id, house.notices
-        await house.open_parts(PARTS)
+        self.runtime = runtime = NodeRuntime(self.settings, self._clock, self._stack, self._stopping)
+        await runtime.open(self._passphrase, guest=self._guest)
+        self.store, self.pipeline = runtime.store, runtime.pipeline
+        self.vacant_id, self.notices = runtime.vacant_id, runtime.notices
+        await runtime.open_parts(PARTS)
 
     async def _serve(self) -> None:
         from comity.node.http_server import Http
         from comity.store.claim import RunningNode
 
-        house = self.house
-        http = Http(house, may_move_port=self._may_move_port)
-        for part in house.parts:
-            await part.serve(house)
+        runtime = self.runtime
+        http = Http(runtime, may_move_port=self._may_move_port)
+        for part in runtime.parts:
+            await part.serve(runtime)
         await http.start()
-        self.url = house.url
-        self.entry_link = "" if house.new_entry_link is None else house.new_entry_link()
-        claim, mcp = house.claim, house.find_open(Mcp)
+        self.url = runtime.url
+        self.entry_link = "" if runtime.new_entry_link is None else runtime.new_entry_link()
+        claim, mcp = runtime.claim, runtime.find_open(Mcp)
         assert claim is not None, "who serves has claimed the folder"
         claim.announce(
             RunningNode(
                 pid=os.getpid(),
-                url=house.url,
-                vacant_id=house.vacant_id.hex(),
+                url=runtime.url,
+                vacant_id=runtime.vacant_id.hex(),
                 mcp_socket="" if mcp is None else mcp.socket,
                 owner_socket=http.owner_socket,
             )

@@ -38,11 +38,11 @@ class Watching(Part):
     paths = ("/v1/events", "/v1/views")
     open_paths = ("/", "/enter", "/assets")
 
-    async def serve(self, house: "NodeRuntime") -> None:
+    async def serve(self, runtime: "NodeRuntime") -> None:
         from comity.node.event_stream import EVENTS_PATH, EventsEndpoint
 
-        assert house.events is not None, "events are kept where this part is wanted"
-        self.hot = {EVENTS_PATH: EventsEndpoint(house.events, house.record, house.stopping)}
+        assert runtime.events is not None, "events are kept where this part is wanted"
+        self.hot = {EVENTS_PATH: EventsEndpoint(runtime.events, runtime.record, runtime.stopping)}
 
 
 class OwnerHandler(HandlerDefaults):
@@ -65,15 +65,15 @@ class OwnerHandler(HandlerDefaults):
         self._work = work
         self._one_at_a_time = asyncio.Lock()
 
-    def identify(self, arrival: Request) -> Identified:
-        if not arrival.caller.is_local:
+    def identify(self, request: Request) -> Identified:
+        if not request.caller.is_local:
             raise UnauthenticatedError("only the owner of this node may ask for this")
-        if not arrival.caller.may(self._right):
+        if not request.caller.may(self._right):
             raise ForbiddenError(f"this needs the right to {RIGHT_WORDS[self._right]}")
-        return Identified(arrival.caller)
+        return Identified(request.caller)
 
     async def admit(self, call: Call) -> Admission:
-        body = call.arrival.body
+        body = call.request.body
         if not isinstance(body, dict) or any(
             name != self._flag or type(value) is not bool for name, value in body.items()
         ):
@@ -85,7 +85,7 @@ class OwnerHandler(HandlerDefaults):
         return self._one_at_a_time
 
     async def handle(self, call: Call) -> dict[str, Any]:
-        return await self._work(**call.arrival.body)
+        return await self._work(**call.request.body)
 
 
 STOP_PATH: Final = "/v1/stop"
@@ -101,12 +101,12 @@ class Operating(Part):
     name = "operating"
     rights: ClassVar[Mapping[str, Right]] = MappingProxyType({ROTATION_PATH: "secrets"})
 
-    async def open(self, house: "NodeRuntime") -> None:
-        self._house = house
-        if house.claim is not None:
+    async def open(self, runtime: "NodeRuntime") -> None:
+        self._runtime = runtime
+        if runtime.claim is not None:
             self.chores = [Chore(_LOOK_EVERY, self._look_after_folder)]
 
-    async def serve(self, house: "NodeRuntime") -> None:
+    async def serve(self, runtime: "NodeRuntime") -> None:
         from starlette.routing import Route
 
         from comity.http.app import HandlerRoute
@@ -117,40 +117,42 @@ class Operating(Part):
             BROWSERS_PATH: OwnerHandler("browsers", self._end_browsers),
             ROTATION_PATH: OwnerHandler("vault", self._rotate, ROTATION_SECONDS, right="secrets"),
         }
-        limit = house.settings.http.body_limit
-        self.routes = [Route(path, HandlerRoute(room, house.walk, limit)) for path, room in rooms.items()]
+        limit = runtime.settings.http.body_limit
+        self.routes = [
+            Route(path, HandlerRoute(room, runtime.pipeline, limit)) for path, room in rooms.items()
+        ]
 
     async def _stop(self) -> dict[str, Any]:
         """Whoever stops the node lets open requests finish, this one too."""
-        self._house.stopping.set()
+        self._runtime.stopping.set()
         return {"stopping": True}
 
     async def _new_link(self, *, read_only: bool = False) -> dict[str, Any]:
-        if self._house.new_entry_link is None:
+        if self._runtime.new_entry_link is None:
             raise NotFoundError(Watching.off_sentence())
-        return {"link": self._house.new_entry_link(reads_only=read_only), "read_only": read_only}
+        return {"link": self._runtime.new_entry_link(reads_only=read_only), "read_only": read_only}
 
     async def _end_browsers(self) -> dict[str, Any]:
-        if self._house.end_browser_sessions is None:
+        if self._runtime.end_browser_sessions is None:
             raise NotFoundError(Watching.off_sentence())
-        return {"ended": self._house.end_browser_sessions()}
+        return {"ended": self._runtime.end_browser_sessions()}
 
     async def _rotate(self) -> dict[str, Any]:
-        file = self._house.vault_file
+        file = self._runtime.vault_file
         return await rotate_vault(
-            self._house.store, None if file is None else file.path, self._house.clock.sleep
+            self._runtime.store, None if file is None else file.path, self._runtime.clock.sleep
         )
 
     async def _look_after_folder(self) -> None:
-        house = self._house
-        if house.claim is None or house.stopping.is_set():
+        runtime = self._runtime
+        if runtime.claim is None or runtime.stopping.is_set():
             return
-        if house.claim.is_in_place():
-            house.claim.announce_again()
+        if runtime.claim.is_in_place():
+            runtime.claim.announce_again()
             return
-        house.fail(
+        runtime.fail(
             StoreUnavailableError(
-                f"the data folder {house.settings.data} was moved or removed while the node ran; put it back, "
+                f"the data folder {runtime.settings.data} was moved or removed while the node ran; put it back, "
                 "or start a node where it is now"
             )
         )

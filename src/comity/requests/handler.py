@@ -89,7 +89,7 @@ class Identified(NamedTuple):
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    arrival: Request
+    request: Request
     caller: Caller
     evidence: Any
     at: float
@@ -116,7 +116,7 @@ class Admission(Struct, frozen=True, kw_only=True):
     answered: HandlerResult | None = None
 
 
-class Room(Protocol):
+class Handler(Protocol):
     """One kind of message and what is done about it. Each step may refuse by raising a ComityError."""
 
     @property
@@ -127,7 +127,7 @@ class Room(Protocol):
         """Seconds that the work may take."""
         ...
 
-    def identify(self, arrival: Request) -> Identified:
+    def identify(self, request: Request) -> Identified:
         """Who is it? No stored state is read for this."""
         ...
 

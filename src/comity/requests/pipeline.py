@@ -15,7 +15,7 @@ from collections.abc import Coroutine, Generator, Sequence
 from typing import Any
 
 from comity.requests.budget import Budget
-from comity.requests.handler import Admission, Call, HandlerResult, Request, Room, excuse_request
+from comity.requests.handler import Admission, Call, Handler, HandlerResult, Request, excuse_request
 from comity.requests.record import Act, Recorder, finish
 from comity.store.interface import StoreConflict
 from comity.wire.errors import (
@@ -54,13 +54,13 @@ class Pipeline:
         self._clock = clock
         self._budget = budget
 
-    async def take(self, room: Room, arrival: Request) -> Any:
+    async def run(self, room: Handler, request: Request) -> Any:
         """From the door to the reply. Raises the ComityError that the door then answers."""
         began = self._clock.monotonic()
-        call = self._identify(room, arrival)
+        call = self._identify(room, request)
         outcome = "ok"
         try:
-            return await self._run(room, call, began)
+            return await self._run_steps(room, call, began)
         except ComityError as refusal:
             refusal.recorded = True
             outcome = refusal.code
@@ -79,14 +79,14 @@ class Pipeline:
         finally:
             self.record.measure(room.name, outcome, self._clock.monotonic() - began)
 
-    def _identify(self, room: Room, arrival: Request) -> Call:
+    def _identify(self, room: Handler, request: Request) -> Call:
         now = self._clock.now()
         try:
-            caller, evidence = room.identify(arrival)
+            caller, evidence = room.identify(request)
             if caller.proof != "none":
                 excuse_request()
-            if self._budget is not None and caller.kind == "vacant" and not arrival.caller.is_local:
-                self._budget.spend_identity(caller.owner, arrival.caller.address, arrival.size)
+            if self._budget is not None and caller.kind == "vacant" and not request.caller.is_local:
+                self._budget.spend_identity(caller.owner, request.caller.address, request.size)
         except ComityError as refusal:
             self.record.refuse_once(room.name, refusal)
             raise
@@ -94,9 +94,9 @@ class Pipeline:
             log.exception("%s could not tell who called", room.name)
             self.record.count(room.name, "internal")
             raise ComityError(f"{room.name} failed on our side; the log of this node says why") from fault
-        return Call(arrival=arrival, caller=caller, evidence=evidence, at=now)
+        return Call(request=request, caller=caller, evidence=evidence, at=now)
 
-    async def _run(self, room: Room, call: Call, began: float) -> Any:
+    async def _run_steps(self, room: Handler, call: Call, began: float) -> Any:
         admitted = cancelled = False
         async with room.hold(call):
             try:
@@ -121,7 +121,7 @@ class Pipeline:
         return sealed.reply
 
     async def _commit(
-        self, room: Room, call: Call, began: float, admission: Admission, sealed: HandlerResult
+        self, room: Handler, call: Call, began: float, admission: Admission, sealed: HandlerResult
     ) -> tuple[HandlerResult, bool]:
         """The answer to give, and whether we were cancelled once it was stored."""
         attempts = 0
@@ -141,7 +141,7 @@ class Pipeline:
                     raise
                 sealed = await room.answer_conflict(call, conflict)
 
-    async def _handle(self, room: Room, call: Call) -> Any:
+    async def _handle(self, room: Handler, call: Call) -> Any:
         """The room's own work, within its deadline."""
         work = room.handle(call)
         try:
@@ -158,18 +158,18 @@ class Pipeline:
                 f"{room.name} took longer than {room.deadline:g} seconds; try again later"
             ) from None
 
-    def _note_failure(self, room: Room, call: Call, act: Act, failure: BaseException) -> None:
+    def _note_failure(self, room: Handler, call: Call, act: Act, failure: BaseException) -> None:
         """Write it down. A refusal of a stranger is only counted, and so are more of others than their address has
         entries for (ruling 22).
         """
         if isinstance(failure, _REFUSALS) and not call.caller.is_local:
-            share = self._budget is None or self._budget.take_entry(call.arrival.caller.address)
+            share = self._budget is None or self._budget.take_entry(call.request.caller.address)
             if not share or not room.knows(call):
                 self.record.audit_refusal(room.name, failure.code)
                 return
         self.record.note(act)
 
-    async def _undo(self, room: Room, call: Call, act: Act) -> None:
+    async def _undo(self, room: Handler, call: Call, act: Act) -> None:
         try:
             await self.record.commit(await room.undo(call), act)
         except Exception:  # the caller hears of the first failure, not of this one
@@ -178,7 +178,7 @@ class Pipeline:
 
     def _act(
         self,
-        room: Room,
+        room: Handler,
         call: Call,
         outcome: str,
         began: float,

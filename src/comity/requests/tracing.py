@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from comity.requests.handler import (
     Admission,
     Call,
+    Handler,
     HandlerResult,
     Request,
     RequestMark,
-    Room,
     current_request,
 )
 from comity.requests.pipeline import Pipeline, code_of
@@ -88,7 +88,7 @@ class Tracing:
     def recorder(self, *given: Any, **named: Any) -> Recorder:
         return _TracedRecorder(self, *given, **named)
 
-    def walk(self, *given: Any, **named: Any) -> Pipeline:
+    def pipeline(self, *given: Any, **named: Any) -> Pipeline:
         return _TracedPipeline(self, *given, **named)
 
     async def close(self) -> None:
@@ -186,24 +186,24 @@ class _TracedPipeline(Pipeline):
         super().__init__(*given, **named)
         self._tracing = tracing
 
-    async def take(self, room: Room, arrival: Request) -> Any:
+    async def run(self, room: Handler, request: Request) -> Any:
         with self._tracing.act(room.name) as span:
             try:
-                return await super().take(cast("Room", _TracedHandler(room, self._tracing)), arrival)
+                return await super().run(cast("Handler", _TracedHandler(room, self._tracing)), request)
             except BaseException as failure:
                 self._tracing.fail(span, code_of(failure))
                 raise
 
-    def _identify(self, room: Room, arrival: Request) -> Call:
+    def _identify(self, room: Handler, request: Request) -> Call:
         with self._tracing.step("identify"):
-            return super()._identify(room, arrival)
+            return super()._identify(room, request)
 
-    async def _handle(self, room: Room, call: Call) -> Any:
+    async def _handle(self, room: Handler, call: Call) -> Any:
         with self._tracing.step("handle"):
             return await super()._handle(room, call)
 
     async def _commit(
-        self, room: Room, call: Call, began: float, admission: Admission, sealed: HandlerResult
+        self, room: Handler, call: Call, began: float, admission: Admission, sealed: HandlerResult
     ) -> tuple[HandlerResult, bool]:
         with self._tracing.step("commit"):
             return await super()._commit(room, call, began, admission, sealed)
@@ -212,7 +212,7 @@ class _TracedPipeline(Pipeline):
 class _TracedHandler:
     """A room whose admission is a step of its own."""
 
-    def __init__(self, room: Room, tracing: Tracing) -> None:
+    def __init__(self, room: Handler, tracing: Tracing) -> None:
         self._room = room
         self._tracing = tracing
 

@@ -78,11 +78,11 @@ class Peers(Part):
     relay: "SignallingRelay | None" = None
 
     @classmethod
-    def tools(cls, house: OpenNode) -> "Iterable[Tool]":
+    def tools(cls, runtime: OpenNode) -> "Iterable[Tool]":
         from comity.rooms.tools import vdo_tools
 
         async def tools() -> "RoomTools":
-            return await (await house()).find(cls).open_tools()
+            return await (await runtime()).find(cls).open_tools()
 
         return vdo_tools(tools, cls.room)
 
@@ -90,35 +90,38 @@ class Peers(Part):
     def checks(cls, settings: Settings) -> Iterable[CheckResult]:
         return check_webrtc(), check_relay(settings)
 
-    async def open(self, house: "NodeRuntime") -> None:
+    async def open(self, runtime: "NodeRuntime") -> None:
         from asyncio import Lock
 
         from comity.runtime.part import View
 
-        self._house = house
-        self._peers = house.settings.of(PeersSettings)
+        self._runtime = runtime
+        self._peers = runtime.settings.of(PeersSettings)
         self._tools: RoomTools | None = None
         self._opening = Lock()
         self._makers: dict[LinkSettings, LinkMaker] = {}
         self.chores = [Chore(_LEASES_EVERY, self._keep_leases)]
         self.views = [View("rooms", "Rooms", self._view)]
-        house.stack.push_async_callback(self._close)
-        if house.guest and await self._has_something():
+        runtime.stack.push_async_callback(self._close)
+        if runtime.guest and await self._has_something():
             await self.open_tools()
 
-    async def serve(self, house: "NodeRuntime") -> None:
+    async def serve(self, runtime: "NodeRuntime") -> None:
         from comity.identity.secrets import same_token
         from comity.rooms.doors import ROOMS_PATH, SignallingDoor, rooms_endpoint
         from comity.rooms.protocol.relay import SignallingRelay
 
-        self.relay = SignallingRelay(serves=None if is_loopback(house.settings.host) else self._serves)
+        self.relay = SignallingRelay(serves=None if is_loopback(runtime.settings.host) else self._serves)
         door = SignallingDoor(
-            self.relay, house.clock, house.budget, knows_token=lambda given: same_token(given, house.token)
+            self.relay,
+            runtime.clock,
+            runtime.budget,
+            knows_token=lambda given: same_token(given, runtime.token),
         )
         self.sockets = {SIGNAL_PATH: door}
         self.public = (SIGNAL_PATH,)
-        self.hot = {ROOMS_PATH: rooms_endpoint(self.open_tools, self.invite, house.record)}
-        house.stack.callback(self._stop_waiting)
+        self.hot = {ROOMS_PATH: rooms_endpoint(self.open_tools, self.invite, runtime.record)}
+        runtime.stack.callback(self._stop_waiting)
         if await self._has_something():
             await self.open_tools()
 
@@ -134,7 +137,7 @@ class Peers(Part):
 
                 rooms = await self._rooms()
                 await rooms.restore()
-                self._tools = RoomTools(rooms, self._house.clock)
+                self._tools = RoomTools(rooms, self._runtime.clock)
             return self._tools
 
     async def client_left(self, client: str) -> None:
@@ -232,7 +235,7 @@ class Peers(Part):
 
     async def _has_something(self) -> bool:
         """Whether there are sessions or invites; nothing is imported for that."""
-        store = self._house.store
+        store = self._runtime.store
         for space in ("rooms:session", "rooms:invite"):
             if await store.scan(space, limit=1):
                 return True
@@ -262,30 +265,30 @@ class Peers(Part):
         from comity.rooms.storage import RoomStore
         from comity.runtime.settings_file import default_data_folder
 
-        house = self._house
+        runtime = self._runtime
         # a node has the data folder alone: what an earlier one held is its own
-        holder = uuid4().hex if house.guest else "node"
+        holder = uuid4().hex if runtime.guest else "node"
         keeping = RoomStore(
-            house.store, house.record, house.clock, house.current_vault, holder, house.restored_at
+            runtime.store, runtime.record, runtime.clock, runtime.current_vault, holder, runtime.restored_at
         )
 
         def paths() -> FilePaths:
             home = Path(os.path.expanduser("~"))  # noqa: PTH111 - there may be none
             return FilePaths(
-                house.settings.data,
+                runtime.settings.data,
                 self._peers.shared,
                 others=[default_data_folder(os.environ, lambda: home, sys.platform)],
-                keys=filter(None, (house.settings.tls.key, self._peers.turn_credential)),
+                keys=filter(None, (runtime.settings.tls.key, self._peers.turn_credential)),
             )
 
         return Rooms(
             keeping=keeping,
-            record=house.record,
-            clock=house.clock,
-            key=house.key,
-            data=house.settings.data,
+            record=runtime.record,
+            clock=runtime.clock,
+            key=runtime.key,
+            data=runtime.settings.data,
             paths=await to_thread(paths),
-            demands=self.demands(house),
+            demands=self.demands(runtime),
             open_meeting=self._open_meeting,
             is_own_relay=lambda host: host in self._own_addresses(),
             own_relay=self._own_relay,
@@ -293,15 +296,15 @@ class Peers(Part):
         )
 
     @staticmethod
-    def demands(house: "NodeRuntime") -> "Demands":
+    def demands(runtime: "NodeRuntime") -> "Demands":
         """What the settings demand of every session."""
         from comity.identity.secrets import load_or_create_token
         from comity.rooms.protocol.tool_table import Demands
 
-        peers = house.settings.of(PeersSettings)
+        peers = runtime.settings.of(PeersSettings)
         secret = None
         if peers.enforce_join_token:
-            secret = load_or_create_token(house.settings.data / JOIN_SECRET_FILE)
+            secret = load_or_create_token(runtime.settings.data / JOIN_SECRET_FILE)
         return Demands(
             join_token_secret=secret,
             enforce_join_token=peers.enforce_join_token,
@@ -313,7 +316,7 @@ class Peers(Part):
 
     def _own_relay(self) -> str | None:
         """How this node itself reaches its relay."""
-        url = self._house.url
+        url = self._runtime.url
         if self.relay is None or not url:
             return None
         for everywhere, here in _EVERYWHERE.items():
@@ -321,11 +324,11 @@ class Peers(Part):
         return url.replace("http", "ws", 1) + SIGNAL_PATH
 
     def _own_addresses(self) -> list[str]:
-        own, house = self._own_relay(), self._house
+        own, runtime = self._own_relay(), self._runtime
         if own is None:
             return []
         port = own.removesuffix(SIGNAL_PATH).rpartition(":")[2]
-        names = house.settings.http.allowed_hosts
+        names = runtime.settings.http.allowed_hosts
         return [own, *(f"{own.partition(':')[0]}://{name}:{port}{SIGNAL_PATH}" for name in names)]
 
     def _invite_address(self, host: str | None) -> tuple[str, str | None]:
@@ -352,7 +355,7 @@ class Peers(Part):
         import hashlib
         import ssl
 
-        cert = self._house.settings.tls.cert
+        cert = self._runtime.settings.tls.cert
         if cert is None:
             return None
         pem = cert.read_text("ascii")
@@ -373,7 +376,7 @@ class Peers(Part):
             first_delay=options.reconnect_ms / 1000,
             longest_delay=options.max_reconnect_ms / 1000,
         )
-        return RoomMeeting(attending, self._relay_of(kept), self._links_for(kept), self._house.clock)
+        return RoomMeeting(attending, self._relay_of(kept), self._links_for(kept), self._runtime.clock)
 
     def _relay_of(self, kept: "KeptSession") -> "RelayTarget":
         from comity.rooms.client import read_relay
@@ -381,7 +384,7 @@ class Peers(Part):
         own = self._own_relay()
         if kept.own_relay and own is not None:
             pin = self._certificate_pin() if own.startswith("wss://") else None
-            return read_relay(own, self._house.token, pin)
+            return read_relay(own, self._runtime.token, pin)
         return read_relay(kept.options.host, kept.relay_token, kept.tls_sha256)
 
     def _links_for(self, kept: "KeptSession") -> "LinkMaker":

@@ -155,7 +155,7 @@ class NodeRuntime:
             events=self.events,
             level=settings.audit.level,
         )
-        self.walk = (Pipeline if tracing is None else tracing.walk)(
+        self.pipeline = (Pipeline if tracing is None else tracing.pipeline)(
             self.record, self.clock, budget=self.budget
         )
         await self._begin_after_restore(guest=guest)

@@ -2,7 +2,7 @@
 
 - The class says what is known before anything is open: the name, the section of the settings, the tools,
   resources and prompts of MCP, the checks of `comity doctor`. It must be light to import: `comity mcp` answers with it at once.
-- An object of the class is the open part. `open` makes its rooms, `serve` its doors; both push onto `house.stack`
+- An object of the class is the open part. `open` makes its rooms, `serve` its doors; both push onto `runtime.stack`
   what has to be closed. A `comity mcp` that works by itself has rooms, and no doors.
 - Everything has an empty default. Routes and paths are there after `serve`, the rest after `open`.
 """
@@ -126,7 +126,7 @@ OpenNode = Callable[[], Awaitable["NodeRuntime"]]
 class Part:
     name: ClassVar[str]
     settings: ClassVar[type[Struct] | None] = None
-    """The section `[name]`; read with `house.settings.of(…)`."""
+    """The section `[name]`; read with `runtime.settings.of(…)`."""
     room: ClassVar[str] = ""
     """What its tools are chosen by with `comity mcp --rooms`."""
     instructions: ClassVar[str] = ""
@@ -169,15 +169,15 @@ class Part:
         return f"the part {cls.name} is switched off on this node; to switch it on, {how} and start the node again"
 
     @classmethod
-    def tools(cls, house: OpenNode) -> "Iterable[Tool]":
+    def tools(cls, runtime: OpenNode) -> "Iterable[Tool]":
         return ()
 
     @classmethod
-    def resources(cls, house: OpenNode) -> "Iterable[Resources]":
+    def resources(cls, runtime: OpenNode) -> "Iterable[Resources]":
         return ()
 
     @classmethod
-    def prompts(cls, house: OpenNode) -> "Iterable[Prompt]":
+    def prompts(cls, runtime: OpenNode) -> "Iterable[Prompt]":
         return ()
 
     @classmethod
@@ -185,10 +185,10 @@ class Part:
         """For `comity doctor`. Nothing is changed, and no node needs to run."""
         return ()
 
-    async def open(self, house: "NodeRuntime") -> None:
+    async def open(self, runtime: "NodeRuntime") -> None:
         pass
 
-    async def serve(self, house: "NodeRuntime") -> None:
+    async def serve(self, runtime: "NodeRuntime") -> None:
         """Called when the address of the node is known and nothing is answered there yet. What is pushed onto
         the stack here is closed before the HTTP server is.
         """

@@ -61,20 +61,20 @@ class Audit(Part):
     name = "audit"
     rights: ClassVar[Mapping[str, Right]] = MappingProxyType({"/v1/audit/verify": "act"})
 
-    async def open(self, house: "NodeRuntime") -> None:
-        self._house = house
+    async def open(self, runtime: "NodeRuntime") -> None:
+        self._runtime = runtime
         self.verification = Verification()
         self._verified: AuditReport | None = None
         self._fault = ""
         self.views = [View("audit", "Audit", self._view, "verify")]
-        house.stack.push_async_callback(self.verification.stop)
+        runtime.stack.push_async_callback(self.verification.stop)
         self.chores = [
             Chore(_REFUSALS_EVERY, self._write_refusals),
             Chore(_PRUNE_EVERY, self._prune),
             Chore(_TRY_STORE_EVERY, self._try_store_again),
         ]
 
-    async def serve(self, house: "NodeRuntime") -> None:
+    async def serve(self, runtime: "NodeRuntime") -> None:
         from starlette.routing import Route
 
         from comity.http.asgi import Endpoint
@@ -82,22 +82,24 @@ class Audit(Part):
         async def verify(_scope: object, _receive: object) -> dict[str, bool]:
             return {"started": self.verification.begin("audit", self._verify)}
 
-        self.routes = [Route("/v1/audit/verify", Endpoint("POST", verify, room="audit", record=house.record))]
+        self.routes = [
+            Route("/v1/audit/verify", Endpoint("POST", verify, room="audit", record=runtime.record))
+        ]
 
     @property
     def heads(self) -> "Path | None":
         """Where the signed heads outside the database are; a store in memory has none."""
-        settings = self._house.settings
+        settings = self._runtime.settings
         return settings.audit_heads if settings.store.engine == "sqlite" else None
 
     async def _verify(self, seen: Callable[[int], None]) -> None:
         from comity.store.audit_log import verify_chain
 
-        house = self._house
+        runtime = self._runtime
         self._verified, self._fault = None, ""
         try:
             self._verified = await verify_chain(
-                house.store, house.chain, house.vacant_id.public, self.heads, seen
+                runtime.store, runtime.chain, runtime.vacant_id.public, self.heads, seen
             )
         except ComityError as fault:
             self._fault = fault.message
@@ -106,9 +108,9 @@ class Audit(Part):
         from comity.store.audit_log import newest
         from comity.store.audit_trail import log_of
 
-        house = self._house
+        runtime = self._runtime
         before = int(query.after) if query.after.isdecimal() else None
-        entries = await newest(house.store, house.chain, before, query.limit)
+        entries = await newest(runtime.store, runtime.chain, before, query.limit)
         rows = [
             (
                 str(entry.chain_position),
@@ -123,7 +125,7 @@ class Audit(Part):
         ]
         columns = ("entry", "when", "what", "who", "times", "failed at", "hash")
         more = rows[-1][0] if rows and int(rows[-1][0]) > 1 and len(rows) == query.limit else ""
-        facts = [Fact("Entries", f"{await house.store.end(log_of(house.chain)):,}"), self._verdict()]
+        facts = [Fact("Entries", f"{await runtime.store.end(log_of(runtime.chain)):,}"), self._verdict()]
         return ViewPage(facts=facts, tables=[Table(columns, rows, more=more)])
 
     def _verdict(self) -> Fact:
@@ -139,24 +141,24 @@ class Audit(Part):
         return Fact("Verified", f"entry {report.position}: {report.message}", mark="bad")
 
     async def _write_refusals(self) -> None:
-        self._house.record.flush_refusals()
+        self._runtime.record.flush_refusals()
 
     async def _prune(self) -> None:
         from comity.requests.record import own_act
         from comity.store.audit_log import pruning
 
-        house = self._house
-        days = house.settings.audit.retention_days
+        runtime = self._runtime
+        days = runtime.settings.audit.retention_days
         if days:
-            operations = await pruning(house.store, house.chain, house.key, house.clock.now(), days)
+            operations = await pruning(runtime.store, runtime.chain, runtime.key, runtime.clock.now(), days)
             if operations:
-                await house.record.commit_counted(operations, own_act("AUDIT_PRUNED"))
+                await runtime.record.commit_counted(operations, own_act("AUDIT_PRUNED"))
 
     async def _try_store_again(self) -> None:
         """After a commit that failed, so that an idle node is ready again as soon as it can be."""
-        if self._house.store.failure is not None:
+        if self._runtime.store.failure is not None:
             with contextlib.suppress(StoreError):
-                await self._house.note("STORE_WRITTEN_AGAIN")
+                await self._runtime.note("STORE_WRITTEN_AGAIN")
 
 
 _LOOK_EVERY = 60.0
@@ -166,14 +168,14 @@ _FORGET_EVERY = 3600.0
 class Limits(Part):
     name = "limits"
 
-    async def open(self, house: "NodeRuntime") -> None:
+    async def open(self, runtime: "NodeRuntime") -> None:
         from comity.requests.budget import Quota
 
-        self._house = house
+        self._runtime = runtime
         self.views = [View("limits", "Limits", self._view)]
         self.replies, self.cards = (
-            Quota(house.store, house.clock, name=name, total=total, has_share=house.budget.limits)
-            for name, total in _totals(house.settings).items()
+            Quota(runtime.store, runtime.clock, name=name, total=total, has_share=runtime.budget.limits)
+            for name, total in _totals(runtime.settings).items()
         )
         await self._look()
         self.chores = [Chore(_LOOK_EVERY, self._look), Chore(_FORGET_EVERY, self._forget_replies)]
@@ -189,7 +191,7 @@ class Limits(Part):
         yield Metric(
             "comity_budget_refused",
             "Messages that found an empty budget, or waited for one.",
-            {kind: self._house.budget.refused[kind] for kind in KINDS},
+            {kind: self._runtime.budget.refused[kind] for kind in KINDS},
             "kind",
             "counter",
         )
@@ -205,8 +207,8 @@ class Limits(Part):
             (quota.name, _mebibytes(quota.held), _mebibytes(quota.total), f"{quota.held / quota.total:.0%}")
             for quota in self.quotas
         ]
-        refused = [(kind.replace("_", " "), f"{self._house.budget.refused[kind]:,}") for kind in KINDS]
-        rate = self._house.settings.rate
+        refused = [(kind.replace("_", " "), f"{self._runtime.budget.refused[kind]:,}") for kind in KINDS]
+        rate = self._runtime.settings.rate
         allowed = f"{rate.requests:,} requests and {_mebibytes(rate.bytes)} in {rate.per_seconds:g} s"
         return ViewPage(
             facts=[Fact("Each address may send", allowed)],
@@ -233,10 +235,10 @@ class Limits(Part):
 
         if self.replies.held < self.replies.total // 2:
             return
-        before = self._house.clock.now() - KEPT_SECONDS
+        before = self._runtime.clock.now() - KEPT_SECONDS
         after: int | None = 0
         while after is not None:
-            (after,) = await self._house.store.commit(ForgetReplies(before=before, after=after))
+            (after,) = await self._runtime.store.commit(ForgetReplies(before=before, after=after))
 
     @classmethod
     def checks(cls, settings: Settings) -> Iterable[CheckResult]:

@@ -45,16 +45,16 @@ class Vcp(Part):
     open_paths = ("/vcp", "/v1/revocations")
 
     @classmethod
-    def tools(cls, house: OpenNode) -> "Iterable[Tool]":
+    def tools(cls, runtime: OpenNode) -> "Iterable[Tool]":
         from comity.vcp.tools import vcp_tools
 
-        return vcp_tools(lambda: cls._rooms(house))
+        return vcp_tools(lambda: cls._rooms(runtime))
 
     @classmethod
-    def resources(cls, house: OpenNode) -> "Iterable[Resources]":
+    def resources(cls, runtime: OpenNode) -> "Iterable[Resources]":
         from comity.vcp.tools import vcp_resources
 
-        return vcp_resources(lambda: cls._rooms(house), cls.room)
+        return vcp_resources(lambda: cls._rooms(runtime), cls.room)
 
     @classmethod
     def checks(cls, settings: Settings) -> Iterable[CheckResult]:
@@ -73,10 +73,10 @@ class Vcp(Part):
         return found or [CheckResult("vcp issuers", "ok", f"{len(names)} with a shared secret")]
 
     @classmethod
-    async def _rooms(cls, house: OpenNode) -> "VcpTools":
-        return (await house()).find(cls).rooms
+    async def _rooms(cls, runtime: OpenNode) -> "VcpTools":
+        return (await runtime()).find(cls).rooms
 
-    async def open(self, house: "NodeRuntime") -> None:
+    async def open(self, runtime: "NodeRuntime") -> None:
         from comity.identity.protocol.tokens import IdentityMode
         from comity.vcp.contexts import Contexts
         from comity.vcp.identity import IdentityChecker
@@ -97,36 +97,36 @@ class Vcp(Part):
         from comity.vcp.sessions import RunningFeatures
         from comity.vcp.tools import VcpTools
 
-        settings, vcp, clock = house.settings, house.settings.vcp, house.clock
-        part = house.find_open(Extensions)
+        settings, vcp, clock = runtime.settings, runtime.settings.vcp, runtime.clock
+        part = runtime.find_open(Extensions)
         extensions = None if part is None else part.service
         contexts = (
-            Contexts(house.store, clock, ttl=vcp.session_ttl_seconds)
+            Contexts(runtime.store, clock, ttl=vcp.session_ttl_seconds)
             if part is None
             else part.service.contexts
         )
-        features = RunningFeatures(clock, vault=house.current_vault)
-        house.stack.push_async_callback(features.aclose)
-        http = house.open_http(CRL_TIMEOUT, CRL_LIMIT)
+        features = RunningFeatures(clock, vault=runtime.current_vault)
+        runtime.stack.push_async_callback(features.aclose)
+        http = runtime.open_http(CRL_TIMEOUT, CRL_LIMIT)
         lists = CrlFetcher(http, clock, https_only=settings.production)
-        house.stack.push_async_callback(lists.aclose)
-        own = OwnRevocations(settings.data, house.vacant_id)
-        await asyncio.to_thread(_open_lists, own, own_names(settings, house.vacant_id), house)
+        runtime.stack.push_async_callback(lists.aclose)
+        own = OwnRevocations(settings.data, runtime.vacant_id)
+        await asyncio.to_thread(_open_lists, own, own_names(settings, runtime.vacant_id), runtime)
 
         async def renew() -> None:
-            await asyncio.to_thread(own.renew, house.key, int(clock.now()))
+            await asyncio.to_thread(own.renew, runtime.key, int(clock.now()))
 
-        self._house, self._own_lists = house, own
+        self._runtime, self._own_lists = runtime, own
         self.views = [View("vcp", "VCP sessions", self._view)]
         self.chores = [Chore(_RENEW_EVERY, renew)]
         desk = IdentityChecker(
             clock,
             mode=IdentityMode(vcp.identity_mode),
-            issuers=issuers_of(settings, house.vacant_id),
+            issuers=issuers_of(settings, runtime.vacant_id),
             lists=lists,
             denylist=own.denylist,
         )
-        added = _added_extensions(house)
+        added = _added_extensions(runtime)
         policy = ServerPolicy(
             core_features=features.running(),
             registry=ExtensionRegistry(
@@ -138,19 +138,19 @@ class Vcp(Part):
             versions=offered(vcp.versions),
             identity=vcp.identity_policy,
             environment=settings.environment,
-            server_id=vcp.server_id or house.vacant_id.hex(),
+            server_id=vcp.server_id or runtime.vacant_id.hex(),
             hello_seconds=vcp.hello_seconds,
             idle_seconds=vcp.idle_seconds,
         )
         self.service = VcpServer(
-            house.record,
+            runtime.record,
             clock,
             policy=policy,
             features=features,
             desk=desk,
             contexts=contexts,
-            vault=house.current_vault,
-            budget=house.budget,
+            vault=runtime.current_vault,
+            budget=runtime.budget,
             extensions=extensions,
             plugins=added,
         )
@@ -159,40 +159,40 @@ class Vcp(Part):
             features=features,
             sessions=self.service.sessions,
             contexts=contexts,
-            vault=house.current_vault,
+            vault=runtime.current_vault,
             desk=desk,
             readers=None if part is None else part.readers(self.service.sessions),
             extensions=extensions,
         )
-        self.rooms = VcpTools(desk, resources, __version__, house.uptime)
-        self.over_mcp = VcpOverMcp(self.service, clock, own_id=house.vacant_id.hex())
-        house.stack.push_async_callback(self.over_mcp.aclose)
+        self.rooms = VcpTools(desk, resources, __version__, runtime.uptime)
+        self.over_mcp = VcpOverMcp(self.service, clock, own_id=runtime.vacant_id.hex())
+        runtime.stack.push_async_callback(self.over_mcp.aclose)
 
-    async def serve(self, house: "NodeRuntime") -> None:
+    async def serve(self, runtime: "NodeRuntime") -> None:
         from starlette.routing import Route
 
         from comity.http.asgi import Endpoint
         from comity.http.server import bind, tls_context
         from comity.vcp.doors import VCP_PATH, TcpDoor, VcpOverWebSocket
 
-        settings = house.settings
+        settings = runtime.settings
 
         async def revoked(scope: "Scope", _receive: "Receive") -> Any:
-            issuer, now = scope["path_params"]["issuer"], int(house.clock.now())
-            found = await asyncio.to_thread(self._own_lists.current, issuer, house.key, now)
+            issuer, now = scope["path_params"]["issuer"], int(runtime.clock.now())
+            found = await asyncio.to_thread(self._own_lists.current, issuer, runtime.key, now)
             if found is None:
                 raise NotFoundError("this node issues no tokens under this name, and has no list for it")
             return msgspec.to_builtins(found)
 
         self.sockets = {VCP_PATH: VcpOverWebSocket(self.service)}
         self.public = {VCP_PATH}
-        lists = Endpoint("GET", revoked, room=self.room, record=house.record)
+        lists = Endpoint("GET", revoked, room=self.room, record=runtime.record)
         self.routes = [Route(REVOCATIONS_PREFIX + "{issuer}", lists)]
         self.public_prefixes = (REVOCATIONS_PREFIX,)
         if settings.vcp.tcp_port:
             listening = bind(settings.host, settings.vcp.tcp_port)
             tcp = TcpDoor(self.service, listening, tls_context(settings.tls.cert, settings.tls.key))
-            house.stack.push_async_callback(tcp.stop)
+            runtime.stack.push_async_callback(tcp.stop)
             await tcp.start()
 
     async def _view(self, query: ViewQuery) -> ViewPage:
@@ -209,7 +209,7 @@ class Vcp(Part):
         ]
         shown, more = paged(rows, query)
         columns = ("session", "version", "how", "identity", "extensions", "core features")
-        empty = f"no session is open; open one: `comity hello {self._house.url}`"
+        empty = f"no session is open; open one: `comity hello {self._runtime.url}`"
         return ViewPage(tables=[Table(columns, shown, more=more, empty=empty)])
 
     async def panel(self) -> Panel:
@@ -222,22 +222,22 @@ class Vcp(Part):
         )
 
 
-def _open_lists(own: "OwnRevocations", names: Iterable[str], house: "NodeRuntime") -> None:
+def _open_lists(own: "OwnRevocations", names: Iterable[str], runtime: "NodeRuntime") -> None:
     """Each name that this node issues under has a list from the start."""
     for name in (None, *names):
-        own.open_list(name, house.key, int(house.clock.now()))
+        own.open_list(name, runtime.key, int(runtime.clock.now()))
 
 
-def _added_extensions(house: "NodeRuntime") -> "list[VcpExtension]":
+def _added_extensions(runtime: "NodeRuntime") -> "list[VcpExtension]":
     """Those of parts, of the settings and of installed packages, each id once."""
     from comity.vcp.plugins import BringsExtensions, announced_extensions, named_extensions
 
-    async def this_house() -> "NodeRuntime":
-        return house
+    async def this_runtime() -> "NodeRuntime":
+        return runtime
 
-    kinds: tuple[object, ...] = house.kinds
+    kinds: tuple[object, ...] = runtime.kinds
     bringing = [kind for kind in kinds if isinstance(kind, BringsExtensions)]
-    added = [each for kind in bringing for each in kind.vcp_extensions(this_house)]
-    added += named_extensions(house.settings.vcp.plugins)
+    added = [each for kind in bringing for each in kind.vcp_extensions(this_runtime)]
+    added += named_extensions(runtime.settings.vcp.plugins)
     known = {each.id for each in added}
     return added + [each for each in announced_extensions() if each.id not in known]

@@ -69,7 +69,7 @@ class VcpExtension(Struct, frozen=True, kw_only=True):
 class BringsExtensions(Protocol):
     """The class of a part that brings extensions of VCP, each with its dependencies and conflicts."""
 
-    def vcp_extensions(self, house: OpenNode) -> Iterable[VcpExtension]: ...
+    def vcp_extensions(self, runtime: OpenNode) -> Iterable[VcpExtension]: ...
 
 
 def named_extensions(specs: Iterable[str]) -> tuple[VcpExtension, ...]:

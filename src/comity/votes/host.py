@@ -23,7 +23,7 @@ from comity.envelopes.protocol.message import A2AMessage, A2APart
 from comity.envelopes.server import SignedHandler, SignedHandlerOptions, VerifiedCall
 from comity.http.asgi import Receive, Scope, Send, answer_json
 from comity.identity.protocol.keys import VacantId
-from comity.requests.handler import Admission, Call, HandlerResult, Identified, Request, Room
+from comity.requests.handler import Admission, Call, Handler, HandlerResult, Identified, Request
 from comity.requests.pipeline import Pipeline
 from comity.store.interface import Operation, Put, StoreConflict
 from comity.vcp.protocol.extension_calls import ExtensionError
@@ -58,8 +58,8 @@ DELIBERATIONS_PATH = "/v1/deliberations"
 
 
 class DeliberationsDoor:
-    def __init__(self, room: Room, walk: Pipeline, body_limit: int, identity: VacantId) -> None:
-        self._send = MessageSend(room, walk, body_limit)
+    def __init__(self, room: Handler, pipeline: Pipeline, body_limit: int, identity: VacantId) -> None:
+        self._send = MessageSend(room, pipeline, body_limit)
         self._identity = identity
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -103,8 +103,8 @@ class VoteHostHandler(SignedHandler):
         super().__init__(**given)
         self._ledger = ledger
 
-    def identify(self, arrival: Request) -> Identified:
-        caller, visit = super().identify(arrival)
+    def identify(self, request: Request) -> Identified:
+        caller, visit = super().identify(request)
         text = "".join(part.text for part in visit.envelope.payload.parts)
         return Identified(caller, _Posted(visit.envelope, read_post(text.encode("utf-8", "surrogatepass"))))
 

@@ -20,60 +20,62 @@ class Deliberations(Part):
     name = "deliberations"
     open_paths = ("/v1/deliberations",)
 
-    async def open(self, house: "NodeRuntime") -> None:
+    async def open(self, runtime: "NodeRuntime") -> None:
         from comity.votes.client import VoteHostClient
         from comity.votes.logs import Ledger
         from comity.votes.party import VoteParty
 
-        settings = house.settings
+        settings = runtime.settings
         own = settings.deliberations
         seconds = settings.dispatch.timeout_seconds
-        self.ledger = Ledger(house.store, house.current_vault, log_bytes=own.log_bytes)
+        self.ledger = Ledger(runtime.store, runtime.current_vault, log_bytes=own.log_bytes)
         self.desk = VoteParty(
-            store=house.store,
+            store=runtime.store,
             ledger=self.ledger,
-            record=house.record,
-            clock=house.clock,
-            key=house.key,
+            record=runtime.record,
+            clock=runtime.clock,
+            key=runtime.key,
             post=VoteHostClient(
-                house.store,
-                house.key,
-                house.clock,
-                house.open_http(seconds),
-                public_http=house.open_public_http(seconds),
-                holder=house.chain,
+                runtime.store,
+                runtime.key,
+                runtime.clock,
+                runtime.open_http(seconds),
+                public_http=runtime.open_public_http(seconds),
+                holder=runtime.chain,
                 patience=seconds,
-                record=house.record,
+                record=runtime.record,
             ),
-            holder=house.chain,
+            holder=runtime.chain,
         )
-        self._house = house
+        self._runtime = runtime
         self._count_again = 0.0
-        self._self = house.vacant_id.hex()
+        self._self = runtime.vacant_id.hex()
         self.views = [View("deliberations", "Deliberations", self._view)]
         self._kept = self._joined = self._waiting = self._frauds = 0
         self.chores = [Chore(own.retry_seconds, self._send)]
 
-    async def serve(self, house: "NodeRuntime") -> None:
+    async def serve(self, runtime: "NodeRuntime") -> None:
         from comity.votes.host import DELIBERATIONS_PATH, KEEPER_BOOK, DeliberationsDoor, VoteHostHandler
 
-        settings = house.settings
+        settings = runtime.settings
         room = VoteHostHandler(
             ledger=self.ledger,
-            key=house.key,
+            key=runtime.key,
             state_provider=lambda: "ACTIVE",
-            store=house.store,
-            clock=house.clock,
+            store=runtime.store,
+            clock=runtime.clock,
             freshness=settings.agent.freshness_seconds or None,
-            restored_at=house.restored_at,
-            budget=house.budget,
-            quota=house.find(Limits).replies,
+            restored_at=runtime.restored_at,
+            budget=runtime.budget,
+            quota=runtime.find(Limits).replies,
             pair_bytes=settings.storage.pair_bytes,
             sole_writer=True,  # the folder is claimed by this process
             book=KEEPER_BOOK,
         )
         self.hot = {
-            DELIBERATIONS_PATH: DeliberationsDoor(room, house.walk, settings.http.body_limit, house.vacant_id)
+            DELIBERATIONS_PATH: DeliberationsDoor(
+                room, runtime.pipeline, settings.http.body_limit, runtime.vacant_id
+            )
         }
         self.public = {DELIBERATIONS_PATH}
         with contextlib.suppress(KeyRefusedError):  # a request for a deliberation reports the missing key
@@ -130,7 +132,7 @@ class Deliberations(Part):
         return ViewPage(tables=[table], matrices=matrices)
 
     async def panel(self) -> Panel:
-        now = self._house.clock.monotonic()
+        now = self._runtime.clock.monotonic()
         if now >= self._count_again:
             self._count_again = now + _COUNTED_SECONDS
             await self.count()

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from comity.http.server import HttpServer
 from comity.http.serving import ServerLimits
-from tests.http.house import NodeRuntime
+from tests.http.runtime import NodeRuntime
 
 GET = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"
 PING = b"POST /v1/ping HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer right\r\ncontent-type: application/json\r\n"

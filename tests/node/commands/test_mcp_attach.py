@@ -40,7 +40,7 @@ async def node(data):
 
 def connected(node):
     """How many clients have said hello and are still there."""
-    return len(node.house.find(Vcp).service.sessions)
+    return len(node.runtime.find(Vcp).service.sessions)
 
 
 @contextlib.asynccontextmanager

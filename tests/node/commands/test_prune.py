@@ -71,7 +71,7 @@ def test_beside_a_running_node_the_file_keeps_its_size_and_the_node_goes_on(comi
     assert said.code == 0, said.err
     assert "audit entries  1 deleted" in said.out
     assert "The file keeps its size while a node runs" in said.out
-    neighbourhood.run(node.house.note("STILL_HERE"))
+    neighbourhood.run(node.runtime.note("STILL_HERE"))
     assert comity("audit", "verify").code == 0
 
 

@@ -75,7 +75,7 @@ def test_a_running_node_reseals_what_is_stored_and_goes_on_with_the_new_key(comi
     assert new != old
     assert stat.S_IMODE((data / "vault.key").stat().st_mode) == 0o600
     assert Vault([new]).open(kept(data, "a")) == b"context"
-    assert Vault([new]).open(node.house.current_vault().seal(b"later")) == b"later"
+    assert Vault([new]).open(node.runtime.current_vault().seal(b"later")) == b"later"
 
 
 def test_a_running_node_reseals_replies_to_votes_and_messages_of_rooms(comity, node, data):

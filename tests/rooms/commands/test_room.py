@@ -156,7 +156,7 @@ def waiting(neighbourhood, node):
     """How many readers wait for events at a node."""
 
     async def count():
-        rooms = (await node.house.find(Peers).open_tools()).rooms
+        rooms = (await node.runtime.find(Peers).open_tools()).rooms
         return sum(len(room._waiters) for room in rooms)
 
     return neighbourhood.run(count())

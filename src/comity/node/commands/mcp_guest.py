@@ -39,7 +39,7 @@ def serve_alone(settings: Settings, opening: Opening) -> None:
         record = Recorder(guest, clock)
         side = mcp_side(
             wanted_parts(settings),
-            guest.house,
+            guest.runtime,
             clock,
             tally=record.tally_mcp,
             versions=settings.vcp.versions,
@@ -62,9 +62,9 @@ class Guest:
         self._opening: asyncio.Task[Node] | None = None
         self._noted: list[AuditDraft] = []
 
-    async def house(self) -> "NodeRuntime":
+    async def runtime(self) -> "NodeRuntime":
         try:
-            return (await asyncio.shield(self._begin())).house
+            return (await asyncio.shield(self._begin())).runtime
         except (ComityError, OSError) as fault:
             why = fault.message if isinstance(fault, ComityError) else str(fault)
             raise RetryLaterError(why) from fault

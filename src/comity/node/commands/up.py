@@ -188,24 +188,24 @@ async def _serve(loaded: Loaded, passphrase: str | None, *, as_json: bool, quiet
         await node.stop()
         if sinks is not None:
             await sinks.finish()
-    if node.house.failure is not None:
-        raise node.house.failure
+    if node.runtime.failure is not None:
+        raise node.runtime.failure
     if not as_json:
         print_line("\nStopped." if sys.stdout.isatty() else "Stopped.")  # a terminal has just shown ^C
 
 
 def _open_sinks(node: Node, *, shown: bool) -> "ActSinks | None":
     """None where no events are kept."""
-    if node.house.events is None:
+    if node.runtime.events is None:
         return None
     from comity.node.commands.event_output import ActSinks
 
-    return ActSinks(node.house.events, node.settings, shown=shown)
+    return ActSinks(node.runtime.events, node.settings, shown=shown)
 
 
 async def _first_publication(node: Node, stopped: "asyncio.Future[None]") -> "PublicationReport | None":
     """What became of the first attempt; None where the agent is not published by the node itself."""
-    part = node.house.find_open(Publishing)
+    part = node.runtime.find_open(Publishing)
     if part is None:
         return None
     kept = part.kept
@@ -267,7 +267,7 @@ def _browser(node: Node) -> list[tuple[str, str]]:
 
 def _vcp_over_tcp(node: Node) -> list[tuple[str, str]]:
     port = node.settings.vcp.tcp_port
-    if not port or node.house.find_open(Vcp) is None:
+    if not port or node.runtime.find_open(Vcp) is None:
         return []
     scheme = "tcps" if node.settings.tls.cert else "tcp"
     host = node.url.partition("://")[2].rpartition(":")[0]
@@ -314,9 +314,9 @@ def _next(node: Node, report: "PublicationReport | None") -> list[tuple[str, str
             (f"comity call {node.url} hello --data {_OTHER_FOLDER}", "call the agent with another identity"),
             *publish,
         ]
-    if node.house.find_open(Mcp) is not None:
+    if node.runtime.find_open(Mcp) is not None:
         steps += [("comity install", "let Claude Code, Codex, Cursor and others use it")]
-    if node.house.find_open(Watching) is not None:
+    if node.runtime.find_open(Watching) is not None:
         steps += [("comity watch", "show events as they happen")]
     steps += [
         ("comity doctor", "find problems"),

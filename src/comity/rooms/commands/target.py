@@ -131,7 +131,7 @@ class GuestRooms:
     def __init__(self, node: "Node", client: str) -> None:
         from comity.rooms.part import Peers
 
-        self._part = node.house.find(Peers)
+        self._part = node.runtime.find(Peers)
         self._client = client
 
     async def ask(self, tool: str, arguments: dict[str, Any], folder: str | None = None) -> dict[str, Any]:

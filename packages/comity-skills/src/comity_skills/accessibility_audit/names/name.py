@@ -80,34 +80,36 @@ class Names:
                 pending.extend(reversed(one.children))
         return tidy("".join(found))
 
-    def _compute(self, element: Element, walk: "_Walk") -> str:
-        if walk.depth > DEPTH or element.index in walk.visited:
+    def _compute(self, element: Element, pipeline: "_Walk") -> str:
+        if pipeline.depth > DEPTH or element.index in pipeline.visited:
             return ""
-        if not walk.hidden_root and not self._shown.told(element):
+        if not pipeline.hidden_root and not self._shown.told(element):
             return ""
-        walk.visited.add(element.index)
-        named = "" if walk.referenced else self._labelled_by(element)
+        pipeline.visited.add(element.index)
+        named = "" if pipeline.referenced else self._labelled_by(element)
         role = self._roles.of(element)
-        if not named and (walk.depth or walk.referenced) and role in _EMBEDDED:
+        if not named and (pipeline.depth or pipeline.referenced) and role in _EMBEDDED:
             value = self._value(element, role)
             if value is not None:
                 return value
         named = named or (element.get("aria-label") or "").strip()
         if named:
             return named
-        native = self._native(element, role, walk)
+        native = self._native(element, role, pipeline)
         if native is not None:
             return native
-        if self._by_content(element, walk):
-            content = self._content(element, walk)
+        if self._by_content(element, pipeline):
+            content = self._content(element, pipeline)
             if content.strip():
                 return content
         return (element.get("title") or "").strip()
 
-    def _by_content(self, element: Element, walk: "_Walk") -> bool:
+    def _by_content(self, element: Element, pipeline: "_Walk") -> bool:
         facts = self._roles.facts(element)
         allowed = facts is not None and facts.named_by_content
-        return bool(allowed or walk.depth or walk.referenced or element.tag in {"label", "legend", "summary"})
+        return bool(
+            allowed or pipeline.depth or pipeline.referenced or element.tag in {"label", "legend", "summary"}
+        )
 
     def _labelled_by(self, element: Element) -> str:
         parts = [
@@ -121,8 +123,8 @@ class Names:
             return self._compute(label, _Walk(referenced=True, hidden_root=not self._shown.told(label)))
         found = self._referenced.get(label.index)
         if found is None:
-            walk = _Walk(referenced=True, hidden_root=not self._shown.told(label))
-            found = self._referenced[label.index] = self._compute(label, walk)
+            pipeline = _Walk(referenced=True, hidden_root=not self._shown.told(label))
+            found = self._referenced[label.index] = self._compute(label, pipeline)
         return found
 
     def _value(self, element: Element, role: str) -> str | None:
@@ -144,24 +146,24 @@ class Names:
                 return element.get(name)
         return None
 
-    def _native(self, element: Element, role: str, walk: "_Walk") -> str | None:
+    def _native(self, element: Element, role: str, pipeline: "_Walk") -> str | None:
         """What the markup language says; None when it says nothing and the content may speak."""
         tag = element.tag
         if tag in {"img", "area"}:
             return "" if role in NOTHING else _first(element, "alt", "title")
         if tag in _LABELABLE:
-            return self._control(element, walk)
+            return self._control(element, pipeline)
         if element.foreign or tag in _CAPTIONS:
-            return self._caption(element, walk)
+            return self._caption(element, pipeline)
         if tag in {"option", "optgroup"} and element.get("label"):
             return element.get("label")
         return _first(element, "title") if tag in _SILENT else None
 
-    def _control(self, element: Element, walk: "_Walk") -> str | None:
+    def _control(self, element: Element, pipeline: "_Walk") -> str | None:
         kind = (element.get("type") or "").strip().lower() if element.tag == "input" else ""
         own = {"image": "alt", "button": "value", "submit": "value", "reset": "value"}.get(kind)
         named = _first(element, own) if own else ""
-        if not named and not walk.depth:
+        if not named and not pipeline.depth:
             named = self._from_labels(element)
         if named:
             return named
@@ -171,23 +173,23 @@ class Names:
             return _first(element, "title", "placeholder", "aria-placeholder")
         return None
 
-    def _caption(self, element: Element, walk: "_Walk") -> str | None:
+    def _caption(self, element: Element, pipeline: "_Walk") -> str | None:
         if element.foreign and element.tag in {"text", "tspan", "a"}:
             return None
         child = first_child(element, _CAPTIONS.get(element.tag, "title"))
         if child is None:
             return None
-        return child.text() if element.foreign else self._content(child, walk.inside())
+        return child.text() if element.foreign else self._content(child, pipeline.inside())
 
     def _from_labels(self, element: Element) -> str:
         parts = []
         for label in self._labels.get(element.index, ()):
-            walk = _Walk(referenced=True, hidden_root=not self._shown.told(label))
-            walk.visited.add(element.index)
-            parts.append(self._compute(label, walk))
+            pipeline = _Walk(referenced=True, hidden_root=not self._shown.told(label))
+            pipeline.visited.add(element.index)
+            parts.append(self._compute(label, pipeline))
         return " ".join(part for part in parts if part.strip())
 
-    def _content(self, element: Element, walk: "_Walk") -> str:
+    def _content(self, element: Element, pipeline: "_Walk") -> str:
         generated = self._styles.generated
         parts = [_quoted(generated.get((element.index, "before"), ""))]
         room = LENGTH
@@ -200,12 +202,12 @@ class Names:
                 continue
             if child.tag in {"script", "style", "template", "noscript"}:
                 continue
-            text = self._compute(child, walk.inside())
+            text = self._compute(child, pipeline.inside())
             room -= len(text) + 1
             parts.append(f" {text} " if self._is_block(child) else text)
         parts.append(_quoted(generated.get((element.index, "after"), "")))
-        owned = [] if walk.referenced else self._document.referenced(element, "aria-owns")
-        parts.extend(" " + self._compute(one, walk.inside()) for one in owned)
+        owned = [] if pipeline.referenced else self._document.referenced(element, "aria-owns")
+        parts.extend(" " + self._compute(one, pipeline.inside()) for one in owned)
         return "".join(parts)
 
     def _is_block(self, element: Element) -> bool:

@@ -42,7 +42,7 @@ class NodeRuntime:
         self.clock = VirtualClock()
         trail = AuditTrail("main", SigningKey.from_seed(bytes(32)))
         self.store = MemoryStore(self.clock, trail=trail)
-        self.walk = Pipeline(Recorder(self.store, self.clock), self.clock, budget=None)
+        self.pipeline = Pipeline(Recorder(self.store, self.clock), self.clock, budget=None)
         self.entry = HttpAccess(
             lambda token: TokenHolder("admin") if token == "right" else None,
             self.clock,
@@ -51,7 +51,7 @@ class NodeRuntime:
         )
         self.status = status
         self.door = HttpDoor(
-            walk=self.walk,
+            pipeline=self.pipeline,
             entry=self.entry,
             metrics=Metrics("1", lambda: 1.0),
             ping=PingHandler(),
