@@ -18,13 +18,13 @@ def header(_context: Context, arguments: Json) -> ToolResult:
 def changing_tools(catalog: Catalog) -> list[Tool]:
     def change_tools(_context: Context, _arguments: Json) -> ToolResult:
         catalog.add_tools(
-            [Tool(name=_COMES_AND_GOES, handler=simple_text, description="Gone already", room=ROOM)]
+            [Tool(name=_COMES_AND_GOES, handler=simple_text, description="Gone already", group=ROOM)]
         )
         catalog.remove_tools([_COMES_AND_GOES])
         return said("The list of tools has changed")
 
     def change_prompts(_context: Context, _arguments: Json) -> ToolResult:
-        catalog.add_prompts(Prompt(name=_COMES_AND_GOES, handler=simple, room=ROOM))
+        catalog.add_prompts(Prompt(name=_COMES_AND_GOES, handler=simple, group=ROOM))
         catalog.remove_prompts(_COMES_AND_GOES)
         return said("The list of prompts has changed")
 
@@ -34,19 +34,19 @@ def changing_tools(catalog: Catalog) -> list[Tool]:
             name="test_trigger_tool_change",
             handler=change_tools,
             description="Changes the tools",
-            room=ROOM,
+            group=ROOM,
         ),
         Tool(
             name="test_trigger_prompt_change",
             handler=change_prompts,
             description="Changes the prompts",
-            room=ROOM,
+            group=ROOM,
         ),
         Tool(
             name="test_x_mcp_header",
             handler=header,
             description="Wants its region in a header too",
-            room=ROOM,
+            group=ROOM,
             input_schema={"type": "object", "properties": {"region": region}, "required": ["region"]},
         ),
     ]

@@ -102,7 +102,7 @@ async def reconnection(context: Context, _arguments: Json) -> ToolResult:
 
 def content_tools() -> list[Tool]:
     def tool(name: str, handler: Any, description: str, **more: Any) -> Tool:
-        return Tool(name=name, handler=handler, description=description, room=ROOM, **more)
+        return Tool(name=name, handler=handler, description=description, group=ROOM, **more)
 
     return [
         tool("test_simple_text", simple_text, "Gives a text"),

@@ -90,7 +90,7 @@ def capabilities(context: Context, _arguments: Json) -> Answer:
     if context.inputs:
         return said("Answered")
     ways = {"sampling": sample("Say hello"), "elicitation": WHO, "roots": _ROOTS}
-    return InputRequired({f"by_{way}": one for way, one in ways.items() if context.asker.can(way)})
+    return InputRequired({f"by_{way}": one for way, one in ways.items() if context.client.can(way)})
 
 
 def context_prompt(context: Context, _arguments: dict[str, str]) -> PromptResult | InputRequired:
@@ -122,7 +122,7 @@ def input_required_tools() -> list[Tool]:
         "capabilities": (capabilities, "Asks for what the client can answer"),
     }
     return [
-        Tool(name=f"test_input_required_result_{name}", handler=handler, description=what, room=ROOM)
+        Tool(name=f"test_input_required_result_{name}", handler=handler, description=what, group=ROOM)
         for name, (handler, what) in handlers.items()
     ]
 
@@ -133,6 +133,6 @@ def input_required_prompts() -> list[Prompt]:
             name="test_input_required_result_prompt",
             handler=context_prompt,
             description="Asks for the context it is to use",
-            room=ROOM,
+            group=ROOM,
         )
     ]

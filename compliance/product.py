@@ -250,7 +250,7 @@ def _meta_of(heard: Message) -> Message:
 
 
 def _renamed(heard: Message, id_: Any) -> Message:
-    """With the id that its asker chose, wherever an id stands."""
+    """With the id that its client chose, wherever an id stands."""
     if "id" in heard:
         heard["id"] = id_
     for meta in (_meta_of(heard), heard.get("result", {}).get("_meta", {})):

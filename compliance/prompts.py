@@ -42,26 +42,26 @@ def fixture_prompts() -> list[Prompt]:
         return {"name": name, "description": description, "required": True}
 
     return [
-        Prompt(name="test_simple_prompt", handler=simple, description="A prompt", room=ROOM),
+        Prompt(name="test_simple_prompt", handler=simple, description="A prompt", group=ROOM),
         Prompt(
             name="test_prompt_with_arguments",
             handler=with_arguments,
             description="A prompt with two arguments",
             arguments=[argument("arg1", "First test argument"), argument("arg2", "Second test argument")],
             complete=complete,
-            room=ROOM,
+            group=ROOM,
         ),
         Prompt(
             name="test_prompt_with_embedded_resource",
             handler=with_resource,
             description="A prompt that holds a resource",
             arguments=[argument("resourceUri", "Address of the resource to embed")],
-            room=ROOM,
+            group=ROOM,
         ),
         Prompt(
             name="test_prompt_with_image",
             handler=with_image,
             description="A prompt that holds an image",
-            room=ROOM,
+            group=ROOM,
         ),
     ]

@@ -111,7 +111,7 @@ def question_tools() -> list[Tool]:
                 "properties": {argument: {"type": "string"}},
                 "required": [argument],
             }
-        return Tool(name=name, handler=handler, description=description, room=ROOM, input_schema=schema)
+        return Tool(name=name, handler=handler, description=description, group=ROOM, input_schema=schema)
 
     return [
         tool("test_sampling", sampling, "Asks the client's model", "prompt"),

@@ -38,7 +38,7 @@ def fixture_resources() -> list[Resources]:
         resource(
             "test://static-text",
             _text("This is the content of the static text resource."),
-            room=ROOM,
+            group=ROOM,
             name="static-text",
             mime_type="text/plain",
             description="A text that never changes",
@@ -46,7 +46,7 @@ def fixture_resources() -> list[Resources]:
         resource(
             "test://static-binary",
             _bytes,
-            room=ROOM,
+            group=ROOM,
             name="static-binary",
             mime_type="image/png",
             description="One red pixel",
@@ -54,13 +54,13 @@ def fixture_resources() -> list[Resources]:
         resource(
             "test://watched-resource",
             _text("Watch this."),
-            room=ROOM,
+            group=ROOM,
             name="watched-resource",
             mime_type="text/plain",
             description="A text to subscribe to",
         ),
         Resources(
-            room=ROOM,
+            group=ROOM,
             owns=lambda uri: _TEMPLATE.fullmatch(uri) is not None,
             read=_templated,
             templates=[

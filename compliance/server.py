@@ -19,7 +19,7 @@ from comity.identity.protocol.keys import SigningKey
 from comity.mcp.calls import McpCalls
 from comity.mcp.http import MCP_PATH, McpEndpoint
 from comity.mcp.protocol.catalog import Catalog
-from comity.mcp.protocol.context import Asker, HandshakeResult
+from comity.mcp.protocol.context import HandshakeResult, McpClient
 from comity.mcp.protocol.methods import Server
 from comity.mcp.protocol.session import KEY_BYTES, Sealer
 from comity.mcp.sessions import Sessions
@@ -113,7 +113,7 @@ def _only(endpoint: McpEndpoint) -> App:
     return app
 
 
-async def _no_vcp(_hello: object, _asker: Asker) -> HandshakeResult:
+async def _no_vcp(_hello: object, _client: McpClient) -> HandshakeResult:
     return HandshakeResult(reply={"type": "vcp-error", "message": "the fixtures speak no VCP"})
 
 

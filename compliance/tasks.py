@@ -70,7 +70,7 @@ def task_tools() -> list[Tool]:
             "required": [key for key in properties if key != "label"],
         }
         return Tool(
-            name=name, handler=handler, description=description, room=ROOM, input_schema=schema, task=task
+            name=name, handler=handler, description=description, group=ROOM, input_schema=schema, task=task
         )
 
     return [

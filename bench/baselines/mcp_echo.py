@@ -37,7 +37,7 @@ async def ours(carrier: str, *, audited: bool) -> None:
         description="Say what you were told.",
         handler=lambda _context, arguments: said(arguments["text"]),
         input_schema=SCHEMA,
-        room="bench",
+        group="bench",
         audit="tally" if audited else "own",
     )
     async with AsyncExitStack() as stack:

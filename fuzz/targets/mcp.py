@@ -44,14 +44,14 @@ def _server() -> Server:
             Tool(
                 name="echo",
                 description="Say it.",
-                room="fuzz",
+                group="fuzz",
                 handler=lambda _context, arguments: said(arguments["text"]),
                 input_schema=schema,
             )
         ]
     )
-    catalog.add_resources(resource("a:b", lambda _c, uri: Contents([{"uri": uri}]), room="fuzz", name="b"))
-    catalog.add_prompts(Prompt(name="p", handler=lambda _c, _given: PromptResult([]), room="fuzz"))
+    catalog.add_resources(resource("a:b", lambda _c, uri: Contents([{"uri": uri}]), group="fuzz", name="b"))
+    catalog.add_prompts(Prompt(name="p", handler=lambda _c, _given: PromptResult([]), group="fuzz"))
     return Server(
         catalog=catalog, info={"name": "fuzz", "version": "1"}, tasks=True, handshake=VcpHandshake()
     )

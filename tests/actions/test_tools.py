@@ -26,7 +26,9 @@ def told_nothing(_done, _total=None, _message=None):
     pass
 
 
-CONTEXT = SimpleNamespace(asker=SimpleNamespace(caller=OWNER), client="local stream 1", progress=told_nothing)
+CONTEXT = SimpleNamespace(
+    client=SimpleNamespace(caller=OWNER), connection="local stream 1", progress=told_nothing
+)
 
 
 async def nobody():
@@ -52,7 +54,7 @@ def test_every_listed_action_is_a_tool_of_the_room():
     Catalog().add_tools(tools)
     assert [tool.name for tool in tools] == list(registry.listed)
     for tool in tools:
-        assert tool.room == "actions"
+        assert tool.group == "actions"
         assert tool.annotations["readOnlyHint"] is True
         assert tool.title
         assert tool.description
@@ -90,10 +92,10 @@ async def test_each_client_of_the_owner_takes_turns_and_a_visitor_is_one_caller(
             return ActionsDesk(ActionsHandler(Runner(library)), node.pipeline)
 
         (greet,) = (tool for tool in action_tools(library.registry, desk) if tool.name == "greet")
-        for owner, client in (("local", "a"), ("local", "b"), ("oauth:x:y", "a"), ("oauth:x:y", "b")):
-            asker = SimpleNamespace(caller=named(owner))
+        for owner, connection in (("local", "a"), ("local", "b"), ("oauth:x:y", "a"), ("oauth:x:y", "b")):
+            client = SimpleNamespace(caller=named(owner))
             await greet.handler(
-                SimpleNamespace(asker=asker, client=client, progress=told_nothing), {"name": "Ada"}
+                SimpleNamespace(client=client, connection=connection, progress=told_nothing), {"name": "Ada"}
             )
     assert callers == [(OWNER, "a"), (OWNER, "b"), *[(visitor("x:y"), "")] * 2]
 
@@ -152,7 +154,7 @@ async def test_what_installed_packages_announce_is_listed_as_over_http_and_can_b
 async def test_an_audit_of_addresses_tells_how_far_it_is():
     told = []
     context = SimpleNamespace(
-        asker=SimpleNamespace(caller=OWNER), client="c", progress=lambda *step: told.append(step)
+        client=SimpleNamespace(caller=OWNER), connection="c", progress=lambda *step: told.append(step)
     )
     async with (
         serving(lambda _request: reply(b"<html lang=en><title>t</title>")) as pages,

@@ -57,12 +57,12 @@ class Directory:
         self.clock = clock
         self.record = Recorder(store, clock)
         self.pipeline = Pipeline(self.record, clock, budget=None)
-        self.room = PublishHandler(store, quota)
+        self.handler = PublishHandler(store, quota)
         self.reads = DirectoryReads(store, clock)
 
     async def publish(self, body, peer=PEER):
         request = Request(door="test", caller=stranger(peer), body=read_publication(body))
-        return await self.pipeline.run(self.room, request)
+        return await self.pipeline.run(self.handler, request)
 
     async def ask(self, name: str, subject=None, reader: SigningKey | None = None, **query):
         """Ask one of the four rooms, with the proof of `reader` if there is one."""

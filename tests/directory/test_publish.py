@@ -79,7 +79,7 @@ class TestAPublication:
         directory = Directory(UntouchableStore(), agent)
         body = read_publication(publication(ALICE, signer=MALLORY))
         with pytest.raises(SignatureRejected, match=ALICE.vacant_id.short()):
-            directory.room.identify(Request(door="test", caller=STRANGER, body=body))
+            directory.handler.identify(Request(door="test", caller=STRANGER, body=body))
 
     async def test_of_a_card_that_is_not_signed_by_its_owner_is_refused(self, directory):
         stolen = msgspec.structs.replace(card_of(ALICE), signature=MALLORY.sign(b"x"))
@@ -326,15 +326,15 @@ class TestARace:
         """The second request looks for the key before the first is done, and for its number after it."""
         late = read_publication(publication(ALICE, "two", seq=2, event_idempotency_key="same"))
         request = Request(door="test", caller=STRANGER, body=late)
-        caller, evidence = directory.room.identify(request)
+        caller, evidence = directory.handler.identify(request)
         call = Call(request=request, caller=caller, evidence=evidence, at=0.0)
-        assert (await directory.room.admit(call)).answered is None
+        assert (await directory.handler.admit(call)).answered is None
         await directory.publish(publication(ALICE, "one", event_idempotency_key="same"))
-        sealed = await directory.room.handle(call)
+        sealed = await directory.handler.handle(call)
         with pytest.raises(StoreConflict) as conflict:
             await directory.store.commit(*sealed.operations)
         with pytest.raises(IdempotencyConflict):
-            await directory.room.answer_conflict(call, conflict.value)
+            await directory.handler.answer_conflict(call, conflict.value)
 
     async def test_of_different_actors_lets_everybody_through(self, directory):
         keys = [agent(n) for n in range(20)]

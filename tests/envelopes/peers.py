@@ -66,7 +66,7 @@ class Server:
         self.state = state
         self.store = store
         clock = room.pop("clock", None) or SystemClock()
-        self.room = EnvelopeHandler(
+        self.handler = EnvelopeHandler(
             key=SERVER,
             behaviour=behaviour,
             state_provider=lambda: self.state,
@@ -75,7 +75,7 @@ class Server:
             **room,
         )
         self.pipeline = Pipeline(Recorder(store, clock, audited=False), clock, budget=None)
-        transport = httpx.ASGITransport(app=MessageSend(self.room, self.pipeline))
+        transport = httpx.ASGITransport(app=MessageSend(self.handler, self.pipeline))
         self.http = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
     async def post(self, body: Any, **named: Any) -> httpx.Response:

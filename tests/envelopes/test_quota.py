@@ -41,7 +41,7 @@ class NodeRuntime:
             pair_bytes=pair,
             sole_writer=True,
         )
-        self.door = MessageSend(self.server.room, self.server.pipeline)
+        self.door = MessageSend(self.server.handler, self.server.pipeline)
 
     async def work(self, envelope):
         self.worked += 1
@@ -177,7 +177,7 @@ async def test_refused_first_envelopes_of_fresh_keys_are_counted_and_not_written
     store = MemoryStore(clock, trail=AuditTrail("main", SERVER))
     budget = Budget(clock, Figures(new_pairs=1))
     server = Server(store, clock=clock, budget=budget, sole_writer=True)
-    door = MessageSend(server.room, Pipeline(Recorder(store, clock), clock, budget=budget))
+    door = MessageSend(server.handler, Pipeline(Recorder(store, clock), clock, budget=budget))
     for number in range(600):
         body = server.http.build_request(
             "POST", "http://x", json=to_a2a_jsonrpc(Caller(f"fresh {number}").next())

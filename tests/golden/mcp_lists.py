@@ -24,7 +24,7 @@ from comity.testing import running_node
 from tests.callers import OWNER, STRANGER, visitor
 from tests.mcp.conversing import Talk, initialize, modern, request
 
-GROUPS = sorted({part.room for part in PARTS if part.room})
+GROUPS = sorted({part.tool_group for part in PARTS if part.tool_group})
 EXTENSIONS = ("personal", "relational", "consensus", "torch", "intent")
 _SESSION = re.compile(r"ses_[0-9a-f]{32}")
 LISTS = {
@@ -53,7 +53,7 @@ def _clients() -> Iterator[Client]:
     for version in (LEGACY[-1], *MODERN):
         for group in GROUPS:
             yield Client(
-                f"{version}, stdio, only {group}", version, selection=Selection(rooms=frozenset({group}))
+                f"{version}, stdio, only {group}", version, selection=Selection(groups=frozenset({group}))
             )
         for names in (*((name,) for name in EXTENSIONS), EXTENSIONS):
             vcp = tuple(f"VCP-X-{name.capitalize()}" for name in names)

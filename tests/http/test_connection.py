@@ -122,7 +122,7 @@ async def test_a_whole_answer_is_one_piece_and_the_connection_goes_on():
 
 
 @simulated
-@pytest.mark.parametrize("house", [NodeRuntime(), whole(NodeRuntime())])
+@pytest.mark.parametrize("runtime", [NodeRuntime(), whole(NodeRuntime())])
 async def test_what_a_request_was_made_of_goes_with_its_answer_and_not_with_the_garbage(runtime):
     connection, wire = runtime.connect()
     connection.data_received(GET)

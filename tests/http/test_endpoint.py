@@ -11,7 +11,7 @@ from tests.http.asgi_calls import ask, scope_of
 
 def endpoint(method, take):
     clock = VirtualClock()
-    return Endpoint(method, take, room="test", record=Recorder(MemoryStore(clock), clock))
+    return Endpoint(method, take, feature="test", record=Recorder(MemoryStore(clock), clock))
 
 
 JSON = (("content-type", "application/json; charset=utf-8"),)

@@ -31,7 +31,7 @@ class Handler:
 
 class NodeRuntime:
     def __init__(self, figures=None, **named):
-        self.room = Handler()
+        self.handler = Handler()
         self.refused = []
         self.clock = VirtualClock()
         self.budget = Budget(self.clock, figures)
@@ -42,7 +42,7 @@ class NodeRuntime:
             secure=False,
         )
         self.guard = Guard(
-            self.room,
+            self.handler,
             self.entry,
             is_public=lambda path: path == "/public",
             body_limit=LIMIT,
@@ -106,7 +106,7 @@ async def test_a_host_that_is_not_ours_is_refused(host):
     answer = await runtime.with_host(host)
     assert answer.status in (400, 403)
     assert answer.json()["code"] in ("forbidden", "malformed")
-    assert runtime.room.reached == 0
+    assert runtime.handler.reached == 0
     assert runtime.refused == [answer.json()["code"]]
 
 
@@ -128,7 +128,7 @@ async def test_a_request_without_a_host_or_with_two_is_refused():
     answer = await runtime.with_host("localhost", "localhost")
     assert answer.status == 400
     assert answer.json()["detail"] == "the header host comes 2 times; send it once"
-    assert runtime.room.reached == 0
+    assert runtime.handler.reached == 0
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ async def test_only_pages_of_ours_and_of_allowed_origins_may_ask(origin, scheme,
     runtime = NodeRuntime(origins=("https://App.example/",))
     answer = await runtime.ask(("origin", origin), path="/public", scheme=scheme)
     assert answer.status == status
-    assert runtime.room.reached == (status == 200)
+    assert runtime.handler.reached == (status == 200)
 
 
 async def test_the_token_of_a_page_of_another_origin_does_not_help():
@@ -180,7 +180,7 @@ async def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_read(siz
     assert answer.status == status
     if status == 413:
         assert "limit of 1,000 bytes" in answer.json()["detail"]
-        assert runtime.room.reached == 0
+        assert runtime.handler.reached == 0
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ async def test_what_is_not_public_needs_the_token(authorization, status):
     runtime = NodeRuntime()
     answer = await runtime.ask(("authorization", authorization))
     assert answer.status == status
-    assert runtime.room.reached == (status == 200)
+    assert runtime.handler.reached == (status == 200)
     if status == 401:
         assert answer.headers["www-authenticate"] == 'Bearer realm="comity"'
         assert "one-time link" in answer.json()["detail"]
@@ -226,7 +226,7 @@ async def test_without_a_token_and_with_two_it_stays_closed():
 async def test_public_is_a_path_and_nothing_that_resembles_it(path):
     runtime = NodeRuntime()
     assert (await runtime.ask(path=path)).status == 401
-    assert runtime.room.reached == 0
+    assert runtime.handler.reached == 0
 
 
 @pytest.mark.parametrize("host", [b"evil.example", b"localhost"])
@@ -241,7 +241,7 @@ async def test_a_websocket_that_may_not_pass_is_closed(host):
 
     await runtime.guard(scope, None, send)
     assert sent == [{"type": "websocket.close", "code": 1008}]
-    assert runtime.room.reached == 0
+    assert runtime.handler.reached == 0
 
 
 async def test_a_websocket_that_may_pass_does():
@@ -250,7 +250,7 @@ async def test_a_websocket_that_may_pass_does():
     await runtime.guard(
         scope_of(path="/private", type="websocket", scheme="ws", headers=[TOKEN, same]), None, None
     )
-    assert runtime.room.reached == 1
+    assert runtime.handler.reached == 1
 
 
 STRANGER = {"client": ("192.0.2.7", 4000)}

@@ -5,7 +5,7 @@ import itertools
 
 from comity.mcp.calls import McpCalls, Questions
 from comity.mcp.protocol.catalog import Catalog, Selection, Tool
-from comity.mcp.protocol.context import Asker
+from comity.mcp.protocol.context import McpClient
 from comity.mcp.protocol.methods import Server, begin
 from comity.mcp.protocol.results import InputRequest
 from comity.mcp.protocol.session import McpSession, Sealer
@@ -22,11 +22,11 @@ WHEN = InputRequest("elicitation/create", {"message": "When?"})
 
 
 class Carrier:
-    """Of a legacy client when it has a session. `client` names the connection. `questions` are answered by whoever calls `answer`."""
+    """Of a legacy client when it has a session. `connection` names it. `questions` are answered by whoever calls `answer`."""
 
-    def __init__(self, session=None, client=""):
+    def __init__(self, session=None, connection=""):
         self.session = session
-        self.client = client
+        self.connection = connection
         self.sent = []
         self.questions = Questions()
         self.released = 0
@@ -72,19 +72,19 @@ class Counter:
         return next(self._numbers).to_bytes(length, "big")
 
     def tool(self, handler, name="t", **more):
-        self.catalog.add_tools([Tool(name=name, handler=handler, room="r", description="", **more)])
+        self.catalog.add_tools([Tool(name=name, handler=handler, group="r", description="", **more)])
 
     def work(self, method, params, *, modern=True, owner="ann", capabilities=ABLE, id_=1):
         version = "2026-07-28" if modern else "2025-11-25"
-        asker = Asker(version=version, modern=modern, caller=named(owner), capabilities=capabilities)
-        return begin(self.server, Selection(demands="d"), asker, RpcRequest(id_, method, params))
+        client = McpClient(version=version, modern=modern, caller=named(owner), capabilities=capabilities)
+        return begin(self.server, Selection(demands="d"), client, RpcRequest(id_, method, params))
 
-    def start(self, name="t", arguments=None, carrier=None, reply=None, more=None, **asker):
+    def start(self, name="t", arguments=None, carrier=None, reply=None, more=None, **client):
         """An outcome, or the coroutine that gives one."""
         params = {"name": name, "arguments": arguments or {}, **(more or {})}
-        work = self.work("tools/call", params, **asker)
+        work = self.work("tools/call", params, **client)
         if carrier is None:
-            carrier = Carrier(None if work.asker.modern else McpSession(work.asker))
+            carrier = Carrier(None if work.client.modern else McpSession(work.client))
         return self.calls.start(work, carrier, reply)
 
     async def call(self, *given, **named):

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 import comity
 from comity.envelopes.protocol.card import RuntimeState
 from comity.mcp.protocol.catalog import Selection
-from comity.mcp.protocol.context import Asker
+from comity.mcp.protocol.context import McpClient
 from comity.mcp.protocol.results import TASKS
 from comity.mcp.server import instructions
 from comity.node.mcp_server import tool_instructions
@@ -338,13 +338,13 @@ async def test_the_instructions_speak_of_agents_first():
 
 
 def test_nobody_is_told_of_tools_that_are_not_there():
-    owner = Asker(version="2025-11-25", modern=False, caller=OWN_PROCESS)
+    owner = McpClient(version="2025-11-25", modern=False, caller=OWN_PROCESS)
     known = tool_instructions(PARTS)
     assert "find_agents" in instructions(known, Selection(), owner)
     assert "find_agents" not in instructions(known, Selection(), replace(owner, caller=visitor("ann")))
     scoped = replace(visitor("ann"), scopes=("mcp", "agents"))
     assert "find_agents" in instructions(known, Selection(), replace(owner, caller=scoped))
-    only = instructions(known, Selection(rooms=frozenset({"actions"})), owner)
+    only = instructions(known, Selection(groups=frozenset({"actions"})), owner)
     assert ("find_agents" in only, "vacant_" in only, "actions" in only, "vcp_" in only) == (
         False,
         False,

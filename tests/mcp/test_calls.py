@@ -239,7 +239,7 @@ def test_faults_of_a_resource_have_the_codes_of_the_era():
             raise {"x://none": NotFoundError("none"), "x://full": OverloadedError("later")}[uri]
 
         counter.catalog.add_resources(
-            Resources(room="r", owns=lambda uri: uri.startswith("x://"), read=read_)
+            Resources(group="r", owns=lambda uri: uri.startswith("x://"), read=read_)
         )
         for modern, uri, code in (
             (True, "x://none", -32602),
@@ -256,7 +256,7 @@ def test_a_resource_that_is_read_in_place_is_tallied_as_well_done():
     async def main():
         counter = Counter()
         counter.catalog.add_resources(
-            Resources(room="r", owns=lambda _u: True, read=lambda _c, uri: Contents([{"uri": uri}]))
+            Resources(group="r", owns=lambda _u: True, read=lambda _c, uri: Contents([{"uri": uri}]))
         )
         result = read(counter.calls.start(counter.work("resources/read", {"uri": "x://a"}), Carrier()))
         assert result["contents"] == [{"uri": "x://a"}]
@@ -274,7 +274,7 @@ def test_lists_of_resources_are_gathered_from_those_who_wait_and_those_who_do_no
             return [{"uri": "x://b", "name": "b"}]
 
         def kind(list_):
-            return Resources(room="r", owns=lambda _u: False, read=lambda _c, _u: Contents([]), list=list_)
+            return Resources(group="r", owns=lambda _u: False, read=lambda _c, _u: Contents([]), list=list_)
 
         counter.catalog.add_resources(kind(lambda _c: [{"uri": "x://a", "name": "a"}]), kind(listed))
         work = counter.work("resources/list", {}, modern=True)

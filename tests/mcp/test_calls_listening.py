@@ -14,14 +14,14 @@ from tests.mcp.counter import Carrier, Counter, read, soon
 def a_counter():
     counter = Counter()
     counter.catalog.add_resources(
-        Resources(room="r", owns=lambda uri: uri.startswith("x://"), read=lambda _c, _u: Contents([]))
+        Resources(group="r", owns=lambda uri: uri.startswith("x://"), read=lambda _c, _u: Contents([]))
     )
     return counter
 
 
-def listening(counter, wanted, id_=7, reply=None, **asker):
+def listening(counter, wanted, id_=7, reply=None, **client):
     carrier = Carrier()
-    work = counter.work("subscriptions/listen", {"notifications": wanted}, id_=id_, **asker)
+    work = counter.work("subscriptions/listen", {"notifications": wanted}, id_=id_, **client)
     return carrier, asyncio.ensure_future(counter.calls.start(work, carrier, reply))
 
 

@@ -135,7 +135,7 @@ def test_a_prompt_may_ask_too():
 
     async def main():
         counter = Counter()
-        counter.catalog.add_prompts(Prompt(name="p", room="r", handler=handler))
+        counter.catalog.add_prompts(Prompt(name="p", group="r", handler=handler))
         work = counter.work("prompts/get", {"name": "p"})
         first = read(await counter.calls.start(work, Carrier()))
         again = counter.work("prompts/get", {"name": "p", **answering(first, who=ANN)})
@@ -163,7 +163,7 @@ def test_what_the_client_cannot_answer_is_never_asked():
 def legacy(counter):
     carrier = Carrier()
     work = counter.work("tools/call", {"name": "t", "arguments": {}}, modern=False)
-    carrier.session = McpSession(work.asker)
+    carrier.session = McpSession(work.client)
     return carrier, asyncio.ensure_future(counter.calls.start(work, carrier))
 
 

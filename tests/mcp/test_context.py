@@ -19,14 +19,14 @@ def run(handler, *, modern=True, meta=None, carrier=None, calls=1):
         counter.tool(handler)
         more = {"_meta": meta or {}}
         if not modern and carrier.session is None:
-            carrier.session = McpSession(asker(counter))
+            carrier.session = McpSession(client(counter))
         return [await counter.call(carrier=carrier, modern=modern, more=more) for _ in range(calls)]
 
     return carrier, run_simulated(main)
 
 
-def asker(counter):
-    return counter.work("tools/call", {"name": "t", "arguments": {}}, modern=False).asker
+def client(counter):
+    return counter.work("tools/call", {"name": "t", "arguments": {}}, modern=False).client
 
 
 def stepping(context, _arguments):
@@ -53,14 +53,14 @@ def test_without_a_token_there_is_no_progress(token):
 
 def test_clients_of_one_owner_are_told_apart_by_connection_or_by_what_they_say_of_themselves():
     def telling(context, _arguments):
-        return said(context.client)
+        return said(context.connection)
 
     def told(**carrier):
         _, (outcome,) = run(telling, carrier=Carrier(**carrier))
         return words(outcome)
 
-    assert told(client="stream 1") != told(client="stream 2")
-    assert told() == told() != told(client="stream 1")
+    assert told(connection="stream 1") != told(connection="stream 2")
+    assert told() == told() != told(connection="stream 1")
 
 
 def logging(context, _arguments):
@@ -110,7 +110,7 @@ def test_state_lasts_for_a_legacy_session_and_for_one_modern_request():
 
 def test_a_handler_knows_who_asks_with_what_and_what_for():
     def handler(context, _arguments):
-        assert context.asker.owner == "oauth:ann"
+        assert context.client.owner == "oauth:ann"
         assert context.demands == "d"
         assert context.meta == {"x": 1}
         assert context.inputs == {}

@@ -4,7 +4,7 @@ import pytest
 
 from comity.mcp.calls import McpCalls
 from comity.mcp.protocol.catalog import Catalog, Resources, Selection, Tool
-from comity.mcp.protocol.context import Asker
+from comity.mcp.protocol.context import McpClient
 from comity.mcp.protocol.methods import Server, begin
 from comity.mcp.protocol.results import Contents, InputRequest, said
 from comity.mcp.protocol.session import Sealer
@@ -42,27 +42,27 @@ async def asks(context, _arguments):
 def server_and_calls() -> tuple[Server, McpCalls]:
     clock: Clock = VirtualClock()
     catalog = Catalog()
-    catalog.add_tools([Tool(name="asks", handler=asks, room="t", description="")])
+    catalog.add_tools([Tool(name="asks", handler=asks, group="t", description="")])
     catalog.add_resources(
-        Resources(room="t", owns=lambda uri: uri == "t://1", read=lambda _context, _uri: Contents([]))
+        Resources(group="t", owns=lambda uri: uri == "t://1", read=lambda _context, _uri: Contents([]))
     )
     server = Server(catalog=catalog, info={"name": "t", "version": "1"})
     return server, McpCalls(server, clock, sealer=Sealer(bytes(32), bytes), changes=Changes(catalog))
 
 
-async def call(asker: Asker, carrier: Carrier, **params):
+async def call(client: McpClient, carrier: Carrier, **params):
     server, calls = server_and_calls()
     request = RpcRequest(1, "tools/call", {"name": "asks", "arguments": {}, **params})
-    return strict_json.loads(await calls.start(begin(server, Selection(), asker, request), carrier))
+    return strict_json.loads(await calls.start(begin(server, Selection(), client, request), carrier))
 
 
 @pytest.mark.parametrize("useless", [12345, None, "ann", ["ann"]])
 async def test_a_modern_client_is_asked_again_and_a_legacy_one_is_told(useless):
-    modern = Asker(version="2026-07-28", modern=True, capabilities={"elicitation": {}})
+    modern = McpClient(version="2026-07-28", modern=True, capabilities={"elicitation": {}})
     asked = await call(modern, Carrier(), inputResponses={"who": useless})
     assert asked["resultType"] == "input_required"
     assert list(asked["inputRequests"]) == ["who"]
-    legacy = Asker(version="2025-11-25", modern=False, capabilities={"elicitation": {}})
+    legacy = McpClient(version="2025-11-25", modern=False, capabilities={"elicitation": {}})
     told = await call(legacy, Carrier(useless))
     assert told["isError"] is True
     assert "no object" in told["content"][0]["text"]
@@ -70,8 +70,8 @@ async def test_a_modern_client_is_asked_again_and_a_legacy_one_is_told(useless):
 
 async def test_an_object_is_the_answer_in_either_era():
     answer = {"name": "ann"}
-    modern = Asker(version="2026-07-28", modern=True, capabilities={"elicitation": {}})
-    legacy = Asker(version="2025-11-25", modern=False, capabilities={"elicitation": {}})
+    modern = McpClient(version="2026-07-28", modern=True, capabilities={"elicitation": {}})
+    legacy = McpClient(version="2025-11-25", modern=False, capabilities={"elicitation": {}})
     for result in (
         await call(modern, Carrier(), inputResponses={"who": answer}),
         await call(legacy, Carrier(answer)),
@@ -81,7 +81,9 @@ async def test_an_object_is_the_answer_in_either_era():
 
 async def test_only_resources_that_are_there_can_be_listened_to():
     server, _ = server_and_calls()
-    asker = Asker(version="2026-07-28", modern=True)
+    client = McpClient(version="2026-07-28", modern=True)
     wanted = {"resourceSubscriptions": ["t://1", "t://2"]}
-    work = begin(server, Selection(), asker, RpcRequest(1, "subscriptions/listen", {"notifications": wanted}))
+    work = begin(
+        server, Selection(), client, RpcRequest(1, "subscriptions/listen", {"notifications": wanted})
+    )
     assert work.special.to_json() == {"resourceSubscriptions": ["t://1"]}

@@ -254,7 +254,7 @@ async def test_the_tools_of_a_room_fit_into_25000_characters(node):
     view = node.runtime.find(Mcp).side.catalog.view(Selection(), frozenset())
     sizes = Counter()
     for tool in listed:
-        sizes[view.tools[tool["name"]].room] += len(json.dumps(tool, ensure_ascii=False))
+        sizes[view.tools[tool["name"]].group] += len(json.dumps(tool, ensure_ascii=False))
     assert max(sizes.values()) < 25_000, sizes
 
 

@@ -10,7 +10,7 @@ from cryptography.fernet import Fernet
 from comity.identity.protocol.keys import SigningKey
 from comity.mcp import sessions as module
 from comity.mcp.protocol.catalog import Catalog
-from comity.mcp.protocol.context import Asker
+from comity.mcp.protocol.context import McpClient
 from comity.mcp.protocol.results import StreamGoneError
 from comity.mcp.protocol.session import McpSession
 from comity.mcp.sessions import LOCAL, LONGEST, Sessions
@@ -34,7 +34,7 @@ CHAINS = itertools.count(1)
 
 
 def a_session(owner="ann", **more):
-    return McpSession(Asker(version="2025-06-18", modern=False, caller=named(owner), **more))
+    return McpSession(McpClient(version="2025-06-18", modern=False, caller=named(owner), **more))
 
 
 def trail(name=None):
@@ -266,7 +266,7 @@ async def test_another_process_goes_on_with_what_was_agreed(engine, clock, tmp_p
         return Process(await SqliteStore.open(tmp_path / "comity.db", clock, trail()), clock)
 
     first = await a_process()
-    session = McpSession(AGREED.agreed(a_session(capabilities={"n": 10**30, "deep": [[{}]]}).asker))
+    session = McpSession(AGREED.agreed(a_session(capabilities={"n": 10**30, "deep": [[{}]]}).client))
     held = await first.sessions.begin(session)
     lost = held.new_stream()
     session.heard(RpcRequest(1, "logging/setLevel", {"level": "error"}))

@@ -236,10 +236,10 @@ async def test_calls_that_run_at_the_end_get_a_moment(shop, talk):
 async def test_calls_that_wait_for_a_negotiation_at_the_end_are_answered(shop):
     negotiating, agreed = asyncio.Event(), asyncio.Event()
 
-    async def slowly(hello, asker):
+    async def slowly(hello, client):
         negotiating.set()
         await agreed.wait()
-        return await negotiate(hello, asker)
+        return await negotiate(hello, client)
 
     talk = Talk(shop, negotiate=slowly)
     hello = {"type": "vcp-hello", "version": "3.1", "extensions": []}
@@ -263,9 +263,9 @@ async def test_calls_that_wait_for_a_negotiation_at_the_end_are_answered(shop):
 
 
 async def test_a_question_that_comes_up_after_the_end_is_refused_at_once(shop):
-    async def agree(hello, asker):
+    async def agree(hello, client):
         await asyncio.sleep(0)
-        return await negotiate(hello, asker)
+        return await negotiate(hello, client)
 
     talk = Talk(shop, negotiate=agree)
     hello = {"type": "vcp-hello", "version": "3.1", "extensions": []}
@@ -369,7 +369,7 @@ async def test_a_change_is_told_to_who_has_said_hello_and_once(talk):
 
 
 async def test_a_hello_that_breaks_the_negotiation_is_answered_all_the_same(shop):
-    async def broken(_hello, _asker):
+    async def broken(_hello, _client):
         raise RuntimeError("the secret is 42")
 
     talk = Talk(shop, negotiate=broken)
@@ -390,7 +390,7 @@ async def test_a_room_that_breaks_ends_neither_the_stream_nor_the_silence(talk, 
 
 
 async def test_the_rooms_of_a_selection_are_all_there_is(shop):
-    talk = Talk(shop, selection=Selection(rooms=frozenset({"vcp"})))
+    talk = Talk(shop, selection=Selection(groups=frozenset({"vcp"})))
     assert (await talk.ask(request(1, "tools/list")))["result"]["tools"] == []
     assert (await talk.ask(call(2, "echo", text="x")))["error"]["code"] == garbage.PARAMS
 

@@ -7,7 +7,7 @@ import pytest
 from comity.identity.protocol.keys import SigningKey
 from comity.mcp.calls import McpCalls
 from comity.mcp.protocol.catalog import Catalog, Selection, Tool
-from comity.mcp.protocol.context import Asker
+from comity.mcp.protocol.context import McpClient
 from comity.mcp.protocol.methods import Server, begin
 from comity.mcp.protocol.results import META_SUBSCRIPTION, TASKS, InputRequest, InputRequired, McpError, said
 from comity.mcp.protocol.session import Sealer
@@ -71,12 +71,12 @@ class Process:
 
     def tool(self, name, handler, task="optional", **more):
         self.catalog.add_tools(
-            [Tool(name=name, handler=handler, room="t", description="", task=task, **more)]
+            [Tool(name=name, handler=handler, group="t", description="", task=task, **more)]
         )
 
     async def request(self, method, params, *, owner="ann", capabilities=DECLARED, outlet=None):
-        asker = Asker(version="2026-07-28", modern=True, caller=named(owner), capabilities=capabilities)
-        work = begin(self.server, Selection(), asker, RpcRequest(next(NUMBERS), method, params))
+        client = McpClient(version="2026-07-28", modern=True, caller=named(owner), capabilities=capabilities)
+        work = begin(self.server, Selection(), client, RpcRequest(next(NUMBERS), method, params))
         if not isinstance(work, bytes):
             work = self.calls.start(work, outlet or Nowhere())
             work = await work if asyncio.iscoroutine(work) else work
@@ -242,9 +242,9 @@ async def test_a_server_without_tasks_has_no_such_methods_and_runs_at_once():
 async def test_a_legacy_client_never_gets_a_task():
     process = Process()
     process.tool("slow", slowly)
-    asker = Asker(version="2025-11-25", modern=False, capabilities=DECLARED)
+    client = McpClient(version="2025-11-25", modern=False, capabilities=DECLARED)
     request = RpcRequest(1, "tools/call", {"name": "slow", "arguments": {}})
-    outcome = process.calls.start(begin(process.server, Selection(), asker, request), Nowhere())
+    outcome = process.calls.start(begin(process.server, Selection(), client, request), Nowhere())
     assert strict_json.loads(await outcome)["content"][0]["text"] == "done"
 
 

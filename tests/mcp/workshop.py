@@ -71,11 +71,11 @@ class Workshop:
             resource(
                 "shop://sign",
                 lambda _c, uri: Contents([{"uri": uri, "text": "open"}]),
-                room="shop",
+                group="shop",
                 name="sign",
             ),
             Resources(
-                room="shop",
+                group="shop",
                 owns=lambda uri: uri.startswith("shop://shelf/"),
                 read=self._shelf,
                 templates=[{"uriTemplate": "shop://shelf/{number}", "name": "shelf"}],
@@ -84,12 +84,12 @@ class Workshop:
                 ],
             ),
             Resources(
-                room="shop",
+                group="shop",
                 owns=lambda uri: uri == "shop://odd" and self._break(uri),
                 read=lambda _c, uri: Contents([{"uri": uri, "text": "never"}]),
             ),
             Resources(
-                room="shop",
+                group="shop",
                 owns=lambda uri: uri.startswith("shop://private/"),
                 read=lambda _c, uri: Contents([{"uri": uri, "text": "calm"}]),
                 list=lambda _c: [{"uri": "shop://private/state", "name": "state"}],
@@ -100,7 +100,7 @@ class Workshop:
         self.catalog.add_prompts(
             Prompt(
                 name="greet",
-                room="shop",
+                group="shop",
                 arguments=[{"name": "who", "required": True}],
                 handler=lambda _c, given: PromptResult(
                     [{"role": "user", "content": {"type": "text", "text": f"Greet {given['who']}"}}]
@@ -267,7 +267,7 @@ class Workshop:
         return Contents([{"uri": uri, "mimeType": "text/plain", "text": f"shelf {uri.rpartition('/')[2]}"}])
 
 
-async def negotiate(hello, _asker):
+async def negotiate(hello, _client):
     """Grants what it knows, refuses what says so."""
     wanted = hello.get("extensions", [])
     if hello.get("version") == "9.9":

@@ -57,7 +57,7 @@ async def test_acts_appear_as_they_happen_and_what_others_wrote_is_text(tmp_path
     async with running_node() as node, browsing(tmp_path) as browser:
         await browser.open(node.entry_link)
         await browser.until("document.querySelectorAll('#tabs a').length > 8")
-        node.runtime.record.note(Act(room="shop", result="SHOP_OK", caller=OWNER, about=NASTY))
+        node.runtime.record.note(Act(feature="shop", result="SHOP_OK", caller=OWNER, about=NASTY))
         await browser.until(f"{words('act-rows')}.includes('shop ok')")
         assert SHOWN in await browser.run(words("act-rows"))
         assert not await browser.run("!!document.querySelector('#act-rows img')")

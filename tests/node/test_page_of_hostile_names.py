@@ -57,7 +57,7 @@ async def call_everything_so(node, other):
     await bert.call("vdo_state_set", key=NASTY, value=1)
     (peer,) = (await anna.live()).session._peers
     peer.stream_id = NASTY  # a peer of ours would not say this; another program may
-    node.runtime.record.note(Act(room="shop", result="SHOP_OK", caller=OWNER, about=NASTY + "W" * 10_000))
+    node.runtime.record.note(Act(feature="shop", result="SHOP_OK", caller=OWNER, about=NASTY + "W" * 10_000))
     return VcpClient.connect(f"{node.url}/vcp", client_id=NASTY, remember=False)
 
 

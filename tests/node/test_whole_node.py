@@ -13,7 +13,6 @@ import httpx2
 import pytest
 from mcp.client import Client, advertise
 from mcp.client.streamable_http import streamable_http_client
-from tests.vcp.runtime import RELATIONAL, WIRE, hello
 from websockets.asyncio.client import connect
 
 from comity.envelopes.protocol.envelope import from_a2a_result, to_a2a_jsonrpc
@@ -25,6 +24,7 @@ from tests.mcp.conversing import call, initialize
 from tests.mcp.processes import comity_mcp
 from tests.ports import unused_port
 from tests.rooms.processes import NodeProcess, wait_for
+from tests.vcp.runtime import RELATIONAL, WIRE, hello
 
 CONSENSUS = "VCP-X-Consensus"
 COMITY = [sys.executable, "-m", "comity"]

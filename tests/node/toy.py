@@ -37,7 +37,7 @@ class ToyRoom(HandlerDefaults):
 class Toy(Part):
     name = "toy"
     settings = ToySettings
-    room = "toy"
+    tool_group = "toy"
 
     @classmethod
     def is_wanted(cls, settings):
@@ -48,10 +48,12 @@ class Toy(Part):
         async def greet(context, arguments):
             opened = await runtime()
             toy = opened.find(cls)
-            request = Request(door="mcp", caller=context.asker.caller, body=arguments)
+            request = Request(door="mcp", caller=context.client.caller, body=arguments)
             return said((await opened.pipeline.run(toy.toys, request))["greeting"])
 
-        return [Tool(name="toy_greet", description="Greet.", handler=greet, room=cls.room, audit="own")]
+        return [
+            Tool(name="toy_greet", description="Greet.", handler=greet, group=cls.tool_group, audit="own")
+        ]
 
     @classmethod
     def checks(cls, settings):

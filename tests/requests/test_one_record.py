@@ -12,7 +12,6 @@ from collections import Counter
 
 import httpx
 import pytest
-from tests.vcp.runtime import WIRE, hello
 from websockets.asyncio.client import connect
 
 import comity
@@ -40,6 +39,7 @@ from tests.mcp.conversing import call, initialize
 from tests.mcp.http_talk import Http
 from tests.mcp.processes import comity_mcp
 from tests.node.commands.neighbourhood import SEND, card_of
+from tests.vcp.runtime import WIRE, hello
 
 SECONDS = 20
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -108,7 +108,7 @@ class Watched:
         (entry,) = entries
         assert who.label in entry.checks_passed, label
 
-        pattern = rf".+ INFO comity\.acts: {kind} room={act.room} who={re.escape(act.who)} .*request={act.request}\b.*"
+        pattern = rf".+ INFO comity\.acts: {kind} room={act.feature} who={re.escape(act.who)} .*request={act.request}\b.*"
         lines = [line for line in self.log_lines() if re.fullmatch(pattern, line)]
         assert len(lines) == 1, label
 

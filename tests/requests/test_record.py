@@ -48,12 +48,17 @@ class Desk:
 async def test_a_change_of_state_is_one_entry_and_one_event_with_the_caller_and_the_request():
     desk = Desk()
     begin_request("r-1", "00-trace")
-    act = Act(room="shop", result="SHOP_OK", caller=signer("ab" * 32), checks=("stock",), about="goods")
+    act = Act(feature="shop", result="SHOP_OK", caller=signer("ab" * 32), checks=("stock",), about="goods")
     await desk.record.commit([PUT], act)
     (entry,) = await desk.store.entries()
     assert entry.checks_passed == ("stock", "caller:vacant:abababab", request_check("r-1"))
     (event,) = desk.events.since(0).events
-    assert (event.room, event.kind, event.who, event.what) == ("shop", "SHOP_OK", "vacant:abababab", "goods")
+    assert (event.feature, event.kind, event.who, event.what) == (
+        "shop",
+        "SHOP_OK",
+        "vacant:abababab",
+        "goods",
+    )
     assert (event.request, event.trace) == ("r-1", "00-trace")
     assert await desk.store.get("s", "k") is not None
 
@@ -63,7 +68,7 @@ async def test_what_could_not_be_stored_has_no_event():
     desk = Desk()
     desk.store.refusals.append(RuntimeError("full"))
     with pytest.raises(RuntimeError):
-        await desk.record.commit([PUT], Act(room="shop", result="SHOP_OK"))
+        await desk.record.commit([PUT], Act(feature="shop", result="SHOP_OK"))
     assert desk.kinds == []
 
 
@@ -71,7 +76,7 @@ async def test_what_could_not_be_stored_has_no_event():
 async def test_a_commit_that_was_begun_is_seen_through_and_says_that_it_was_cancelled():
     desk = Desk()
     desk.store.held = True
-    buying = asyncio.create_task(desk.record.commit_shielded([PUT], Act(room="shop", result="SHOP_OK")))
+    buying = asyncio.create_task(desk.record.commit_shielded([PUT], Act(feature="shop", result="SHOP_OK")))
     await settle()
     buying.cancel()
     await settle()
@@ -85,7 +90,7 @@ async def test_a_commit_that_was_begun_is_seen_through_and_says_that_it_was_canc
 async def test_two_callers_of_one_kind_are_told_apart_and_not_named():
     desk = Desk()
     for caller in (visitor("ann@example"), visitor("bob@example"), STRANGER, OWNER):
-        desk.record.note(Act(room="shop", result="SHOP_OK", caller=caller))
+        desk.record.note(Act(feature="shop", result="SHOP_OK", caller=caller))
     await settle()
     entries = await desk.store.entries()
     assert len({entry.issuer_hash for entry in entries}) == 4
@@ -164,9 +169,9 @@ async def test_alike_calls_of_a_moment_stand_in_one_entry_with_their_number_unde
 @simulated
 async def test_calls_are_alike_only_where_an_entry_would_say_the_same_and_their_times_are_added_up():
     desk = Desk()
-    act = Act(room="shop", result="SHOP_OK", caller=OWNER, checks=("rate",), about="goods", seconds=0.5)
+    act = Act(feature="shop", result="SHOP_OK", caller=OWNER, checks=("rate",), about="goods", seconds=0.5)
     others = (
-        replace(act, room="store"),
+        replace(act, feature="store"),
         replace(act, result="SHOP_FAILED"),
         replace(act, caller=visitor("ann")),
         replace(act, checks=("rate", "schema")),
@@ -201,9 +206,9 @@ async def test_a_group_names_a_request_only_where_all_of_it_belongs_to_that_one(
 async def test_an_act_is_named_by_what_it_was_about_or_by_its_hash():
     desk = Desk()
     hashes = {"request_id_hash": "blake2b:" + "ab" * 32}
-    desk.record.note(Act(room="shop", result="SHOP_OK", about="goods", hashes=hashes))
-    desk.record.note(Act(room="shop", result="SHOP_OK", hashes=hashes))
-    desk.record.note(Act(room="shop", result="SHOP_OK"))
+    desk.record.note(Act(feature="shop", result="SHOP_OK", about="goods", hashes=hashes))
+    desk.record.note(Act(feature="shop", result="SHOP_OK", hashes=hashes))
+    desk.record.note(Act(feature="shop", result="SHOP_OK"))
     assert [event.what for event in desk.events.since(0).events] == ["goods", "ab" * 8, ""]
 
 

@@ -82,7 +82,9 @@ async def test_what_is_refused_or_fails_says_where_and_by_which_code_and_nothing
 async def test_an_act_that_takes_no_walk_has_a_span_of_its_length():
     desk = Desk()
     begin_request("r-2", f"00-{TRACE}-{PARENT}-01")
-    await desk.record.commit((), Act(room="vcp", result="HANDSHAKE_ACK", caller=visitor("ann"), seconds=0.5))
+    await desk.record.commit(
+        (), Act(feature="vcp", result="HANDSHAKE_ACK", caller=visitor("ann"), seconds=0.5)
+    )
     for _ in range(3):
         desk.record.tally_mcp("echo", OWNER, "ok")
     desk.record.flush()

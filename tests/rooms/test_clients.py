@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from comity.mcp.protocol.catalog import Selection
-from comity.mcp.protocol.context import Asker
+from comity.mcp.protocol.context import McpClient as ClientFacts
 from comity.mcp.protocol.results import META_CAPABILITIES, META_CLIENT, META_VERSION, MODERN, TASKS
 from comity.node.mcp_server import Mcp
 from comity.requests.caller import Caller
@@ -60,8 +60,8 @@ async def test_a_visitor_has_no_tools_of_rooms(tmp_path):
     async with rooms_node() as node:
         side = node.runtime.find(Mcp).side
         for kind, seen in (("model", True), ("oauth", False)):
-            asker = Asker(version="2025-06-18", modern=False, caller=Caller(kind=kind, id="x"))
-            view = side.server.view(Selection(), asker)
+            client = ClientFacts(version="2025-06-18", modern=False, caller=Caller(kind=kind, id="x"))
+            view = side.server.view(Selection(), client)
             assert any(name.startswith("vdo_") for name in view.tools) is seen
             assert ("tool_profile" in json.dumps(view.tools_json(modern=False).get("_meta", {}))) is seen
             refused = view.namespace_of("vdo_connect").refuse("vdo_connect", view.selection)

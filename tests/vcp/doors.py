@@ -9,7 +9,6 @@ import json
 
 from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
-from tests.vcp.runtime import NodeRuntime
 from websockets.asyncio.client import connect
 from websockets.protocol import State
 
@@ -18,6 +17,7 @@ from comity.http.server import HttpServer, bind
 from comity.requests.budget import Budget
 from comity.runtime.system_clock import SystemClock
 from comity.vcp.doors import VCP_PATH, TcpDoor, VcpOverWebSocket
+from tests.vcp.runtime import NodeRuntime
 
 DOORS = ("websocket", "tcp")
 

@@ -4,12 +4,12 @@ import asyncio
 import json
 
 import pytest
-from tests.vcp.runtime import PERSONAL, TORCH, WIRE, hello, token
 from websockets.exceptions import InvalidStatus
 
 from comity.store.vault import Vault
 from comity.vcp.sessions import ConnectionLimits
 from tests.vcp.doors import DOORS, open_doors
+from tests.vcp.runtime import PERSONAL, TORCH, WIRE, hello, token
 
 pytestmark = [pytest.mark.usefixtures("patience"), pytest.mark.parametrize("door", DOORS)]
 

@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from tests.vcp.runtime import ALICE, PERSONAL, WIRE, NodeRuntime
 
 from comity.store.interface import Put
 from comity.vcp.contexts import SPACE, context_key
@@ -12,6 +11,7 @@ from comity.vcp.protocol.context import read_request
 from comity.vcp.protocol.negotiation import ExchangeContext
 from comity.wire.errors import ConflictError
 from tests.requests.walking import HeldStore, settle, simulated
+from tests.vcp.runtime import ALICE, PERSONAL, WIRE, NodeRuntime
 
 SESSION = Session(id="ses_1", version="3.1", extensions=(PERSONAL,), identity=ALICE)
 STRANGER = Session(id="ses_2", version="3.1", extensions=(PERSONAL,))

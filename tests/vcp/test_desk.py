@@ -1,13 +1,13 @@
 """Whether what a session stands on is still good."""
 
 import pytest
-from tests.vcp.runtime import ALICE, ISSUERS
 
 from comity.identity.protocol.revocation import CrlSource, Denylist, RevocationList
 from comity.identity.protocol.tokens import IdentityMode, subject_id
 from comity.testing import EPOCH, VirtualClock
 from comity.vcp.identity import IdentityChecker
 from comity.vcp.protocol.agreement import Identity
+from tests.vcp.runtime import ALICE, ISSUERS
 from tests.vcp.test_identity import WITH_LIST
 
 SUBJECT = subject_id("creed", "alice")

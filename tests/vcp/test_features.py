@@ -2,12 +2,11 @@
 
 import asyncio
 
-from tests.vcp.runtime import VAULT_KEY
-
 from comity.store.vault import Vault
 from comity.testing import SimulatedClock
 from comity.vcp.sessions import RunningFeatures
 from tests.requests.walking import simulated
+from tests.vcp.runtime import VAULT_KEY
 
 
 class World:

@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 from msgspec.structs import replace
-from tests.vcp.runtime import ISSUER_KEY, ISSUERS, token
 
 from comity.identity.protocol.keys import SigningKey
 from comity.identity.protocol.revocation import (
@@ -23,6 +22,7 @@ from comity.vcp.protocol.context import constitution_id
 from comity.vcp.protocol.negotiation import IdentityRefusedError, SessionEndedError
 from comity.vcp.protocol.signals import ContextError
 from comity.wire.errors import UnauthenticatedError
+from tests.vcp.runtime import ISSUER_KEY, ISSUERS, token
 
 SOURCE = CrlSource(issuer_id="creed", uri="https://creed.example/crl", accept_unsigned=True)
 WITH_LIST = IssuerRegistry(

@@ -4,13 +4,12 @@ import asyncio
 import json
 
 import pytest
-from tests.vcp.runtime import ALICE, ISSUERS, PERSONAL, VAULT_KEY, registry, token
 
 from comity.identity.protocol.revocation import Denylist
 from comity.identity.protocol.tokens import IdentityMode, log_prefix
 from comity.mcp.calls import McpCalls
 from comity.mcp.protocol.catalog import Catalog, Selection
-from comity.mcp.protocol.context import Asker
+from comity.mcp.protocol.context import McpClient
 from comity.mcp.protocol.methods import Server, begin
 from comity.mcp.protocol.results import McpError
 from comity.mcp.protocol.session import Sealer
@@ -29,6 +28,7 @@ from comity.vcp.tools import VcpTools, vcp_resources, vcp_tools
 from comity.wire import strict_json
 from comity.wire.jsonrpc import RpcError, RpcRequest
 from tests.mcp.counter import Carrier
+from tests.vcp.runtime import ALICE, ISSUERS, PERSONAL, VAULT_KEY, registry, token
 
 CORE = ["vcp_validate_token", "vcp_parse_csm1", "vcp_encode_context", "vcp_status"]
 BOB = Identity(issuer="creed", subject="bob", owner="creed:user:bob")
@@ -75,7 +75,7 @@ class NodeRuntime:
         )
 
     async def ask(self, method, params=None, *, modern=False, session=None, prefix=None, rooms=None):
-        asker = Asker(
+        client = McpClient(
             version="2026-07-28" if modern else "2025-06-18",
             modern=modern,
             attached=session,
@@ -83,7 +83,7 @@ class NodeRuntime:
             token_prefix=prefix,
         )
         try:
-            found = begin(self.server, Selection(rooms), asker, RpcRequest(1, method, params or {}))
+            found = begin(self.server, Selection(rooms), client, RpcRequest(1, method, params or {}))
         except McpError as refusal:
             return refusal.rpc
         if not isinstance(found, bytes):

@@ -6,7 +6,6 @@ import json
 
 import httpx
 import pytest
-from tests.vcp.runtime import PERSONAL, WIRE, hello
 from websockets.asyncio.client import connect
 
 from comity.identity.key_files import load_identity
@@ -20,6 +19,7 @@ from comity.testing import running_node
 from comity.vcp.part import Vcp
 from comity.wire.errors import ConfigError
 from tests.ports import unused_port
+from tests.vcp.runtime import PERSONAL, WIRE, hello
 
 pytestmark = pytest.mark.usefixtures("patience")
 

@@ -5,21 +5,10 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.vcp.runtime import (
-    ISSUERS,
-    PERSONAL,
-    RELATIONAL,
-    STRANGER,
-    TORCH,
-    NodeRuntime,
-    SlowDesk,
-    hello,
-    token,
-)
 
 from comity.identity.protocol.revocation import Denylist
 from comity.identity.protocol.tokens import IdentityMode, log_prefix
-from comity.mcp.protocol.context import Asker
+from comity.mcp.protocol.context import McpClient
 from comity.requests.budget import HANDSHAKE_PERIOD, Figures
 from comity.requests.caller import OWN_PROCESS, Caller, stranger
 from comity.store.vault import Vault
@@ -31,6 +20,17 @@ from comity.vcp.protocol.agreement import Identity
 from comity.vcp.protocol.messages import HANDSHAKE_LIMIT
 from comity.wire import strict_json
 from tests.callers import visitor
+from tests.vcp.runtime import (
+    ISSUERS,
+    PERSONAL,
+    RELATIONAL,
+    STRANGER,
+    TORCH,
+    NodeRuntime,
+    SlowDesk,
+    hello,
+    token,
+)
 
 JSON = st.recursive(
     st.none()
@@ -44,8 +44,10 @@ JSON = st.recursive(
 MEMBERS = ["version", "min_version", "extensions", "identity", "client_id", "capabilities", "nonce"]
 
 
-def asker(*, modern=False, peer=STRANGER, owner="ann"):
-    return Asker(version="2026-07-28" if modern else "2025-06-18", modern=modern, caller=visitor(owner, peer))
+def client(*, modern=False, peer=STRANGER, owner="ann"):
+    return McpClient(
+        version="2026-07-28" if modern else "2025-06-18", modern=modern, caller=visitor(owner, peer)
+    )
 
 
 class Over:
@@ -54,7 +56,7 @@ class Over:
         self.vcp = VcpOverMcp(self.runtime.service, self.runtime.clock, own_id="f" * 64)
 
     async def say(self, message, **who):
-        return await self.vcp.negotiate(message, asker(**who))
+        return await self.vcp.negotiate(message, client(**who))
 
     @property
     def live(self):
@@ -69,7 +71,7 @@ def test_a_hello_is_acknowledged_with_what_is_supported():
         assert agreed.reply["supported"] == [PERSONAL]
         assert agreed.reply["unsupported"] == [TORCH]
         assert agreed.attached.extensions == (PERSONAL,)
-        assert agreed.agreed(asker()).active == frozenset({PERSONAL})
+        assert agreed.agreed(client()).active == frozenset({PERSONAL})
         assert await over.runtime.results() == ["HANDSHAKE_ACK"]
 
     run_simulated(main)
@@ -115,7 +117,7 @@ def test_a_version_that_is_not_spoken_is_an_error_and_no_session():
         over = Over()
         refused = await over.say(hello(PERSONAL, version="9.0", min_version="9.0"))
         assert refused.reply["type"] == "vcp-error"
-        assert refused.agreed(asker()).active == frozenset()
+        assert refused.agreed(client()).active == frozenset()
         assert over.live == []
 
     run_simulated(main)
@@ -284,7 +286,7 @@ def test_a_lost_feature_ends_the_session_of_a_legacy_client_for_good():
         told = []
         over.vcp.on_end = lambda: told.append("lists")
         agreed = await over.say(hello(PERSONAL))
-        who = agreed.agreed(asker())
+        who = agreed.agreed(client())
         assert over.vcp.current(who) is who
         kept, over.runtime.vault = over.runtime.vault, Vault([])
         await asyncio.sleep(1.5)
@@ -297,7 +299,7 @@ def test_a_lost_feature_ends_the_session_of_a_legacy_client_for_good():
         assert over.vcp.current(who).attached is None
         again = await over.say(hello(PERSONAL))
         assert again.reply["type"] == "vcp-ack"
-        assert over.vcp.current(again.agreed(asker())).active == {PERSONAL}
+        assert over.vcp.current(again.agreed(client())).active == {PERSONAL}
         assert await over.runtime.results() == ["HANDSHAKE_ACK", "SESSION_ENDED", "HANDSHAKE_ACK"]
         await over.vcp.aclose()
 
@@ -311,7 +313,7 @@ def test_a_lost_feature_is_noticed_by_the_next_request_too_also_of_a_session_fro
         await before.vcp.aclose()
         over = Over()
         over.runtime.vault = Vault([])
-        assert over.vcp.current(agreed.agreed(asker())).attached is None
+        assert over.vcp.current(agreed.agreed(client())).attached is None
         assert await over.runtime.results() == ["SESSION_ENDED"]
 
     run_simulated(main)
@@ -323,8 +325,8 @@ def test_a_revoked_identity_ends_its_session_at_the_next_request():
         clock = SimulatedClock()
         desk = IdentityChecker(clock, mode=IdentityMode.VERIFIED, issuers=ISSUERS, denylist=lambda: denied)
         over = Over(clock=clock, desk=desk)
-        alice = (await over.say(hello(PERSONAL, identity=token()))).agreed(asker())
-        bob = (await over.say(hello(PERSONAL, identity=token("bob")))).agreed(asker())
+        alice = (await over.say(hello(PERSONAL, identity=token()))).agreed(client())
+        bob = (await over.say(hello(PERSONAL, identity=token("bob")))).agreed(client())
         assert over.vcp.current(alice).active == {PERSONAL}
         denied = Denylist(bundle_ids=frozenset({"creed:alice"}))
         assert "revoked" in over.vcp.current(alice).vcp_ended

@@ -4,7 +4,6 @@ import asyncio
 import sys
 
 import pytest
-from tests.vcp.runtime import NodeRuntime, hello
 
 from comity import VcpExtension
 from comity.vcp import plugins
@@ -12,6 +11,7 @@ from comity.vcp.plugins import announced_extensions, named_extensions
 from comity.vcp.protocol.registry import Dependency, ExtensionRegistry
 from comity.wire.errors import ConfigError, InvalidError
 from tests.requests.walking import simulated
+from tests.vcp.runtime import NodeRuntime, hello
 
 WEATHER, TIDES, DROUGHT = "VCP-X-Weather", "VCP-X-Tides", "VCP-X-Drought"
 

@@ -5,9 +5,9 @@ import json
 import time
 
 import pytest
-from tests.vcp.runtime import WIRE, hello
 
 from tests.vcp.doors import DOORS, open_doors
+from tests.vcp.runtime import WIRE, hello
 
 SILENT = len(DOORS) + 1  # those that fall back, and the one with half a hello
 

@@ -1,9 +1,9 @@
 import pytest
-from tests.vcp.runtime import PERSONAL, RELATIONAL
 
 from comity.vcp.protocol.registry import STANDARD_EXTENSIONS
 from comity.vcp.resource_addresses import EXTENSION_ADDRESSES, ResourceReader, ResourceReaders
 from comity.wire.errors import ConfigError
+from tests.vcp.runtime import PERSONAL, RELATIONAL
 
 
 async def read(id_, owner):

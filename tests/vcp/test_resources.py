@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from tests.vcp.runtime import ALICE, ISSUERS, PERSONAL, RELATIONAL, VAULT_KEY, WIRE, registry, token
 
 from comity.identity.protocol.revocation import Denylist, RevocationStatus, Source, Status
 from comity.identity.protocol.tokens import IdentityMode, log_prefix
@@ -21,6 +20,7 @@ from comity.vcp.resources import VcpResources, may_watch
 from comity.vcp.sessions import LiveSessions, RunningFeatures
 from comity.vcp.tool_handlers import InactiveExtensionError, RevocationUnknownError, RevokedError
 from comity.wire.errors import ForbiddenError, InvalidError, NotFoundError
+from tests.vcp.runtime import ALICE, ISSUERS, PERSONAL, RELATIONAL, VAULT_KEY, WIRE, registry, token
 
 BOB = Identity(issuer="creed", subject="bob", owner="creed:user:bob")
 STRUCTURAL = Identity(issuer="creed", subject="alice")

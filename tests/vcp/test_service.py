@@ -3,19 +3,6 @@
 import asyncio
 
 import pytest
-from tests.vcp.runtime import (
-    ALICE,
-    ISSUERS,
-    PERSONAL,
-    RELATIONAL,
-    STRANGER,
-    VAULT_KEY,
-    WIRE,
-    NodeRuntime,
-    SlowDesk,
-    hello,
-    token,
-)
 
 from comity.identity.protocol.revocation import Denylist
 from comity.identity.protocol.tokens import IdentityMode, token_id
@@ -29,6 +16,19 @@ from comity.vcp.sessions import ConnectionLimits
 from comity.wire.errors import ComityError, ConfigError, OverloadedError, StoreFullError
 from comity.wire.link import LinkClosed
 from tests.requests.walking import HeldStore, settle, simulated
+from tests.vcp.runtime import (
+    ALICE,
+    ISSUERS,
+    PERSONAL,
+    RELATIONAL,
+    STRANGER,
+    VAULT_KEY,
+    WIRE,
+    NodeRuntime,
+    SlowDesk,
+    hello,
+    token,
+)
 
 PAIN = {"personal": {"body_signals": {"category": "pain", "intensity": 4}}}
 

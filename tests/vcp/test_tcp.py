@@ -7,12 +7,12 @@ import socket
 import struct
 
 import pytest
-from tests.vcp.runtime import WIRE, SlowDesk, hello, token
 
 from comity.http.server import bind
 from comity.vcp.doors import TcpDoor
 from comity.wire.errors import ConfigError
 from tests.vcp.doors import open_doors
+from tests.vcp.runtime import WIRE, SlowDesk, hello, token
 
 pytestmark = pytest.mark.usefixtures("patience")
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-from tests.vcp.runtime import ALICE, ISSUERS, PERSONAL, token
 
 from comity.identity.protocol.revocation import Denylist
 from comity.identity.protocol.tokens import IdentityMode, Issuer, IssuerRegistry, SharedKey, issue_b, token_id
@@ -15,6 +14,7 @@ from comity.vcp import tools as schemas
 from comity.vcp.identity import IdentityChecker
 from comity.vcp.protocol.agreement import Identity, Session
 from comity.vcp.tool_handlers import encode_context, parse_csm1, status, validate_token
+from tests.vcp.runtime import ALICE, ISSUERS, PERSONAL, token
 from tests.wire.json_values import values
 
 SECRET = b"a shared secret of an issuer"

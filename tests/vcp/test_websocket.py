@@ -8,13 +8,13 @@ import os
 import struct
 
 import pytest
-from tests.vcp.runtime import WIRE, hello
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from comity.http.serving import LINGER_SECONDS, ServerLimits
 from comity.http.websocket import MAX_FRAGMENTS
 from tests.vcp.doors import open_doors
+from tests.vcp.runtime import WIRE, hello
 
 pytestmark = pytest.mark.usefixtures("patience")
 

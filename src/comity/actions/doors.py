@@ -113,7 +113,7 @@ OPENAPI_PATH: Final = f"{ACTIONS_PATH}/openapi.json"
 
 
 def action_routes(runner: Runner, pipeline: Pipeline, *, body_limit: int, version: str) -> list[BaseRoute]:
-    room = ActionsHandler(runner)
+    handler = ActionsHandler(runner)
     registry = runner.library.registry
 
     # in a thread: the first look at the skills imports them
@@ -127,9 +127,9 @@ def action_routes(runner: Runner, pipeline: Pipeline, *, body_limit: int, versio
         body = await read_json_body(scope, receive, body_limit, "the input of an action")
         given = strict_json.loads(body, lone_surrogates=True)
         asked = Invocation(scope["path_params"]["name"], given)
-        return await pipeline.run(room, Request(door="http", caller=caller_of(scope), body=asked))
+        return await pipeline.run(handler, Request(door="http", caller=caller_of(scope), body=asked))
 
-    endpoint = partial(Endpoint, room=room.name, record=pipeline.record)
+    endpoint = partial(Endpoint, feature=handler.name, record=pipeline.record)
     return [
         Route(ACTIONS_PATH, endpoint("GET", listing)),
         Route(OPENAPI_PATH, endpoint("GET", document)),

@@ -1,7 +1,7 @@
-"""The room of the actions, and the actions as MCP tools: a call by the owner takes the walk like every other message.
+"""The handler of the actions, and the actions as MCP tools: a call by the owner runs the pipeline like every other message.
 
 Nothing is stored, so the call is audited without waiting; the text that was sent is in no audit entry.
-The room checks the input by the contract, so that the sentences are the same everywhere. What a tool refuses is an error
+The handler checks the input by the contract, so that the sentences are the same everywhere. What a tool refuses is an error
 of the tool, which the model reads and can do better.
 """
 
@@ -63,9 +63,9 @@ _READS_PAGES: Final = frozenset({"accessibility_audit"})
 
 
 class ActionsDesk(NamedTuple):
-    """Where calls are taken: the room, and the walk to it."""
+    """Where calls are taken: the handler, and the pipeline to it."""
 
-    room: ActionsHandler
+    handler: ActionsHandler
     pipeline: Pipeline
 
 
@@ -75,12 +75,12 @@ def action_tools(registry: Registry, desk: Callable[[], Awaitable[ActionsDesk]])
 
 def _tool(entry: RegisteredAction, desk: Callable[[], Awaitable[ActionsDesk]]) -> Tool:
     async def call(context: Context, arguments: dict[str, Any]) -> ToolResult:
-        room, pipeline = await desk()
-        caller = context.asker.caller
+        handler, pipeline = await desk()
+        caller = context.client.caller
         # clients of the node's own user take turns with each other; a visitor is one caller, whatever its clients
-        client = context.client if caller.is_local else ""
+        client = context.connection if caller.is_local else ""
         body = Invocation(entry.name, arguments, client, context.progress)
-        return structured(await pipeline.run(room, Request(door="mcp", caller=caller, body=body)))
+        return structured(await pipeline.run(handler, Request(door="mcp", caller=caller, body=body)))
 
     contract = entry.contract
     return Tool(
@@ -88,7 +88,7 @@ def _tool(entry: RegisteredAction, desk: Callable[[], Awaitable[ActionsDesk]]) -
         title=entry.name.replace("_", " ").capitalize(),
         description=f"{contract.description} Boundary: {contract.boundary}.".strip(),
         handler=call,
-        room=ActionsHandler.name,
+        group=ActionsHandler.name,
         input_schema=plain(contract.input_schema),
         output_schema=in_outline(reply_schema(entry)),
         annotations={
@@ -100,7 +100,7 @@ def _tool(entry: RegisteredAction, desk: Callable[[], Awaitable[ActionsDesk]]) -
         audit="own",
         task="optional" if entry.action.slow else "forbidden",
         deadline=ActionsHandler.deadline,
-        validator=lambda _arguments: None,  # left to the room
+        validator=lambda _arguments: None,  # left to the handler
     )
 
 

@@ -22,7 +22,7 @@ log = logging.getLogger("comity.actions")
 
 class Actions(Part):
     name = "actions"
-    room = "actions"
+    tool_group = "actions"
     instructions = (
         "The humane-communication actions review or rewrite text before it is sent. When a result carries a boundary "
         "notice or an uncertainty, pass it on with the result."

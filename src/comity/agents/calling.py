@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from msgspec import Struct
 
-from comity.agents.tools import MAX_CALL_SECONDS, RIGHT, ROOM, OpenDesk, may_see_agents, search_agents
+from comity.agents.tools import GROUP, MAX_CALL_SECONDS, RIGHT, OpenDesk, may_see_agents, search_agents
 from comity.directory.cards import LIMIT, HaloMatch, search_capability, visible_record
 from comity.directory.client import DirectoryClient
 from comity.directory.finding import card_at, id_of, is_address, with_scheme
@@ -51,7 +51,7 @@ from comity.wire.machine import Clock
 # Prompts of a node: what a person may want to have a model do with its tools.
 
 
-_ACTIONS_ROOM: Final = "actions"
+_ACTIONS_GROUP: Final = "actions"
 _COMPLETE_SECONDS: Final = 3.0
 _MAX_COMPLETED: Final = 100
 _DIGITS: Final = re.compile(r"[0-9a-f]{4,64}")
@@ -65,7 +65,7 @@ _AGENT: Final = {
 
 
 def node_prompts(desk: OpenDesk) -> list[Prompt]:
-    about_agent = partial(Prompt, room=ROOM, right=RIGHT, complete=_completer(desk))
+    about_agent = partial(Prompt, group=GROUP, right=RIGHT, complete=_completer(desk))
     return [
         about_agent(
             name="introduce_yourself",
@@ -93,7 +93,7 @@ def node_prompts(desk: OpenDesk) -> list[Prompt]:
             title="Review a message before it is sent",
             description="Check a message with the humane-communication tools and suggest a better version.",
             handler=_review,
-            room=_ACTIONS_ROOM,
+            group=_ACTIONS_GROUP,
             arguments=(
                 {
                     "name": "message",

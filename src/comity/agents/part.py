@@ -51,7 +51,7 @@ _AT_REST = frozenset({"HIBERNATING", "SUNK", "ARCHIVED"})
 
 class Agent(Part):
     name = "agent"
-    room = "vacant"
+    tool_group = "vacant"
     instructions = "vacant_* are this node's own agent behind signed envelopes."
     rights: ClassVar[Mapping[str, Right]] = MappingProxyType({PAIRS_VERIFY_PATH: "act"})
 
@@ -83,7 +83,7 @@ class Agent(Part):
         runtime, form = self._runtime, self.resident.form
         card = form.capability_card
         facts = [Fact("Identity", form.identity.hex(), copy=True)]
-        if self.resident.room is None or card is None:
+        if self.resident.handler is None or card is None:
             start = Fact("Start the node with one", "comity up --agent echo", copy=True)
             return ViewPage(facts=[*facts, Fact("Agent", "none"), start])
         state = form.runtime_state.value
@@ -184,7 +184,7 @@ class Agent(Part):
         from comity.http.app import HandlerRoute
         from comity.http.asgi import Endpoint
 
-        verify = Endpoint("POST", self._verify_pair, room="pairs", record=runtime.record)
+        verify = Endpoint("POST", self._verify_pair, feature="pairs", record=runtime.record)
         self.routes = [Route(PAIRS_VERIFY_PATH, verify)]
         agent, limit = runtime.settings.agent, runtime.settings.http.body_limit
         self.public = {AGENT_CARD_PATH, CHAIN_RESET_PATH}  # 404 to everybody where they do not exist
@@ -192,17 +192,17 @@ class Agent(Part):
             return
         endpoint = agent.endpoint or runtime.url + MESSAGE_SEND_PATH
         form = await resident_form(runtime.store, runtime.key, agent.offer, endpoint)
-        room = self._room(runtime, form)
+        handler = self._make_handler(runtime, form)
         self.state_room = StateHandler(form, runtime.store, self.state_changed.set)
-        self.resident = Resident(form, runtime.pipeline, room)
-        self.hot = {MESSAGE_SEND_PATH: MessageSend(room, runtime.pipeline, limit)}
+        self.resident = Resident(form, runtime.pipeline, handler)
+        self.hot = {MESSAGE_SEND_PATH: MessageSend(handler, runtime.pipeline, limit)}
         self.routes += [
             Route("/v1/state", HandlerRoute(self.state_room, runtime.pipeline, limit)),
             *card_routes(lambda: form, agent.name or form.identity.short(), agent.freshness_seconds),
         ]
         self.public |= {MESSAGE_SEND_PATH, *CARD_PATHS}
 
-    def _room(self, runtime: "NodeRuntime", form: "ResidentForm") -> "EnvelopeHandler":
+    def _make_handler(self, runtime: "NodeRuntime", form: "ResidentForm") -> "EnvelopeHandler":
         from comity.agents.behaviour import load_behaviour
         from comity.envelopes.server import EnvelopeHandler
 
@@ -243,7 +243,7 @@ class Agent(Part):
 
 class Calling(Part):
     name = "calling"
-    room = "agents"
+    tool_group = "agents"
     tool_right = "agents"
     instructions = (
         "find_agents finds agents by what they offer; call_agent sends one of them a message, signed and numbered by "
@@ -350,7 +350,7 @@ class Publishing(Part):
             log.warning("the card is not up to date in %s: %s", report.directory, report.problem)
         self._runtime.record.note(
             Act(
-                room="directory",
+                feature="directory",
                 result="CARD_NOT_PUBLISHED" if report.problem else "CARD_PUBLISHED",
                 caller=OWN_PROCESS,
                 failed_step="directory" if report.problem else None,

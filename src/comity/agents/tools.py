@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from comity.agents.calling import AgentsHandler, FoundAgents
     from comity.requests.pipeline import Pipeline
 
-ROOM: Final = "agents"
+GROUP: Final = "agents"
 RIGHT: Final[Right] = "agents"
 MAX_CALL_SECONDS: Final = 600
 """Seconds that a caller may ask for."""
@@ -37,9 +37,9 @@ _ID: Final = {"type": "string", "description": "64 hexadecimal digits"}
 
 
 class AgentsDesk(NamedTuple):
-    """Where calls are taken: the room, and the walk to it."""
+    """Where calls are taken: the handler, and the pipeline to it."""
 
-    room: "AgentsHandler"
+    handler: "AgentsHandler"
     pipeline: "Pipeline"
 
 
@@ -79,7 +79,7 @@ def agent_tools(desk: OpenDesk) -> list[Tool]:
         told = text(strict_json.dumps({**proof, "note": _WHOSE}).decode())
         return ToolResult([words, told], {**proof, "reply": reply.text})
 
-    tool = partial(Tool, room=ROOM, right=RIGHT, audit="own")
+    tool = partial(Tool, group=GROUP, right=RIGHT, audit="own")
     return [
         tool(
             name="find_agents",
@@ -191,5 +191,5 @@ async def search_agents(
 async def _pipeline_with(desk: OpenDesk, context: Context, asked: Any) -> Any:
     from comity.requests.handler import Request
 
-    room, pipeline = await desk()
-    return await pipeline.run(room, Request(door="mcp", caller=context.asker.caller, body=asked))
+    handler, pipeline = await desk()
+    return await pipeline.run(handler, Request(door="mcp", caller=context.client.caller, body=asked))

@@ -26,7 +26,7 @@ from comity.envelopes.tools import TOOLS, call, describe
 from comity.identity.protocol.keys import AnySigningKey
 from comity.mcp.calls import McpCalls
 from comity.mcp.protocol.catalog import ANYTHING, Catalog, Selection, Tool, ToolAnswer, ToolHandler
-from comity.mcp.protocol.context import Asker, Context, HandshakeResult
+from comity.mcp.protocol.context import Context, HandshakeResult, McpClient
 from comity.mcp.protocol.conversation import McpConversation
 from comity.mcp.protocol.methods import Server
 from comity.mcp.protocol.results import InputRequired, ToolResult, said, structured
@@ -40,7 +40,7 @@ from comity.runtime.system_clock import SystemClock
 from comity.vcp.protocol.mcp_places import VcpHandshake
 from comity.wire.errors import ConfigError
 
-ROOM: Final = "own"
+GROUP: Final = "own"
 
 _VCP: Final = VcpHandshake()
 """It is not spoken here, and a client that says hello is told that."""
@@ -81,7 +81,7 @@ class McpServer:
                     Tool(
                         name=name or function.__name__,
                         description=words,
-                        room=ROOM,
+                        group=GROUP,
                         handler=_handler(function),
                         input_schema=input_schema,
                         **more,
@@ -129,7 +129,7 @@ def _result(given: Any) -> ToolAnswer:
     return structured(given) if isinstance(given, Mapping) else said(str(given))
 
 
-async def _no_vcp(_hello: object, _asker: Asker) -> HandshakeResult:
+async def _no_vcp(_hello: object, _client: McpClient) -> HandshakeResult:
     return _VCP.not_offered("VCP is not offered here; the request goes on without it")
 
 
@@ -163,6 +163,6 @@ class VacantAsMCPServer:
         if name == "vacant_describe":
             return describe(self.self_form)
         if name == "vacant_call":
-            room, pipeline = await self._vacant.open_once()
-            return await call(self.self_form, room, pipeline, arguments, MODEL)
+            handler, pipeline = await self._vacant.open_once()
+            return await call(self.self_form, handler, pipeline, arguments, MODEL)
         return {"error": f"unknown tool {name!r}"}

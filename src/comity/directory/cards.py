@@ -261,7 +261,7 @@ async def _party(store: Store, vacant_id: str, who: str) -> CardRecord:
 
 
 def _act(result: str, who: str, about: str) -> Act:
-    return Act(room="directory", result=result, caller=Caller(kind="vacant", id=who), about=about[:8])
+    return Act(feature="directory", result=result, caller=Caller(kind="vacant", id=who), about=about[:8])
 
 
 # Finding cards: by words, by family, and in which order.

@@ -47,7 +47,7 @@ def directory_routes(
     quota: Quota | None = None,
 ) -> list[BaseRoute]:
     reads = DirectoryReads(store, clock)
-    endpoint = partial(Endpoint, room="directory", record=pipeline.record)
+    endpoint = partial(Endpoint, feature="directory", record=pipeline.record)
     return [
         Route(PUBLISH_PATH, endpoint("POST", _publish(pipeline, PublishHandler(store, quota), body_limit))),
         Route(QUERY_PATH, endpoint("POST", _read(pipeline, reads.query))),
@@ -59,17 +59,17 @@ def directory_routes(
     ]
 
 
-def _publish(pipeline: Pipeline, room: PublishHandler, body_limit: int) -> Take:
+def _publish(pipeline: Pipeline, handler: PublishHandler, body_limit: int) -> Take:
     async def take(scope: Scope, receive: Receive) -> Any:
         body = await read_json_body(scope, receive, body_limit, "a publication")
         publication = read_publication(strict_json.loads(body, unique_keys=True))
         request = Request(door="directory", caller=caller_of(scope), body=publication, size=len(body))
-        return await pipeline.run(room, request)
+        return await pipeline.run(handler, request)
 
     return take
 
 
-def _read(pipeline: Pipeline, room: DirectoryReadHandler) -> Take:
+def _read(pipeline: Pipeline, handler: DirectoryReadHandler) -> Take:
     async def take(scope: Scope, _receive: Receive) -> Any:
         question = DirectoryQuery(
             host=header(scope, b"host") or "",
@@ -77,7 +77,7 @@ def _read(pipeline: Pipeline, room: DirectoryReadHandler) -> Take:
             query=_query(scope["query_string"]),
             subject=next(iter(scope["path_params"].values()), None),
         )
-        return await pipeline.run(room, Request(door="directory", caller=caller_of(scope), body=question))
+        return await pipeline.run(handler, Request(door="directory", caller=caller_of(scope), body=question))
 
     return take
 

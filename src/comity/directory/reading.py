@@ -1,4 +1,4 @@
-"""Reading the directory: one room for each question that a stranger may ask.
+"""Reading the directory: one handler for each question that an unknown caller may ask.
 
 Answers have the shapes of the contract (envelope 4, "Registry answers"), with some more members. Reading needs no proof. A
 reader with a proof (see `proof`) also sees its own hidden cards. Numbers outside their range are refused, and unknown
@@ -117,7 +117,7 @@ class DirectoryReadHandler(HandlerDefaults):
 
 
 class DirectoryReads:
-    """The rooms over one store."""
+    """The handlers over one store."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store

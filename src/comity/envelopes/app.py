@@ -1,6 +1,6 @@
 """A vacant as a Starlette application or router, to be served alone or mounted elsewhere.
 
-Its room and its walk are made when the first envelope comes. The store behind one of our replay stores is opened in
+Its handler and its pipeline are made when the first envelope comes. The store behind one of our replay stores is opened in
 the loop that serves. A replay store of the program's own is driven as it is, with the reference's semantics. What is
 embedded like this has no audit log; a node has.
 """
@@ -271,11 +271,11 @@ class EmbeddedVacant:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """As an ASGI application: `POST` of an envelope."""
         try:
-            room, pipeline = await self.open_once()
+            handler, pipeline = await self.open_once()
         except ComityError as refusal:
             await refuse(send, refusal)
             return
-        await MessageSend(room, pipeline)(scope, receive, send)
+        await MessageSend(handler, pipeline)(scope, receive, send)
 
     async def open_once(self) -> tuple[EnvelopeHandler, Pipeline]:
         if self._opening is None:
@@ -288,10 +288,10 @@ class EmbeddedVacant:
 
     async def _open(self) -> tuple[EnvelopeHandler, Pipeline]:
         clock, replay_store = SystemClock(), self._replay_store
-        room: EnvelopeHandler
+        handler: EnvelopeHandler
         if isinstance(replay_store, OnStore):
             store = await replay_store.open_once()
-            room = EnvelopeHandler(
+            handler = EnvelopeHandler(
                 key=self._key,
                 behaviour=self._behavior,
                 state_provider=self._state,
@@ -300,7 +300,7 @@ class EmbeddedVacant:
             )
         else:
             store = NO_STORE
-            room = ForeignStoreHandler(
+            handler = ForeignStoreHandler(
                 replay_store,
                 key=self._key,
                 behaviour=self._behavior,
@@ -308,7 +308,7 @@ class EmbeddedVacant:
                 clock=clock,
             )
         record = Recorder(store, clock, audited=False)
-        return room, Pipeline(record, clock, budget=None)
+        return handler, Pipeline(record, clock, budget=None)
 
 
 def key_of(form: ResidentForm, key: AnySigningKey) -> SigningKey:

@@ -32,8 +32,8 @@ _CONTENT_TYPES = frozenset({"application/json", "application/a2a+json"})
 class MessageSend:
     """Raw ASGI: every call of every peer comes through here."""
 
-    def __init__(self, room: Handler, pipeline: Pipeline, body_limit: int = BODY_LIMIT) -> None:
-        self._room = room
+    def __init__(self, handler: Handler, pipeline: Pipeline, body_limit: int = BODY_LIMIT) -> None:
+        self._handler = handler
         self._pipeline = pipeline
         self._body_limit = body_limit
 
@@ -45,17 +45,17 @@ class MessageSend:
             if content_type(scope) not in _CONTENT_TYPES:
                 given = header(scope, b"content-type")
                 detail = f"unsupported content-type {given!r}; expected application/json"
-                self._pipeline.record.refuse(self._room.name, "unsupported")
+                self._pipeline.record.refuse(self._handler.name, "unsupported")
                 await answer_json(send, {"detail": detail}, 415)
                 return
             body = await read_body(scope, receive, self._body_limit)
             sent = strict_json.loads(body, unique_keys=True)
             request = Request(door="a2a", caller=caller_of(scope), body=sent, size=len(body))
-            message: bytes = await self._pipeline.run(self._room, request)
+            message: bytes = await self._pipeline.run(self._handler, request)
         except Disconnected:
             return
         except ComityError as refusal:
-            self._pipeline.record.refuse_once(self._room.name, refusal)
+            self._pipeline.record.refuse_once(self._handler.name, refusal)
             await refuse(send, refusal)
             return
         reply = b'{"jsonrpc":"2.0","id":%b,"result":{"message":%b}}'

@@ -1,7 +1,7 @@
-"""The room where signed envelopes are answered by the agent of a node.
+"""The handler where signed envelopes are answered by the agent of a node.
 
-`SignedHandler` is what every room of signed envelopes does, whoever does the work. Each has a book of its own, so the
-numbers of one room say nothing in another.
+`SignedHandler` is what every handler of signed envelopes does, whoever does the work. Each has a book of its own, so the
+numbers of one handler say nothing in another.
 
 The order of checks is the contract's (envelope 3): carrier, format, addressee, state, signature,
 chain. The acceptance of a request, the reply to it and both chains advance in one commit, after
@@ -94,7 +94,7 @@ class VerifiedCall:
 
 
 class SignedHandlerOptions(TypedDict, total=False):
-    """What `SignedHandler` is made of, for rooms that need something besides."""
+    """What `SignedHandler` is made of, for handlers that need something besides."""
 
     key: Required[SigningKey]
     state_provider: Required[StateProvider]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from comity.requests.pipeline import Pipeline
 
 _PATIENCE = 120.0
-"""Seconds; the room that answers has a deadline of its own."""
+"""Seconds; the handler that answers has a deadline of its own."""
 
 TOOLS: tuple[dict[str, Any], ...] = (
     {
@@ -42,20 +42,20 @@ TOOLS: tuple[dict[str, Any], ...] = (
 
 
 class Resident(NamedTuple):
-    """The vacant of a node. `room` is None where no agent answers."""
+    """The vacant of a node. `handler` is None where no agent answers."""
 
     form: "ResidentForm"
     pipeline: "Pipeline"
-    room: "EnvelopeHandler | None"
+    handler: "EnvelopeHandler | None"
 
 
 def vacant_tools(resident: Callable[[], Awaitable[Resident]]) -> list[Tool]:
     async def answer(context: Context, arguments: dict[str, Any]) -> ToolResult:
         vacant = await resident()
-        if vacant.room is None:
+        if vacant.handler is None:
             raise NotFoundError("no agent answers calls here; start the node with `comity up --agent …`")
-        caller = context.asker.caller
-        told = await call(vacant.form, vacant.room, vacant.pipeline, arguments, caller)
+        caller = context.client.caller
+        told = await call(vacant.form, vacant.handler, vacant.pipeline, arguments, caller)
         return structured(told, error="error" in told)
 
     async def show(_context: Context, _arguments: dict[str, Any]) -> ToolResult:
@@ -63,7 +63,7 @@ def vacant_tools(resident: Callable[[], Awaitable[Resident]]) -> list[Tool]:
 
     def tool(shown: dict[str, Any], **given: Any) -> Tool:
         named = {name: shown[name] for name in ("name", "title", "description")}
-        return Tool(**named, input_schema=shown["inputSchema"], room="vacant", deadline=_PATIENCE, **given)
+        return Tool(**named, input_schema=shown["inputSchema"], group="vacant", deadline=_PATIENCE, **given)
 
     calling, describing = TOOLS
     return [
@@ -86,7 +86,7 @@ def describe(form: "ResidentForm") -> dict[str, Any]:
 
 async def call(
     form: "ResidentForm",
-    room: "EnvelopeHandler",
+    handler: "EnvelopeHandler",
     pipeline: "Pipeline",
     arguments: dict[str, Any],
     caller: "Caller",
@@ -109,7 +109,9 @@ async def call(
     request = {"jsonrpc": "2.0", "method": METHOD, "params": given.get("params", {"message": given})}
     try:
         size = 0 if caller.is_local else len(strict_json.dumps(given))
-        message: bytes = await pipeline.run(room, Request(door="mcp", caller=caller, body=request, size=size))
+        message: bytes = await pipeline.run(
+            handler, Request(door="mcp", caller=caller, body=request, size=size)
+        )
     except MisdirectedError as refusal:
         expected, got = form.identity.hex(), refusal.addressee.hex()
         return {"error": f"envelope_to_mismatch: expected {expected}, got {got}"}

@@ -1,4 +1,4 @@
-"""The room of the extension operations: every row of the table of ruling 47 runs here, whoever calls.
+"""The handler of the extension operations: every row of the table of ruling 47 runs here, whoever calls.
 
 - One queue per owner: its operations run one after the other. What another process has stored meanwhile is read, and
   the operation is applied to that.

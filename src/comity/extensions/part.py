@@ -60,7 +60,7 @@ class ExtensionSettings(Struct, frozen=True, kw_only=True):
 class Extensions(Part):
     name = "extensions"
     settings = ExtensionSettings
-    room = "vcp"
+    tool_group = "vcp"
     switch = "take `extensions` and `vcp` out of the setting `off`"
 
     @classmethod
@@ -71,13 +71,13 @@ class Extensions(Part):
     def tools(cls, runtime: OpenNode) -> "Iterable[Tool]":
         from comity.extensions.tools import ExtensionTools, extension_tools
 
-        async def rooms() -> ExtensionTools:
+        async def services() -> ExtensionTools:
             from comity.vcp.part import Vcp
 
             opened = await runtime()
             return ExtensionTools(opened.find(cls).service, opened.find(Vcp).service)
 
-        return extension_tools(rooms, cls.room)
+        return extension_tools(services, cls.tool_group)
 
     async def open(self, runtime: "NodeRuntime") -> None:
         self.service = extension_service(

@@ -48,16 +48,16 @@ class ExtensionTools(NamedTuple):
     vcp: "VcpServer"
 
 
-OpenedRooms = Callable[[], Awaitable[ExtensionTools]]
+OpenedServices = Callable[[], Awaitable[ExtensionTools]]
 
 
-def extension_tools(opened: OpenedRooms, room: str) -> list[Tool]:
-    tools = [_tool(opened, name, op, summary, room) for name, (op, summary) in SUMMARIES.items()]
+def extension_tools(opened: OpenedServices, group: str) -> list[Tool]:
+    tools = [_tool(opened, name, op, summary, group) for name, (op, summary) in SUMMARIES.items()]
 
     async def send(context: Context, arguments: dict[str, Any]) -> ToolResult:
-        rooms = await opened()
-        session = await _session(rooms, context, arguments)
-        return await _answered(_exchange(rooms, context, session, arguments["context"]))
+        services = await opened()
+        session = await _session(services, context, arguments)
+        return await _answered(_exchange(services, context, session, arguments["context"]))
 
     return [
         *tools,
@@ -69,7 +69,7 @@ def extension_tools(opened: OpenedRooms, room: str) -> list[Tool]:
             handler=send,
             input_schema=_CONTEXT_INPUT,
             annotations={"readOnlyHint": False, "openWorldHint": False},
-            room=room,
+            group=group,
             extension=VCP_SESSION,
             audit="own",
         ),
@@ -98,10 +98,10 @@ class _LaterSchema(Mapping[str, Any]):
         return len(self._schema)
 
 
-def _tool(opened: OpenedRooms, name: str, op: str, summary: str, room: str) -> Tool:
+def _tool(opened: OpenedServices, name: str, op: str, summary: str, group: str) -> Tool:
     async def handler(context: Context, arguments: dict[str, Any]) -> ToolResult:
-        rooms = await opened()
-        return await _answered(_perform(rooms, op, context, arguments))
+        services = await opened()
+        return await _answered(_perform(services, op, context, arguments))
 
     extension, _, verb = op.partition(".")
     return Tool(
@@ -111,46 +111,46 @@ def _tool(opened: OpenedRooms, name: str, op: str, summary: str, room: str) -> T
         handler=handler,
         input_schema=_LaterSchema(op),
         annotations={"readOnlyHint": verb in _READING, "openWorldHint": verb == "join"},
-        room=room,
+        group=group,
         extension=f"VCP-X-{extension.capitalize()}",
         audit="own",
     )
 
 
-async def _perform(rooms: ExtensionTools, op: str, context: Context, arguments: dict[str, Any]) -> Any:
+async def _perform(services: ExtensionTools, op: str, context: Context, arguments: dict[str, Any]) -> Any:
     from comity.extensions.handler import OperationRequest
     from comity.extensions.protocol.operations import OPERATIONS, tool_arguments
 
     row = OPERATIONS[op]
-    session = await _session(rooms, context, arguments if "session_id" in row.tool_members else {})
-    ambient = context.meta.get(META_CONTEXT) if context.asker.modern else None
-    if ambient is not None and session is context.asker.attached:
-        await _exchange(rooms, context, session, ambient)
-    args = tool_arguments(row, arguments, rooms.extensions.facts(session))
+    session = await _session(services, context, arguments if "session_id" in row.tool_members else {})
+    ambient = context.meta.get(META_CONTEXT) if context.client.modern else None
+    if ambient is not None and session is context.client.attached:
+        await _exchange(services, context, session, ambient)
+    args = tool_arguments(row, arguments, services.extensions.facts(session))
     request = OperationRequest(op=op, args=args, session=session, audience="model")
-    return await rooms.vcp.perform(request, context.asker.caller, "mcp")
+    return await services.vcp.perform(request, context.client.caller, "mcp")
 
 
-async def _exchange(rooms: ExtensionTools, context: Context, session: "Session", value: Any) -> Any:
+async def _exchange(services: ExtensionTools, context: Context, session: "Session", value: Any) -> Any:
     from comity.vcp.protocol.context import read_request
     from comity.vcp.protocol.negotiation import ExchangeContext
 
-    request = read_request(value, session, rooms.vcp.scan_threshold)
+    request = read_request(value, session, services.vcp.scan_threshold)
     question = ExchangeContext(session, request)
-    return await rooms.vcp.exchange(question, context.asker.caller.address, "model")
+    return await services.vcp.exchange(question, context.client.caller.address, "model")
 
 
-async def _session(rooms: ExtensionTools, context: Context, arguments: dict[str, Any]) -> "Session":
+async def _session(services: ExtensionTools, context: Context, arguments: dict[str, Any]) -> "Session":
     """The session that a call is about: the one that asks, or another one of its owner."""
-    asking: Session | None = context.asker.attached
+    asking: Session | None = context.client.attached
     assert asking is not None, "the tool would not be there otherwise"
     named = arguments.get("session_id")
     if named is None or named == asking.id:
         return asking
     try:
-        rooms.vcp.sessions.of(named, asking.identity)
+        services.vcp.sessions.of(named, asking.identity)
     except NotFoundError:
-        await rooms.extensions.refuse_others(named, asking)
+        await services.extensions.refuse_others(named, asking)
     return replace(asking, id=named)
 
 

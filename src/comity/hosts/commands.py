@@ -42,7 +42,7 @@ from comity.terminal.options import (
     confirm,
     one_of,
     option,
-    read_rooms,
+    read_groups,
     settings_of,
 )
 from comity.terminal.output import (
@@ -254,7 +254,7 @@ def install_command(
     checked_name(name)
     one_of("--preset", preset, PRESETS)
     scope = scope or "user"
-    offered = () if rooms is None else read_rooms(rooms)
+    offered = () if rooms is None else read_groups(rooms)
     machine = this_machine()
     loaded = settings_of(HomeOptions(data))
     folder = loaded.settings.data

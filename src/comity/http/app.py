@@ -298,7 +298,7 @@ class HttpDoor:
             exception_handlers={HTTPException: partial(_no_such_page, off), ComityError: _refusal},
         )
         hot: dict[str, App] = {
-            "/healthz": Endpoint("GET", _healthz, room="http", record=pipeline.record),
+            "/healthz": Endpoint("GET", _healthz, feature="http", record=pipeline.record),
             "/v1/ping": HandlerRoute(ping, pipeline, body_limit),
         }
         sockets: dict[str, App] = {}
@@ -383,15 +383,15 @@ class _HotPaths:
 
 
 class HandlerRoute(Endpoint):
-    """A room for the owner behind a POST: JSON or nothing in, the walk, JSON out."""
+    """Serves a handler for the owner behind a POST: JSON or nothing in, the pipeline, JSON out."""
 
-    def __init__(self, room: Handler, pipeline: Pipeline, body_limit: int) -> None:
+    def __init__(self, handler: Handler, pipeline: Pipeline, body_limit: int) -> None:
         async def take(scope: Scope, receive: Receive) -> Any:
             body = await read_json_body(scope, receive, body_limit, "the body", may_be_empty=True)
             message = strict_json.loads(body) if body else {}
-            return await pipeline.run(room, Request(door="http", caller=caller_of(scope), body=message))
+            return await pipeline.run(handler, Request(door="http", caller=caller_of(scope), body=message))
 
-        super().__init__("POST", take, room=room.name, record=pipeline.record)
+        super().__init__("POST", take, feature=handler.name, record=pipeline.record)
 
 
 async def _needs_upgrade(_scope: Scope, _receive: Receive, send: Send) -> None:

@@ -190,12 +190,12 @@ Take = Callable[[Scope, Receive], Awaitable[Any]]
 
 
 class Endpoint:
-    def __init__(self, method: str, take: Take, *, room: str, record: Recorder) -> None:
-        """A refusal is counted under the name of the room, unless it got as far as the walk, which does that."""
+    def __init__(self, method: str, take: Take, *, feature: str, record: Recorder) -> None:
+        """A refusal is counted under the name of the feature, unless it got as far as the pipeline, which does that."""
         self._method = method
         self._methods = ("GET", "HEAD") if method == "GET" else (method,)
         self._take = take
-        self._room = room
+        self._feature = feature
         self._record = record
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -206,7 +206,7 @@ class Endpoint:
         try:
             reply = await self._take(scope, receive)
         except ComityError as refused:
-            self._record.refuse_once(self._room, refused)
+            self._record.refuse_once(self._feature, refused)
             await answer_error(send, refused)
         except Disconnected:
             return

@@ -6,7 +6,7 @@
   the encrypted state so far. The client repeats the request with the answers, and the handler runs again.
 - A refusal of a tool is an error of the tool, which the model reads. Internal errors go to the log.
 - Calls that change nothing are counted and audited without waiting (ruling 23). A call that changes state takes the walk,
-  in its own room.
+  in its own handler.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from comity.mcp.protocol import conversation
-from comity.mcp.protocol.context import LEVELS, Asker, LogLevel
+from comity.mcp.protocol.context import LEVELS, LogLevel, McpClient
 from comity.mcp.protocol.methods import Listen, RunningRequest, Server, TaskRequest
 from comity.mcp.protocol.results import (
     META_SUBSCRIPTION,
@@ -56,12 +56,12 @@ _MAX_NAME_LENGTH: Final = 64
 
 
 class Outlet(Protocol):
-    """Where messages about one request go while it is worked on. `session` is that of a legacy client, `client`
+    """Where messages about one request go while it is worked on. `session` is that of a legacy client, `connection`
     the name of the connection or session, empty where a request stands alone.
     """
 
     @property
-    def client(self) -> str: ...
+    def connection(self) -> str: ...
 
     @property
     def session(self) -> McpSession | None: ...
@@ -103,7 +103,7 @@ class Cancellation:
 
 
 class CallContext:
-    __slots__ = ("_outlet", "_state", "_work", "asker", "cancelled", "input_state", "inputs")
+    __slots__ = ("_outlet", "_state", "_work", "cancelled", "client", "input_state", "inputs")
 
     def __init__(
         self,
@@ -116,15 +116,15 @@ class CallContext:
         self._work = work
         self._outlet = outlet
         self._state: dict[str, Any] | None = None
-        self.asker: Asker = work.asker
+        self.client: McpClient = work.client
         self.inputs: Mapping[str, Any] = work.inputs if inputs is None else inputs
         self.input_state = input_state
         self.cancelled = Cancellation()
 
     @property
-    def client(self) -> str:
-        asker = self.asker
-        return f"{asker.owner} {self._outlet.client or alone(asker)}"
+    def connection(self) -> str:
+        client = self.client
+        return f"{client.owner} {self._outlet.connection or alone(client)}"
 
     @property
     def demands(self) -> Any:
@@ -171,7 +171,7 @@ class CallContext:
     @property
     def waits(self) -> bool:
         """Whether questions travel while the handler waits; else it is run again with the answers."""
-        return not self.asker.modern
+        return not self.client.modern
 
     def again(self, inputs: Mapping[str, Any], input_state: Any) -> "CallContext":
         """For the next round of the same call; who cancels it cancels all of its rounds."""
@@ -181,7 +181,7 @@ class CallContext:
 
     async def ask(self, requests: Mapping[str, InputRequest]) -> Mapping[str, Any]:
         for request in requests.values():
-            demand(self.asker, request)
+            demand(self.client, request)
         if not self.waits:
             missing = {key: one for key, one in requests.items() if not _is_answer(self.inputs.get(key))}
             if missing:
@@ -208,9 +208,9 @@ class CallContext:
         return wanted in LEVELS and LEVELS.index(level) >= LEVELS.index(wanted)
 
 
-def alone(asker: Asker) -> str:
+def alone(client: McpClient) -> str:
     """What tells a client apart that has neither a connection nor a session of its own."""
-    return f"{asker.caller.address} {str(asker.info.get('name'))[:_MAX_NAME_LENGTH]}"
+    return f"{client.caller.address} {str(client.info.get('name'))[:_MAX_NAME_LENGTH]}"
 
 
 def _is_answer(value: Any) -> bool:
@@ -320,7 +320,7 @@ class McpCalls:
             ) from None
 
     def _context(self, work: RunningRequest, outlet: Outlet) -> CallContext:
-        if not work.asker.modern or work.params.get("requestState") is None:
+        if not work.client.modern or work.params.get("requestState") is None:
             return CallContext(work, outlet)
         inputs, state = self._known(work)
         return CallContext(work, outlet, inputs=inputs, input_state=state)
@@ -330,16 +330,16 @@ class McpCalls:
         sealed = work.params.get("requestState")
         if sealed is None:
             return work.inputs, None
-        bound = binding(work.asker.owner, work.method, work.params)
+        bound = binding(work.client.owner, work.method, work.params)
         state = self._sealer.open(sealed, bound, self._clock.now())
         return {**state.get(_ANSWERS, {}), **work.inputs}, state.get(_STATE)
 
     def _ask_again(self, work: RunningRequest, asked: InputRequired, reply: Json | None) -> Outcome:
         for request in asked.requests.values():
-            demand(work.asker, request)
+            demand(work.client, request)
         sealed = None
         if asked.state is not UNSET:
-            bound = binding(work.asker.owner, work.method, work.params)
+            bound = binding(work.client.owner, work.method, work.params)
             state = asked.state
             held = {_ANSWERS: state.given} if isinstance(state, _Answers) else {_STATE: state}
             sealed = self._sealer.seal(held, bound, self._clock.now())
@@ -363,7 +363,7 @@ class McpCalls:
             outlet.send(notification(method, {**params, "_meta": meta}))
 
         try:
-            owned = () if self._tasks is None else await self._tasks.known(listen.tasks, work.asker.owner)
+            owned = () if self._tasks is None else await self._tasks.known(listen.tasks, work.client.owner)
             listen = replace(listen, tasks=owned)
             with self.changes.subscribe(wanted, notify):
                 notify("notifications/subscriptions/acknowledged", {"notifications": listen.to_json()})
@@ -399,7 +399,7 @@ class McpCalls:
     async def _about_task(self, work: RunningRequest, request: TaskRequest, reply: Json | None) -> Outcome:
         assert self._tasks is not None
         try:
-            answer = await self._tasks.answer(request, work.asker.owner)
+            answer = await self._tasks.answer(request, work.client.owner)
         except Exception as fault:  # noqa: BLE001 - same
             return self._fault(work, fault, None)
         self._count(work, "ok")
@@ -421,7 +421,7 @@ class McpCalls:
 
     def _count(self, work: RunningRequest, outcome: str) -> None:
         if work.tool is None or work.tool.audit == "tally":
-            self._tally(work.label, work.asker.caller, outcome)
+            self._tally(work.label, work.client.caller, outcome)
 
 
 # Questions of ours to a legacy client, and the answers that come back for them.

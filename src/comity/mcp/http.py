@@ -34,7 +34,7 @@ from comity.http.statuses import http_status, sentence_for_strangers
 from comity.mcp.calls import McpCalls, Outcome
 from comity.mcp.protocol import http_rules
 from comity.mcp.protocol.catalog import Selection
-from comity.mcp.protocol.context import Asker, HandshakeResult, asker_of, meta_of
+from comity.mcp.protocol.context import HandshakeResult, McpClient, client_of, meta_of
 from comity.mcp.protocol.conversation import INTERNAL, MAX_RUNNING, around, refused, with_reply
 from comity.mcp.protocol.http_rules import McpHeaders
 from comity.mcp.protocol.methods import RunningRequest, begin
@@ -216,7 +216,7 @@ class McpEndpoint(Struct, frozen=True, kw_only=True):
             code = jsonrpc.INVALID_REQUEST if status < SERVER_ERROR else jsonrpc.INTERNAL_ERROR
             error = RpcError(code, sentence_for_strangers(refusal))
             await refuse(send, exchange.asked, error, status, [*when_to_retry(refusal)])
-        except Exception:  # a room that breaks where nobody expects it
+        except Exception:  # a handler that breaks where nobody expects it
             log.exception("a message could not be answered")
             await refuse(send, exchange.asked, INTERNAL, SERVER_ERROR)
 
@@ -280,8 +280,8 @@ class _Exchange:
             return
         if not isinstance(message, RpcRequest):
             raise invalid_request("a modern client sends one request at a time, and no responses")
-        asker, reply = await self._asker(headers, message)
-        begun = self._begin(headers, message, asker)
+        client, reply = await self._client(headers, message)
+        begun = self._begin(headers, message, client)
         if isinstance(begun, bytes):
             result = with_reply(self._behind.calls.server, begun, reply)
             await self._respond.with_body(200, around(message.id, result))
@@ -297,19 +297,19 @@ class _Exchange:
         finally:
             await cancelled(work)
 
-    async def _asker(self, headers: McpHeaders, request: RpcRequest) -> tuple[Asker, Json | None]:
+    async def _client(self, headers: McpHeaders, request: RpcRequest) -> tuple[McpClient, Json | None]:
         http_rules.check_era(headers, request)
         meta = meta_of(request.params)
-        asker = asker_of(meta, self._caller)
+        client = client_of(meta, self._caller)
         http_rules.check_repeats(headers, request)
         hello = self._behind.calls.server.hello_in_request(meta)
         if hello is None:
-            return asker, None
-        negotiated = await self._behind.negotiate(hello, asker)
-        return negotiated.agreed(asker), negotiated.reply
+            return client, None
+        negotiated = await self._behind.negotiate(hello, client)
+        return negotiated.agreed(client), negotiated.reply
 
-    def _begin(self, headers: McpHeaders, request: RpcRequest, asker: Asker) -> bytes | RunningRequest:
-        begun = begin(self._behind.calls.server, self._behind.selection, asker, request)
+    def _begin(self, headers: McpHeaders, request: RpcRequest, client: McpClient) -> bytes | RunningRequest:
+        begun = begin(self._behind.calls.server, self._behind.selection, client, request)
         if isinstance(begun, RunningRequest) and begun.tool is not None and begun.tool.mirrored:
             http_rules.check_mirrored(headers, begun.tool, begun.params.get("arguments", {}))
         return begun
@@ -327,7 +327,7 @@ class _Exchange:
             raise invalid_request("send initialize first, then its Mcp-Session-Id with each message")
         held = await self._behind.sessions.get(headers.session, self._caller.owner)
         if isinstance(message, Batch):
-            if held.session.asker.version not in BATCHES:
+            if held.session.client.version not in BATCHES:
                 raise invalid_request("a message is one JSON object; batches are of 2025-03-26 only")
             await self._batch(held, message)
         elif isinstance(message, RpcRequest):
@@ -358,11 +358,11 @@ class _Exchange:
         negotiated: HandshakeResult | None = None
         if hello is not None:
             warn_of_differing_hellos(self._behind.calls.server, request)
-            asker = introduced(params, self._caller, None)
-            negotiated = await self._behind.negotiate(hello, asker)
+            client = introduced(params, self._caller, None)
+            negotiated = await self._behind.negotiate(hello, client)
         session = McpSession(introduced(params, self._caller, negotiated))
         held = await self._behind.sessions.begin(session)
-        result = welcome(self._behind.calls.server, self._behind.selection, session.asker, negotiated)
+        result = welcome(self._behind.calls.server, self._behind.selection, session.client, negotiated)
         session_header = (http_rules.SESSION, held.id.encode())
         await self._respond.with_body(200, around(request.id, result), headers=[session_header])
 
@@ -382,7 +382,7 @@ class _Exchange:
             await self._respond.say(request, outcome, legacy=True)
             return
         work = _run(held, begun, _into(stream, request, outcome))
-        primed = held.session.asker.version >= PRIMED
+        primed = held.session.client.version >= PRIMED
         await self._respond.until_done(request, stream, work, with_ids=True, primed=primed)
         if not stream.streamed:  # nobody has an id to come back to it with
             work.add_done_callback(lambda _: held.forget_stream(stream))
@@ -421,7 +421,7 @@ class _Exchange:
         return spoken(request, outcome)
 
     async def _begun(self, held: HttpSession, request: RpcRequest) -> bytes | RunningRequest:
-        begun = begin(self._behind.calls.server, self._behind.selection, held.session.asker, request)
+        begun = begin(self._behind.calls.server, self._behind.selection, held.session.client, request)
         if isinstance(begun, RunningRequest):
             if request.id in held.running:
                 raise invalid_request("a request with this id is still being worked on; ids are used once")
@@ -452,18 +452,18 @@ class _Exchange:
             if place is None:
                 raise invalid_request("Last-Event-ID is not one of ours")
             stream, after = held.resume(*place)
-        primed = held.session.asker.version >= PRIMED and stream is held.standing
+        primed = held.session.client.version >= PRIMED and stream is held.standing
         resumed = headers.last_event is not None
         await self._respond.follow(stream, after, primed=primed, take_over=resumed)
 
 
 class _HttpOutlet:
-    __slots__ = ("_held", "_stream", "client")
+    __slots__ = ("_held", "_stream", "connection")
 
     def __init__(self, stream: EventStream, held: HttpSession | None) -> None:
         self._stream = stream
         self._held = held
-        self.client = "" if held is None else held.id
+        self.connection = "" if held is None else held.id
 
     @property
     def session(self) -> McpSession | None:
@@ -478,7 +478,7 @@ class _HttpOutlet:
 
     async def release(self) -> None:
         """Only from who can come back: with the id that the stream began with."""
-        if self._held is not None and self._held.session.asker.version >= PRIMED:
+        if self._held is not None and self._held.session.client.version >= PRIMED:
             self._stream.release()
 
 

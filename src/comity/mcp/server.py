@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from comity.identity.protocol.rights import Right
 from comity.mcp.calls import McpCalls, Tally
 from comity.mcp.protocol.catalog import Catalog, Selection
-from comity.mcp.protocol.context import SEE_LOG, Asker, Handshake, HandshakeResult
+from comity.mcp.protocol.context import SEE_LOG, Handshake, HandshakeResult, McpClient
 from comity.mcp.protocol.conversation import McpConversation
 from comity.mcp.protocol.methods import Server
 from comity.mcp.protocol.session import Sealer
@@ -30,17 +30,17 @@ class Instruction(NamedTuple):
     need, where a caller may lack it.
     """
 
-    room: str
+    group: str
     text: str
     right: Right | None = None
 
 
-def instructions(known: Sequence[Instruction], selection: Selection, asker: Asker) -> str:
+def instructions(known: Sequence[Instruction], selection: Selection, client: McpClient) -> str:
     """Join what is to be said to this client; nobody is told of tools that are not there."""
 
     def sees(each: Instruction) -> bool:
-        allowed = each.right is None or asker.caller.may(each.right)
-        return allowed and selection.admits(each.room, None)
+        allowed = each.right is None or client.caller.may(each.right)
+        return allowed and selection.admits(each.group, None)
 
     return " ".join(each.text for each in known if sees(each))
 
@@ -50,10 +50,10 @@ class Negotiator(Protocol):
 
     on_end: Callable[[], None]
 
-    async def negotiate(self, hello: Any, asker: Asker, /) -> HandshakeResult: ...
+    async def negotiate(self, hello: Any, client: McpClient, /) -> HandshakeResult: ...
 
-    def current(self, asker: Asker, /) -> Asker:
-        """Give the asker as it is now, without what has ended since."""
+    def current(self, client: McpClient, /) -> McpClient:
+        """Give the client as it is now, without what has ended since."""
 
     def end(self, attached: Any, /) -> None:
         """End what a hello agreed on; the MCP session that said it is over."""
@@ -123,14 +123,14 @@ class NodeMcp:
             left=self._left,
         )
 
-    async def negotiate(self, hello: object, asker: Asker) -> HandshakeResult:
+    async def negotiate(self, hello: object, client: McpClient) -> HandshakeResult:
         try:
             try:
                 negotiator = await self._open_negotiator()
             except NotFoundError as off:
                 return self._handshake.not_offered(f"{off.message}; this connection goes on without VCP")
             self.use_negotiator(negotiator)
-            return await negotiator.negotiate(hello, asker)
+            return await negotiator.negotiate(hello, client)
         except ComityError as refusal:  # MCP goes on without (mcp 2.3)
             log.warning("a hello could not be negotiated: %s", refusal)
             return self._handshake.refused(SEE_LOG if isinstance(refusal, StoreError) else refusal.message)
@@ -141,8 +141,8 @@ class NodeMcp:
         negotiator.on_end = self._lists_changed
         negotiator.on_change(self.changes.resource_updated)
 
-    def _current(self, asker: Asker) -> Asker:
-        return asker if self._negotiator is None else self._negotiator.current(asker)
+    def _current(self, client: McpClient) -> McpClient:
+        return client if self._negotiator is None else self._negotiator.current(client)
 
     def _lists_changed(self) -> None:
         self.changes.list_changed("tools")

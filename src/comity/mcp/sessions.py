@@ -183,7 +183,7 @@ class Sessions:
 
     async def begin(self, session: McpSession) -> HttpSession:
         """It is durable when this returns. What was agreed on for a session that cannot begin is ended too."""
-        owner = session.asker.owner
+        owner = session.client.owner
         now = self._clock.now()
         held = HttpSession(secrets.token_urlsafe(24), session, now, self._changes)
         held.heard_at = now
@@ -207,7 +207,7 @@ class Sessions:
             held = None
         if held is None:
             held = await self._recall(id_)
-        if held is None or held.session.asker.owner != owner:
+        if held is None or held.session.client.owner != owner:
             raise NotFoundError("there is no such session, or it has ended; send initialize again")
         held.heard_at = now
         if id_ in self._live:
@@ -277,7 +277,7 @@ class Sessions:
 
     def _add(self, held: HttpSession) -> None:
         self._live[held.id] = held
-        self._owned[held.session.asker.owner] += 1
+        self._owned[held.session.client.owner] += 1
 
     def _is_over(self, held: HttpSession, now: float) -> bool:
         idle = now - held.heard_at > self._idle and not held.busy
@@ -286,7 +286,7 @@ class Sessions:
     def _forget(self, held: HttpSession) -> bool:
         if self._live.pop(held.id, None) is None:
             return False
-        self._owned[held.session.asker.owner] -= 1
+        self._owned[held.session.client.owner] -= 1
         self._finish(held)
         return True
 
@@ -323,15 +323,15 @@ class Sessions:
 
 
 def _is_idle(held: HttpSession, owner: str) -> bool:
-    return held.session.asker.owner == owner and not held.busy
+    return held.session.client.owner == owner and not held.busy
 
 
 def _act(result: str, held: HttpSession) -> Act:
     """Sessions are named by a hash: whoever has the id and the token can go on with one."""
     return Act(
-        room="mcp",
+        feature="mcp",
         result=result,
-        caller=held.session.asker.caller,
+        caller=held.session.client.caller,
         hashes={"session_id_hash": privacy_hash(held.id)},
     )
 

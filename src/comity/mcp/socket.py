@@ -30,9 +30,9 @@ MAX_LINE_LENGTH: Final = 16_384
 PROTOCOL: Final = 1
 
 
-class Opening(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Opening(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"groups": "rooms"}):
     comity: int = PROTOCOL
-    rooms: tuple[str, ...] | None = None
+    groups: tuple[str, ...] | None = None
     profile: str = "full"
     max_message_bytes: int = MESSAGE_LIMIT
     demands: Mapping[str, Any] = {}
@@ -41,8 +41,8 @@ class Opening(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def selection(self, profile: str, demands: object) -> Selection:
         """Give what the connection is for, with the profile and the demands as they were read."""
-        rooms = None if self.rooms is None else frozenset(self.rooms)
-        return Selection(rooms, profile, demands, self.folder, self.vcp)
+        groups = None if self.groups is None else frozenset(self.groups)
+        return Selection(groups, profile, demands, self.folder, self.vcp)
 
 
 class Opened(Struct, frozen=True, kw_only=True):

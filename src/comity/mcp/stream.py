@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any, Final
 
 from comity.mcp.calls import McpCalls, Outcome, Questions
-from comity.mcp.protocol.context import SEE_LOG, Asker, HandshakeResult
+from comity.mcp.protocol.context import SEE_LOG, HandshakeResult, McpClient
 from comity.mcp.protocol.conversation import (
     INTERNAL,
     Drop,
@@ -45,7 +45,7 @@ _WRITE_AT: Final = 1 << 18
 
 _numbers = count(1)
 
-Negotiate = Callable[[Any, Asker], Awaitable[HandshakeResult]]
+Negotiate = Callable[[Any, McpClient], Awaitable[HandshakeResult]]
 
 
 class McpStream:
@@ -152,7 +152,7 @@ class McpStream:
             log.warning("an initialize without an id came: that is a notification, and nothing answers it")
         try:
             return self._conversation.receive(message)
-        except Exception:  # a room that breaks where nobody expects it
+        except Exception:  # a handler that breaks where nobody expects it
             log.exception("a message could not be answered")
             return [refused(message.id, INTERNAL)] if isinstance(message, RpcRequest) else []
 
@@ -202,7 +202,7 @@ class McpStream:
         if greet.request is not None:
             warn_of_differing_hellos(self._calls.server, greet.request)
         try:
-            negotiated = await self._negotiate(greet.hello, greet.asker)
+            negotiated = await self._negotiate(greet.hello, greet.client)
         except Exception:  # the client waits for an answer to its hello, and its next messages wait too
             log.exception("a hello could not be negotiated")
             handshake = self._calls.server.handshake
@@ -287,16 +287,16 @@ def warn_of_differing_hellos(server: Server, request: RpcRequest) -> None:
 class _StreamOutlet:
     """Messages about one request go where all others go, as long as somebody waits for its answer."""
 
-    __slots__ = ("_stream", "_work", "client")
+    __slots__ = ("_stream", "_work", "connection")
 
     def __init__(self, stream: McpStream, work: RunningRequest) -> None:
         self._stream = stream
         self._work = work
-        self.client = stream.name
+        self.connection = stream.name
 
     @property
     def session(self) -> McpSession | None:
-        return None if self._work.asker.modern else self._stream.session
+        return None if self._work.client.modern else self._stream.session
 
     def send(self, message: bytes) -> None:
         self._stream.send(message)

@@ -78,13 +78,13 @@ class StoredTasks:
 
     def context(self, work: RunningRequest, *, inputs: Mapping[str, Any], input_state: Any) -> "TaskContext":
         """For a call that may become a task."""
-        return TaskContext(work, self, _Job(work.asker.owner), inputs=inputs, input_state=input_state)
+        return TaskContext(work, self, _Job(work.client.owner), inputs=inputs, input_state=input_state)
 
     async def begin(
         self, context: "TaskContext", run: Callable[[], Coroutine[Any, Any, bytes | RpcError]]
     ) -> Json:
         """The task, once it is durable; only then it is run."""
-        job, owner = context.job, context.asker.owner
+        job, owner = context.job, context.client.owner
         if len(self._jobs) >= self._most or self._owned[owner] >= min(MAX_OF_ONE, self._most):
             raise OverloadedError("too many tasks are running; wait for some to end, or cancel them", 5.0)
         now = self._clock.now()
@@ -93,7 +93,7 @@ class StoredTasks:
         self._owned[owner] += 1
         try:
             node = await self._runtime()
-            act = _act("MCP_TASK_BEGUN", task, context.asker.caller)
+            act = _act("MCP_TASK_BEGUN", task, context.client.caller)
             await node.record.commit([self._alive(), _put(task, expect=0)], act)
         except BaseException:
             self._forget(job)
@@ -237,7 +237,7 @@ class StoredTasks:
 
 
 def _act(result: str, task: Task, caller: Caller) -> Act:
-    return Act(room="mcp", result=result, caller=caller, hashes={"request_id_hash": privacy_hash(task.id)})
+    return Act(feature="mcp", result=result, caller=caller, hashes={"request_id_hash": privacy_hash(task.id)})
 
 
 def _caller_of(owner: str) -> Caller:
@@ -275,7 +275,7 @@ class TaskContext(CallContext):
 
     async def ask(self, requests: Mapping[str, InputRequest]) -> Mapping[str, Any]:
         for request in requests.values():
-            demand(self.asker, request)
+            demand(self.client, request)
         return await self._tasks.ask(self.job, requests)
 
     def again(self, inputs: Mapping[str, Any], input_state: Any) -> CallContext:
@@ -317,7 +317,7 @@ class _Job:
 class NullOutlet:
     """Whoever asked has been answered: what is said meanwhile has nobody to go to."""
 
-    client: str = ""
+    connection: str = ""
     session: McpSession | None = None
 
     def send(self, message: bytes) -> None:

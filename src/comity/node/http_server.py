@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from comity.node.page import PageDoor
     from comity.runtime.node_runtime import NodeRuntime
 
-# The smallest room: it replies with the name under which the node knows the caller. It tests the walk end to end.
+# The smallest handler: it replies with the name under which the node knows the caller. It tests the pipeline end to end.
 
 
 NONCE_LIMIT = 256

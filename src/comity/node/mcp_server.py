@@ -82,13 +82,15 @@ def mcp_side(
 
 def tool_instructions(parts: Collection[type[Part]]) -> "list[Instruction]":
     """What models are told: what the node is for, then what each part says of its tools. The actions come last."""
-    from comity.mcp.protocol.catalog import CORE_ROOM
+    from comity.mcp.protocol.catalog import CORE_GROUP
     from comity.mcp.server import Instruction
 
     return [
-        Instruction(CORE_ROOM, "Comity connects agents of different owners."),
+        Instruction(CORE_GROUP, "Comity connects agents of different owners."),
         *(
-            Instruction(CORE_ROOM if part.has_core_tools else part.room, part.instructions, part.tool_right)
+            Instruction(
+                CORE_GROUP if part.has_core_tools else part.tool_group, part.instructions, part.tool_right
+            )
             for part in sorted(parts, key=lambda part: part is Actions)
             if part.instructions
         ),
@@ -113,7 +115,7 @@ class Mcp(Part):
 
         def end_vcp(session: "HttpSession") -> None:
             if vcp is not None:
-                vcp.over_mcp.end(session.session.asker.attached)
+                vcp.over_mcp.end(session.session.client.attached)
 
         mcp, vcp = runtime.settings.mcp, runtime.find_open(Vcp)
         tally, secret = runtime.record.tally_mcp, runtime.key.seed

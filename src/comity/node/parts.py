@@ -1,6 +1,6 @@
 """What the owner's commands ask of the running node, and the node's care for its folder.
 
-`comity stop`, `comity open` (with `--end-all` too) and `comity vault rotate` each have a room here. A data folder that is moved away or
+`comity stop`, `comity open` (with `--end-all` too) and `comity vault rotate` each have a handler here. A data folder that is moved away or
 removed while the node runs stops it: what it would store from then on is not where its owner looks for it.
 """
 
@@ -111,7 +111,7 @@ class Operating(Part):
 
         from comity.http.app import HandlerRoute
 
-        rooms = {
+        handlers = {
             STOP_PATH: OwnerHandler("stop", self._stop),
             LINK_PATH: OwnerHandler("link", self._new_link, flag="read_only"),
             BROWSERS_PATH: OwnerHandler("browsers", self._end_browsers),
@@ -119,7 +119,7 @@ class Operating(Part):
         }
         limit = runtime.settings.http.body_limit
         self.routes = [
-            Route(path, HandlerRoute(room, runtime.pipeline, limit)) for path, room in rooms.items()
+            Route(path, HandlerRoute(handler, runtime.pipeline, limit)) for path, handler in handlers.items()
         ]
 
     async def _stop(self) -> dict[str, Any]:

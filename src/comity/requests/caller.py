@@ -1,6 +1,6 @@
 """The caller: who sends a message, how that was proven, and what they may do.
 
-The guard of a door makes it, the walk carries it, the room decides by it, and the audit entry names it. What a caller
+The guard of a door makes it, the pipeline carries it, the handler decides by it, and the audit entry names it. What a caller
 owns (sessions, tasks, stored context) is stored under its `owner`. Two callers with the same `owner` are the same caller,
 with the rights of the way each came.
 """

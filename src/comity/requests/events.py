@@ -28,12 +28,12 @@ SUBJECT: Final = "events"
 _MOMENT: Final = 0.05
 
 
-class NodeEvent(Struct, frozen=True, omit_defaults=True, gc=False):
+class NodeEvent(Struct, frozen=True, omit_defaults=True, gc=False, rename={"feature": "room"}):
     """`kind` is what the audit entry calls the act; `count` is more than 1 where alike acts stand together."""
 
     number: int
     time: float
-    room: str
+    feature: str
     kind: str
     who: str = ""
     what: str = ""
@@ -55,7 +55,7 @@ def merged(events: Sequence[NodeEvent]) -> list[NodeEvent]:
     """One event for all of a kind, with their count, as the last of them; who it was only where that is one."""
     alike: dict[tuple[str, str, str], list[NodeEvent]] = {}
     for event in events:
-        alike.setdefault((event.room, event.kind, event.failed), []).append(event)
+        alike.setdefault((event.feature, event.kind, event.failed), []).append(event)
     return sorted((_as_one(group) for group in alike.values()), key=lambda event: event.number)
 
 
@@ -65,7 +65,7 @@ def _as_one(alike: list[NodeEvent]) -> NodeEvent:
         return last
     who = last.who if all(event.who == last.who for event in alike) else ""
     count = sum(event.count for event in alike)
-    return NodeEvent(last.number, last.time, last.room, last.kind, who, failed=last.failed, count=count)
+    return NodeEvent(last.number, last.time, last.feature, last.kind, who, failed=last.failed, count=count)
 
 
 class EventPage(NamedTuple):
@@ -87,7 +87,7 @@ class Events:
     def add(
         self,
         time: float,
-        room: str,
+        feature: str,
         kind: str,
         *,
         who: str = "",
@@ -98,7 +98,7 @@ class Events:
         count: int = 1,
     ) -> None:
         self.last = number = self.last + 1
-        self._kept.append(NodeEvent(number, time, room, kind, who, what, request, trace, failed, count))
+        self._kept.append(NodeEvent(number, time, feature, kind, who, what, request, trace, failed, count))
         if self._due is None:
             self._due = asyncio.get_running_loop().call_later(_MOMENT, self._wake)
 
@@ -194,10 +194,10 @@ ACT_WORDS: Final = {
 _ENDINGS: Final = {"_OK": "answered", "_FAILED": "failed", "_ADMITTED": "accepted"}
 
 
-def act_in_words(kind: str, room: str) -> str:
+def act_in_words(kind: str, feature: str) -> str:
     said = ACT_WORDS.get(kind)
     ending = next((ending for ending in _ENDINGS if kind.endswith(ending)), "")
     if said is None and ending:
-        what = "MCP call" if room == "mcp" else room.replace("_", " ")
+        what = "MCP call" if feature == "mcp" else feature.replace("_", " ")
         said = f"{what} {_ENDINGS[ending]}"
     return said or kind.lower().replace("_", " ")

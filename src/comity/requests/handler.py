@@ -1,4 +1,4 @@
-"""What a room is to the walk, and what passes between them."""
+"""What a handler is to the pipeline, and what passes between them."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
@@ -82,7 +82,7 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 class Identified(NamedTuple):
-    """Who a message is from, once that is proven; `evidence` is what proved it, for the room's own further steps."""
+    """Who a message is from, once that is proven; `evidence` is what proved it, for the handler's own further steps."""
 
     caller: Caller
     evidence: Any = None
@@ -168,7 +168,7 @@ class KeyedLocks:
 
 
 class HandlerDefaults:
-    """The steps of a room that keeps no state before its work and makes nobody wait."""
+    """The steps of a handler that keeps no state before its work and makes nobody wait."""
 
     def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
         return nullcontext()

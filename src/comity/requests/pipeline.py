@@ -54,13 +54,13 @@ class Pipeline:
         self._clock = clock
         self._budget = budget
 
-    async def run(self, room: Handler, request: Request) -> Any:
+    async def run(self, handler: Handler, request: Request) -> Any:
         """From the door to the reply. Raises the ComityError that the door then answers."""
         began = self._clock.monotonic()
-        call = self._identify(room, request)
+        call = self._identify(handler, request)
         outcome = "ok"
         try:
-            return await self._run_steps(room, call, began)
+            return await self._run_steps(handler, call, began)
         except ComityError as refusal:
             refusal.recorded = True
             outcome = refusal.code
@@ -72,61 +72,61 @@ class Pipeline:
             raise
         except Exception as fault:
             outcome = "internal"
-            log.exception("%s failed", room.name)
-            failure = ComityError(f"{room.name} failed on our side; the log of this node says why")
+            log.exception("%s failed", handler.name)
+            failure = ComityError(f"{handler.name} failed on our side; the log of this node says why")
             failure.recorded = True
             raise failure from fault
         finally:
-            self.record.measure(room.name, outcome, self._clock.monotonic() - began)
+            self.record.measure(handler.name, outcome, self._clock.monotonic() - began)
 
-    def _identify(self, room: Handler, request: Request) -> Call:
+    def _identify(self, handler: Handler, request: Request) -> Call:
         now = self._clock.now()
         try:
-            caller, evidence = room.identify(request)
+            caller, evidence = handler.identify(request)
             if caller.proof != "none":
                 excuse_request()
             if self._budget is not None and caller.kind == "vacant" and not request.caller.is_local:
                 self._budget.spend_identity(caller.owner, request.caller.address, request.size)
         except ComityError as refusal:
-            self.record.refuse_once(room.name, refusal)
+            self.record.refuse_once(handler.name, refusal)
             raise
         except Exception as fault:
-            log.exception("%s could not tell who called", room.name)
-            self.record.count(room.name, "internal")
-            raise ComityError(f"{room.name} failed on our side; the log of this node says why") from fault
+            log.exception("%s could not tell who called", handler.name)
+            self.record.count(handler.name, "internal")
+            raise ComityError(f"{handler.name} failed on our side; the log of this node says why") from fault
         return Call(request=request, caller=caller, evidence=evidence, at=now)
 
-    async def _run_steps(self, room: Handler, call: Call, began: float) -> Any:
+    async def _run_steps(self, handler: Handler, call: Call, began: float) -> Any:
         admitted = cancelled = False
-        async with room.hold(call):
+        async with handler.hold(call):
             try:
-                admission = await room.admit(call)
+                admission = await handler.admit(call)
                 if admission.operations:
-                    act = self._act(room, call, "ADMITTED", began, admission.checks)
+                    act = self._act(handler, call, "ADMITTED", began, admission.checks)
                     cancelled = await self.record.commit_shielded(admission.operations, act)
                     admitted = True
                     if cancelled:
                         raise asyncio.CancelledError  # noqa: TRY301 - as if it had come just now
-                sealed = admission.answered or await room.seal(call, await self._handle(room, call))
-                sealed, cancelled = await self._commit(room, call, began, admission, sealed)
+                sealed = admission.answered or await handler.seal(call, await self._handle(handler, call))
+                sealed, cancelled = await self._commit(handler, call, began, admission, sealed)
             except BaseException as failure:
-                act = self._act(room, call, "FAILED", began, failed_step=code_of(failure))
+                act = self._act(handler, call, "FAILED", began, failed_step=code_of(failure))
                 if admitted:
-                    await finish(asyncio.ensure_future(self._undo(room, call, act)))
+                    await finish(asyncio.ensure_future(self._undo(handler, call, act)))
                 else:
-                    self._note_failure(room, call, act, failure)
+                    self._note_failure(handler, call, act, failure)
                 raise
         if cancelled:
             raise asyncio.CancelledError
         return sealed.reply
 
     async def _commit(
-        self, room: Handler, call: Call, began: float, admission: Admission, sealed: HandlerResult
+        self, handler: Handler, call: Call, began: float, admission: Admission, sealed: HandlerResult
     ) -> tuple[HandlerResult, bool]:
         """The answer to give, and whether we were cancelled once it was stored."""
         attempts = 0
         while True:
-            act = self._act(room, call, "OK", began, admission.checks, sealed)
+            act = self._act(handler, call, "OK", began, admission.checks, sealed)
             if not sealed.operations:
                 if sealed.audit:
                     self.record.note(act)
@@ -139,46 +139,46 @@ class Pipeline:
                 attempts += 1
                 if attempts == _ATTEMPTS:
                     raise
-                sealed = await room.answer_conflict(call, conflict)
+                sealed = await handler.answer_conflict(call, conflict)
 
-    async def _handle(self, room: Handler, call: Call) -> Any:
-        """The room's own work, within its deadline."""
-        work = room.handle(call)
+    async def _handle(self, handler: Handler, call: Call) -> Any:
+        """The handler's own work, within its deadline."""
+        work = handler.handle(call)
         try:
             waits_for = work.send(None)
         except StopIteration as done:  # it had to wait for nothing, and needs no timer
             return done.value
         try:
-            async with asyncio.timeout(room.deadline) as limit:
+            async with asyncio.timeout(handler.deadline) as limit:
                 return await _Continued(work, waits_for)
         except TimeoutError:
             if not limit.expired():  # the work's own, and its fault
                 raise
             raise DeadlineError(
-                f"{room.name} took longer than {room.deadline:g} seconds; try again later"
+                f"{handler.name} took longer than {handler.deadline:g} seconds; try again later"
             ) from None
 
-    def _note_failure(self, room: Handler, call: Call, act: Act, failure: BaseException) -> None:
+    def _note_failure(self, handler: Handler, call: Call, act: Act, failure: BaseException) -> None:
         """Write it down. A refusal of a stranger is only counted, and so are more of others than their address has
         entries for (ruling 22).
         """
         if isinstance(failure, _REFUSALS) and not call.caller.is_local:
             share = self._budget is None or self._budget.take_entry(call.request.caller.address)
-            if not share or not room.knows(call):
-                self.record.audit_refusal(room.name, failure.code)
+            if not share or not handler.knows(call):
+                self.record.audit_refusal(handler.name, failure.code)
                 return
         self.record.note(act)
 
-    async def _undo(self, room: Handler, call: Call, act: Act) -> None:
+    async def _undo(self, handler: Handler, call: Call, act: Act) -> None:
         try:
-            await self.record.commit(await room.undo(call), act)
+            await self.record.commit(await handler.undo(call), act)
         except Exception:  # the caller hears of the first failure, not of this one
             log.exception("a failed call could not undo its admission")
             self.record.note(act)
 
     def _act(
         self,
-        room: Handler,
+        handler: Handler,
         call: Call,
         outcome: str,
         began: float,
@@ -187,8 +187,8 @@ class Pipeline:
         failed_step: str | None = None,
     ) -> Act:
         return Act(
-            room=room.name,
-            result=f"{room.name.upper()}_{outcome}",
+            feature=handler.name,
+            result=f"{handler.name.upper()}_{outcome}",
             caller=call.caller,
             checks=(*_CHECKS, *checks),
             failed_step=failed_step,

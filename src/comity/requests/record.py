@@ -2,7 +2,7 @@
 
 - A change of state and its entry are one commit (`commit`). The caller waits for it, and the event follows it. An act that
   changes nothing is written in the same group commit without waiting (`note`).
-- Refusals of strangers are counted in groups by minute, room and reason (`refuse`). Equal calls that change nothing are
+- Refusals of strangers are counted in groups by minute, feature and reason (`refuse`). Equal calls that change nothing are
   counted in groups by the moment (`tally`). Each group has one entry and one event, with the number among the checks, so
   that the hash covers it (rulings 22, 23), and with the sum of the times. So such requests cannot fill the disk.
 - The last checks of an entry are the caller and the request: `caller:<kind>:<short>`, `request:<hash>`. A group of acts of
@@ -73,17 +73,17 @@ class Metrics(Collector):
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
-    def observe(self, room: str, outcome: str, seconds: float) -> None:
-        self._outcomes[room, outcome] += 1
-        self._durations[room].add(seconds)
+    def observe(self, feature: str, outcome: str, seconds: float) -> None:
+        self._outcomes[feature, outcome] += 1
+        self._durations[feature].add(seconds)
 
-    def count(self, room: str, outcome: str) -> None:
+    def count(self, feature: str, outcome: str) -> None:
         """A call that took no time worth telling."""
-        self._outcomes[room, outcome] += 1
+        self._outcomes[feature, outcome] += 1
 
-    def count_act(self, room: str, kind: str) -> None:
+    def count_act(self, feature: str, kind: str) -> None:
         """An act that is no call to this node."""
-        self._acts[room, kind] += 1
+        self._acts[feature, kind] += 1
 
     @property
     def calls(self) -> int:
@@ -93,13 +93,13 @@ class Metrics(Collector):
         return generate_latest(self._registry)
 
     def collect(self) -> Iterable[Family]:
-        yield _counter("comity_calls", "Messages that took the walk.", ("room", "outcome"), self._outcomes)
+        yield _counter("comity_calls", "Messages that ran the pipeline.", ("room", "outcome"), self._outcomes)
         seconds = HistogramMetricFamily(
             "comity_call_seconds", "Seconds from the door to the reply.", labels=["room"]
         )
-        for room, found in self._durations.items():
+        for feature, found in self._durations.items():
             buckets = list(zip(_BOUNDS, accumulate(found.counts), strict=True))
-            seconds.add_metric([room], buckets, found.sum)
+            seconds.add_metric([feature], buckets, found.sum)
         yield seconds
         yield _counter("comity_acts", "Acts that are no calls to this node.", ("room", "kind"), self._acts)
         own = (
@@ -158,7 +158,7 @@ class Act(Struct, frozen=True, kw_only=True, dict=True):
     or hash; where it is empty, the hashes do. `hashes` are further fields of the entry.
     """
 
-    room: str
+    feature: str
     result: str
     caller: Caller = UNKNOWN
     checks: tuple[str, ...] = ()
@@ -175,7 +175,7 @@ class Act(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def alike(self) -> tuple[str | tuple[str, ...] | None, ...]:
         """Equal for acts that are counted together."""
-        return self.room, self.result, self.failed_step, self.about, self.checks, self.caller.owner
+        return self.feature, self.result, self.failed_step, self.about, self.checks, self.caller.owner
 
 
 class _Group:
@@ -253,7 +253,7 @@ class Recorder:
         """The same for an act that is no call to this node; the walk counts the others."""
         results = await self.commit(operations, act)
         if self._metrics is not None:
-            self._metrics.count_act(act.room, act.result)
+            self._metrics.count_act(act.feature, act.result)
         return results
 
     def commit_shielded(self, operations: Sequence[Operation], act: Act) -> Awaitable[bool]:
@@ -280,36 +280,36 @@ class Recorder:
         self._tell(act)
         return self._write([self.entry(act)])
 
-    def measure(self, room: str, outcome: str, seconds: float) -> None:
+    def measure(self, feature: str, outcome: str, seconds: float) -> None:
         """Count a call, and how long it took."""
         if self._metrics is not None:
-            self._metrics.observe(room, outcome, seconds)
+            self._metrics.observe(feature, outcome, seconds)
 
-    def count(self, room: str, outcome: str) -> None:
+    def count(self, feature: str, outcome: str) -> None:
         """Count what took no time worth telling."""
         if self._metrics is not None:
-            self._metrics.count(room, outcome)
+            self._metrics.count(feature, outcome)
 
-    def refuse(self, room: str, code: str) -> None:
+    def refuse(self, feature: str, code: str) -> None:
         """Count the refusal of a stranger."""
-        self.count(room, code)
-        self.audit_refusal(room, code)
+        self.count(feature, code)
+        self.audit_refusal(feature, code)
 
-    def audit_refusal(self, room: str, code: str) -> None:
+    def audit_refusal(self, feature: str, code: str) -> None:
         """Count a refusal that the metrics have already."""
         self.flush_refusals()
         request = current_request()
-        group = self._refusals.get((room, code))
+        group = self._refusals.get((feature, code))
         if group is None:
-            act = Act(room=room, result="REFUSED", failed_step=f"{room}:{code}", about=code)
-            group = self._refusals[room, code] = _Group(act, request, _MINUTE)
+            act = Act(feature=feature, result="REFUSED", failed_step=f"{feature}:{code}", about=code)
+            group = self._refusals[feature, code] = _Group(act, request, _MINUTE)
         group.add(0, request)
 
-    def refuse_once(self, room: str, refusal: ComityError) -> None:
+    def refuse_once(self, feature: str, refusal: ComityError) -> None:
         """Count it, unless that was done further in."""
         if not refusal.recorded:
             refusal.recorded = True
-            self.refuse(room, refusal.code)
+            self.refuse(feature, refusal.code)
 
     def tally(self, act: Act) -> None:
         """Count a call that changed nothing."""
@@ -370,7 +370,7 @@ class Recorder:
                 request = current_request()
             self._events.add(
                 self._clock.now(),
-                act.room,
+                act.feature,
                 act.result,
                 who=act.caller.short,
                 what=act.subject,
@@ -381,10 +381,10 @@ class Recorder:
             )
 
 
-def own_act(result: str, content: str = "", *, room: str = "node") -> Act:
+def own_act(result: str, content: str = "", *, feature: str = "node") -> Act:
     """What the node or a command does by itself. `content` is what the entry says of it."""
     hashes = {"content_hash": content} if content else {}
-    return Act(room=room, result=result, caller=OWN_PROCESS, about=content, hashes=hashes)
+    return Act(feature=feature, result=result, caller=OWN_PROCESS, about=content, hashes=hashes)
 
 
 async def finish(future: "asyncio.Future[Any]") -> None:
@@ -398,7 +398,7 @@ async def finish(future: "asyncio.Future[Any]") -> None:
 def _mcp_act(what: str, caller: Caller, outcome: str) -> Act:
     well = outcome in ("ok", "asked")
     return Act(
-        room="mcp",
+        feature="mcp",
         result=f"MCP_{what.upper()}_{'OK' if well else 'FAILED'}",
         caller=caller,
         checks=("rate", "identity"),

@@ -139,7 +139,7 @@ class Tracing:
             self._describe(span, act, request)
             return
         start, end = int((now - act.seconds) * _NANOSECONDS), int(now * _NANOSECONDS)
-        span = self._tracer.start_span(act.room, self._parent(request), self._server, start_time=start)
+        span = self._tracer.start_span(act.feature, self._parent(request), self._server, start_time=start)
         self._describe(span, act, request)
         span.end(end)
 
@@ -150,7 +150,7 @@ class Tracing:
     def _describe(self, span: "Span", act: Act, request: RequestMark) -> None:
         span.set_attributes(
             {
-                "comity.room": act.room,
+                "comity.room": act.feature,
                 "comity.kind": act.result,
                 "comity.who": act.caller.short,
                 "comity.what": act.subject,
@@ -186,39 +186,39 @@ class _TracedPipeline(Pipeline):
         super().__init__(*given, **named)
         self._tracing = tracing
 
-    async def run(self, room: Handler, request: Request) -> Any:
-        with self._tracing.act(room.name) as span:
+    async def run(self, handler: Handler, request: Request) -> Any:
+        with self._tracing.act(handler.name) as span:
             try:
-                return await super().run(cast("Handler", _TracedHandler(room, self._tracing)), request)
+                return await super().run(cast("Handler", _TracedHandler(handler, self._tracing)), request)
             except BaseException as failure:
                 self._tracing.fail(span, code_of(failure))
                 raise
 
-    def _identify(self, room: Handler, request: Request) -> Call:
+    def _identify(self, handler: Handler, request: Request) -> Call:
         with self._tracing.step("identify"):
-            return super()._identify(room, request)
+            return super()._identify(handler, request)
 
-    async def _handle(self, room: Handler, call: Call) -> Any:
+    async def _handle(self, handler: Handler, call: Call) -> Any:
         with self._tracing.step("handle"):
-            return await super()._handle(room, call)
+            return await super()._handle(handler, call)
 
     async def _commit(
-        self, room: Handler, call: Call, began: float, admission: Admission, sealed: HandlerResult
+        self, handler: Handler, call: Call, began: float, admission: Admission, sealed: HandlerResult
     ) -> tuple[HandlerResult, bool]:
         with self._tracing.step("commit"):
-            return await super()._commit(room, call, began, admission, sealed)
+            return await super()._commit(handler, call, began, admission, sealed)
 
 
 class _TracedHandler:
-    """A room whose admission is a step of its own."""
+    """A handler whose admission is a step of its own."""
 
-    def __init__(self, room: Handler, tracing: Tracing) -> None:
-        self._room = room
+    def __init__(self, handler: Handler, tracing: Tracing) -> None:
+        self._handler = handler
         self._tracing = tracing
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._room, name)
+        return getattr(self._handler, name)
 
     async def admit(self, call: Call) -> Admission:
         with self._tracing.step("admit"):
-            return await self._room.admit(call)
+            return await self._handler.admit(call)

@@ -98,7 +98,7 @@ def rooms_endpoint(tools: "Callable[[], Awaitable[RoomTools]]", invite: Invite, 
         )
         return await _answer(asked.tool, receive, desk.call(asked.tool, asked.arguments, who))
 
-    return Endpoint("POST", take, room="peers", record=record)
+    return Endpoint("POST", take, feature="peers", record=record)
 
 
 async def _answer(tool: str, receive: Receive, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:

@@ -383,7 +383,7 @@ class RoomStore:
 
 def room_act(result: str, caller: Caller, session_id: str) -> Act:
     hashes = {"session_id_hash": privacy_hash(session_id)}
-    return Act(room="peers", result=result, caller=caller, hashes=hashes)
+    return Act(feature="peers", result=result, caller=caller, hashes=hashes)
 
 
 def file_act(
@@ -400,7 +400,7 @@ def file_act(
     if path is not None:
         checks.append(f"path:{_shown(path)}")
     name = _shown(os.path.basename(path) if path is not None else transfer.get("name") or "")  # noqa: PTH119 - a text
-    return Act(room="peers", result=result, caller=caller, checks=tuple(checks), about=name, hashes=hashes)
+    return Act(feature="peers", result=result, caller=caller, checks=tuple(checks), about=name, hashes=hashes)
 
 
 def _shown(text: str) -> str:
@@ -410,7 +410,7 @@ def _shown(text: str) -> str:
 
 
 def _invite_act(result: str, caller: Caller, room: str) -> Act:
-    return Act(room="peers", result=result, caller=caller, hashes={"content_hash": privacy_hash(room)})
+    return Act(feature="peers", result=result, caller=caller, hashes={"content_hash": privacy_hash(room)})
 
 
 def _key(session_id: str, node: str, message_id: str) -> str:

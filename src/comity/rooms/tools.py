@@ -30,7 +30,7 @@ def vdo_tools(tools: "Callable[[], Awaitable[RoomTools]]", room: str) -> Iterato
                 name=name,
                 description=TOOL_DESCRIPTIONS[name],
                 handler=_handler(name, tools),
-                room=room,
+                group=room,
                 right="rooms",
                 input_schema=schema_of(name, min(kind)),
                 profiles=kind,
@@ -50,8 +50,8 @@ def _handler(name: str, tools: "Callable[[], Awaitable[RoomTools]]") -> ToolHand
         from comity.rooms.tool_handlers import ToolCaller
 
         who = ToolCaller(
-            client=context.client,
-            caller=context.asker.caller,
+            client=context.connection,
+            caller=context.client.caller,
             demands=context.demands or Demands(),
             profile=context.profile,
             folder=context.folder,

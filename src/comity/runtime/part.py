@@ -2,8 +2,8 @@
 
 - The class says what is known before anything is open: the name, the section of the settings, the tools,
   resources and prompts of MCP, the checks of `comity doctor`. It must be light to import: `comity mcp` answers with it at once.
-- An object of the class is the open part. `open` makes its rooms, `serve` its doors; both push onto `runtime.stack`
-  what has to be closed. A `comity mcp` that works by itself has rooms, and no doors.
+- An object of the class is the open part. `open` makes its handlers, `serve` its doors; both push onto `runtime.stack`
+  what has to be closed. A `comity mcp` that works by itself has handlers, and no doors.
 - Everything has an empty default. Routes and paths are there after `serve`, the rest after `open`.
 """
 
@@ -127,7 +127,7 @@ class Part:
     name: ClassVar[str]
     settings: ClassVar[type[Struct] | None] = None
     """The section `[name]`; read with `runtime.settings.of(…)`."""
-    room: ClassVar[str] = ""
+    tool_group: ClassVar[str] = ""
     """What its tools are chosen by with `comity mcp --rooms`."""
     instructions: ClassVar[str] = ""
     """What a model is told of its tools, where it is offered some of them."""

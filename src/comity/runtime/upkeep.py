@@ -83,7 +83,7 @@ class Audit(Part):
             return {"started": self.verification.begin("audit", self._verify)}
 
         self.routes = [
-            Route("/v1/audit/verify", Endpoint("POST", verify, room="audit", record=runtime.record))
+            Route("/v1/audit/verify", Endpoint("POST", verify, feature="audit", record=runtime.record))
         ]
 
     @property

@@ -128,11 +128,11 @@ def fast_loop() -> "Callable[[], asyncio.AbstractEventLoop] | None":
     return factory
 
 
-def read_rooms(text: str) -> tuple[str, ...]:
-    """What --rooms names: rooms of MCP tools, with commas between them."""
+def read_groups(text: str) -> tuple[str, ...]:
+    """What --rooms names: groups of MCP tools, with commas between them."""
     from comity.node.node import PARTS
 
-    known = list(dict.fromkeys(part.room for part in PARTS if part.room))
+    known = list(dict.fromkeys(part.tool_group for part in PARTS if part.tool_group))
     chosen = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in chosen:
         if name not in known:

@@ -43,22 +43,20 @@ __all__ = [
     "vectors_folder",
 ]
 
-_ROOMS = {
-    "clock": ("EPOCH", "VirtualClock"),
-    "links": ("Faults", "LinkCounts", "SimulatedLink", "simulated_pair"),
-    "loop": ("DeadlockError", "SimulatedClock", "SimulatedLoop", "run_simulated"),
+_MODULES = {
+    "links": ("Faults", "LinkCounts", "Randomness", "SimulatedLink", "seeded", "simulated_pair"),
+    "loop": ("EPOCH", "DeadlockError", "SimulatedClock", "SimulatedLoop", "VirtualClock", "run_simulated"),
     "nodes": ("bearer", "node_pair", "running_node"),
-    "randomness": ("Randomness", "seeded"),
     "vectors": ("format_runner", "known_keys", "named_cases", "vector_file", "vectors_folder"),
 }
-_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    room = _ROOM_OF.get(name)
-    if room is None:
+    module = _MODULE_OF.get(name)
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{room}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)
 
 
 def __dir__() -> list[str]:

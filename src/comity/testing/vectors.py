@@ -1,7 +1,7 @@
 """Known answers, run in place: the folder is `$COMITY_VECTORS`, else `../shared/vectors` beside the project.
 
 The format of a file is its area (the folder) and its stem: `peers/stdio_framing_cases.json` has the
-format `("peers", "stdio_framing_cases")`. A room plugs a format in with one decorator; the function
+format `("peers", "stdio_framing_cases")`. A test module plugs a format in with one decorator; the function
 below it judges one case and becomes a parametrised test, sync or async, with any fixtures it likes:
 
     from comity.testing.vectors import format_runner, known_keys
@@ -12,7 +12,7 @@ below it judges one case and becomes a parametrised test, sync or async, with an
         assert scan(case["input"]) == case["expected"]
 
 The content of a file is turned into named cases by `named_cases`, which knows the usual shapes; for
-another shape give `cases=`, a function from the content to pairs of name and case. Several rooms may
+another shape give `cases=`, a function from the content to pairs of name and case. Several modules may
 share a file: each names all the cases and says with `takes=` which are its own, so that a case that
 belongs to nobody is noticed.
 
@@ -22,7 +22,7 @@ belongs to nobody is noticed.
 The test's own name holds "vector" and the area, so that `pytest -k "vector and peers"` selects it.
 Whatever cannot be understood fails: a file that no longer fits its runner, a file without cases, a
 case with keys that `known_keys` was not told of. Without a folder, and for a file that a given folder
-does not hold, the tests skip and say so. What no room plugs in is told by `unplugged(area)`; the
+does not hold, the tests skip and say so. What no module plugs in is told by `unplugged(area)`; the
 tests of this module turn that into one visible line per area.
 
 A test that only needs the content calls `vector_file(area, stem)`.

@@ -219,7 +219,9 @@ class LastAcks:
             return
         put = Put(space=SPACE, key=_key(server, version), value=encode(kept))
         with within_request(REQUEST_IDS.new):
-            await self._record.commit_counted((put,), own_act(REMEMBERED, privacy_hash(server), room="vcp"))
+            await self._record.commit_counted(
+                (put,), own_act(REMEMBERED, privacy_hash(server), feature="vcp")
+            )
 
 
 def _read_ack(data: bytes, server: str) -> Ack | None:

@@ -24,7 +24,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from comity.identity.protocol.tokens import log_prefix
-from comity.mcp.protocol.context import Asker, HandshakeResult
+from comity.mcp.protocol.context import HandshakeResult, McpClient
 from comity.requests.budget import HANDSHAKE_PERIOD
 from comity.requests.caller import Caller
 from comity.vcp.contexts import owner_of
@@ -75,26 +75,26 @@ class VcpOverMcp:
         self._ended: OrderedDict[str, str] = OrderedDict()
         self._watching: asyncio.Task[None] | None = None
 
-    async def negotiate(self, hello: Any, asker: Asker) -> HandshakeResult:
+    async def negotiate(self, hello: Any, client: McpClient) -> HandshakeResult:
         """A legacy client's session lasts until `end` is called; a modern request's ends with it."""
         data = strict_json.dumps(hello)
         if len(data) > HANDSHAKE_LIMIT:
             return HandshakeResult(reply=to_value(_TOO_LARGE))
         if not says_hello(hello):
             return HandshakeResult(reply=to_value(_NO_HELLO))
-        digest = sha256(b"\n".join((asker.caller.address.encode(), asker.owner.encode(), data))).digest()
-        repeats = asker.modern and self._repeats(digest)
-        machine = self._service.machine(asker.caller.address, repeats=repeats)
-        shake = _Handshake(machine, self._service, self._clock, asker.caller.address, recorded=not repeats)
+        digest = sha256(b"\n".join((client.caller.address.encode(), client.owner.encode(), data))).digest()
+        repeats = client.modern and self._repeats(digest)
+        machine = self._service.machine(client.caller.address, repeats=repeats)
+        shake = _Handshake(machine, self._service, self._clock, client.caller.address, recorded=not repeats)
         reply = await shake.run(data)
         if machine.session is None:
             return HandshakeResult(reply=reply)
-        session = self._owned(machine.session, asker.caller)
-        if asker.modern:
+        session = self._owned(machine.session, client.caller)
+        if client.modern:
             self._accept(digest)
         else:
             self._service.sessions.began(session)
-            self._open[session.id] = session, asker.caller.address
+            self._open[session.id] = session, client.caller.address
             self._watch()
         token = hello.get("identity")
         prefix = log_prefix(token) if isinstance(token, str) else None
@@ -110,15 +110,15 @@ class VcpOverMcp:
         if not self._open and self._watching is not None:
             self._watching.cancel()
 
-    def current(self, asker: Asker) -> Asker:
-        """The asker as it is now: without its VCP session, once that has ended."""
-        session: Session | None = asker.attached
+    def current(self, client: McpClient) -> McpClient:
+        """The client as it is now: without its VCP session, once that has ended."""
+        session: Session | None = client.attached
         if session is None:
-            return asker
-        why = self._ended.get(session.id) or self._end_if_lost(session, asker.caller.address)
+            return client
+        why = self._ended.get(session.id) or self._end_if_lost(session, client.caller.address)
         if why is None:
-            return asker
-        return replace(asker, active=frozenset(), attached=None, token_prefix=None, vcp_ended=why)
+            return client
+        return replace(client, active=frozenset(), attached=None, token_prefix=None, vcp_ended=why)
 
     async def aclose(self) -> None:
         if self._watching is not None:

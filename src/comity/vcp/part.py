@@ -39,7 +39,7 @@ _RENEW_EVERY: Final = 3600.0
 
 class Vcp(Part):
     name = "vcp"
-    room = "vcp"
+    tool_group = "vcp"
     has_core_tools = True
     instructions = "vcp_* negotiate and encode context."
     open_paths = ("/vcp", "/v1/revocations")
@@ -48,13 +48,13 @@ class Vcp(Part):
     def tools(cls, runtime: OpenNode) -> "Iterable[Tool]":
         from comity.vcp.tools import vcp_tools
 
-        return vcp_tools(lambda: cls._rooms(runtime))
+        return vcp_tools(lambda: cls._services(runtime))
 
     @classmethod
     def resources(cls, runtime: OpenNode) -> "Iterable[Resources]":
         from comity.vcp.tools import vcp_resources
 
-        return vcp_resources(lambda: cls._rooms(runtime), cls.room)
+        return vcp_resources(lambda: cls._services(runtime), cls.tool_group)
 
     @classmethod
     def checks(cls, settings: Settings) -> Iterable[CheckResult]:
@@ -73,8 +73,8 @@ class Vcp(Part):
         return found or [CheckResult("vcp issuers", "ok", f"{len(names)} with a shared secret")]
 
     @classmethod
-    async def _rooms(cls, runtime: OpenNode) -> "VcpTools":
-        return (await runtime()).find(cls).rooms
+    async def _services(cls, runtime: OpenNode) -> "VcpTools":
+        return (await runtime()).find(cls).services
 
     async def open(self, runtime: "NodeRuntime") -> None:
         from comity.identity.protocol.tokens import IdentityMode
@@ -164,7 +164,7 @@ class Vcp(Part):
             readers=None if part is None else part.readers(self.service.sessions),
             extensions=extensions,
         )
-        self.rooms = VcpTools(desk, resources, __version__, runtime.uptime)
+        self.services = VcpTools(desk, resources, __version__, runtime.uptime)
         self.over_mcp = VcpOverMcp(self.service, clock, own_id=runtime.vacant_id.hex())
         runtime.stack.push_async_callback(self.over_mcp.aclose)
 
@@ -186,7 +186,7 @@ class Vcp(Part):
 
         self.sockets = {VCP_PATH: VcpOverWebSocket(self.service)}
         self.public = {VCP_PATH}
-        lists = Endpoint("GET", revoked, room=self.room, record=runtime.record)
+        lists = Endpoint("GET", revoked, feature=self.tool_group, record=runtime.record)
         self.routes = [Route(REVOCATIONS_PREFIX + "{issuer}", lists)]
         self.public_prefixes = (REVOCATIONS_PREFIX,)
         if settings.vcp.tcp_port:

@@ -152,7 +152,7 @@ class VcpServer:
         try:
             attended.number = self._enter(link.peer, attended.leave)
         except OverloadedError as refusal:
-            self._record.refuse(record.ROOM, refusal.code)
+            self._record.refuse(record.FEATURE, refusal.code)
             raise
         attended.running = running = asyncio.create_task(conductor.run())
         try:
@@ -171,7 +171,7 @@ class VcpServer:
             return "something failed on our side"
         reason = GONE if fault is not None else running.result()
         if reason == GONE:
-            self._record.count(record.ROOM, "hung_up")
+            self._record.count(record.FEATURE, "hung_up")
         return reason
 
     def _enter(self, peer: str, leave: Callable[[], None]) -> int:
@@ -254,7 +254,7 @@ class VcpServer:
 
         session, call = question.session, question.call
         request = OperationRequest(op=call.op, args=call.args, session=session)
-        return await self.perform(request, record.caller_in(session, peer), record.ROOM)
+        return await self.perform(request, record.caller_in(session, peer), record.FEATURE)
 
     async def perform(self, request: "OperationRequest", caller: Caller, door: str) -> Any:
         """The same, for any door."""
@@ -326,7 +326,7 @@ class VcpServer:
                 self._watch(self._record.note(act))
             elif not await self._committed(session, operations, act):
                 continue
-            self._record.measure(record.ROOM, act.result.lower(), act.seconds)
+            self._record.measure(record.FEATURE, act.result.lower(), act.seconds)
             told_of: tuple[StateScope, ...] = (
                 ("session", "owner") if RELATIONAL in request.extensions else ("session",)
             )
@@ -376,10 +376,10 @@ class VcpServer:
     def _note(self, act: Act, peer: str, *, written: bool = False) -> None:
         """Write it down; beyond the share of the address it is only counted."""
         if written or (act.failed_step != "RATE_LIMITED" and self._budget.take_entry(peer)):
-            self._record.count(record.ROOM, (act.failed_step or act.result).lower())
+            self._record.count(record.FEATURE, (act.failed_step or act.result).lower())
             self._watch(self._record.note(act))
         else:
-            self._record.refuse(record.ROOM, act.failed_step or act.result)
+            self._record.refuse(record.FEATURE, act.failed_step or act.result)
 
     def _watch(self, written: "asyncio.Future[tuple[Any, ...]] | None") -> None:
         """Whether entries are written is one of the features."""

@@ -1,6 +1,6 @@
 """The connections and the sessions that are open now.
 
-Rooms look up what was agreed in a session: version, active extensions, identity. There are never more sessions than
+Handlers look up what was agreed in a session: version, active extensions, identity. There are never more sessions than
 connections, and the number of connections is limited:
 - Each address has a limit, unless it is exempt. A connection over the limit is refused.
 - A connection that has sent nothing yet is half open. There are at most `half_open` of them: one more closes the one that
@@ -107,7 +107,7 @@ class RunningFeatures:
 # The acts of VCP for the record: handshakes, refusals, context exchanges, decisions about revocation (vcp 5.5).
 
 
-ROOM = "vcp"
+FEATURE = "vcp"
 
 _MAX_CLIENT_LENGTH = 64
 
@@ -130,7 +130,7 @@ def happened(what: Happened, address: str) -> Act:
                 ("signature", "revocation") if session.identity.verified else ("structure", "revocation")
             )
     return Act(
-        room=ROOM,
+        feature=FEATURE,
         result=what.what,
         caller=caller_in(session, address),
         failed_step=what.code,
@@ -148,7 +148,7 @@ def shown_client(client_id: str) -> str:
 
 def exchanged(session: Session, response: ContextResponse, address: str, seconds: float) -> Act:
     return Act(
-        room=ROOM,
+        feature=FEATURE,
         result="CONTEXT_EXCHANGED",
         caller=caller_in(session, address),
         checks=(
@@ -164,7 +164,7 @@ def exchanged(session: Session, response: ContextResponse, address: str, seconds
 
 def not_exchanged(session: Session, code: str, address: str) -> Act:
     return Act(
-        room=ROOM,
+        feature=FEATURE,
         result="CONTEXT_REFUSED",
         caller=caller_in(session, address),
         failed_step=code,
@@ -177,7 +177,7 @@ def revocation(verdict: TokenVerdict, status: RevocationStatus) -> Act:
     source = f"source:{status.source}"
     caller = vcp_identity(verdict.owner) if verdict.owner else stranger("")
     return Act(
-        room=ROOM,
+        feature=FEATURE,
         result=f"REVOCATION_{status.status.upper()}",
         caller=caller,
         failed_step="revocation" if status.refuses else None,

@@ -184,7 +184,7 @@ def encode_context(arguments: Mapping[str, Any]) -> VcpToolAnswer:
 def status(
     *, server_version: str, uptime: float, session: Session | None, ended: str | None = None
 ) -> VcpToolAnswer:
-    """`session` is what this asker has agreed on; None: it said no hello, was refused, or the session has `ended`."""
+    """`session` is what this client has agreed on; None: it said no hello, was refused, or the session has `ended`."""
     negotiated = session is not None and session.mode == "negotiated"
     identity = None if session is None else session.identity
     return VcpToolAnswer(

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from comity.mcp.protocol.catalog import CORE_ROOM, Resources, Tool
-from comity.mcp.protocol.context import Asker, Context
+from comity.mcp.protocol.catalog import CORE_GROUP, Resources, Tool
+from comity.mcp.protocol.context import Context, McpClient
 from comity.mcp.protocol.results import Contents, ToolResult, structured, text
 from comity.vcp.protocol.agreement import CORE_FEATURES
 from comity.vcp.protocol.context_wire import MAX_VALUES, PERSONAL_SYMBOLS, RELATIONSHIP, SITUATIONAL
@@ -250,14 +250,17 @@ def vcp_tools(opened: Opened) -> list[Tool]:
     async def status(context: Context, _arguments: dict[str, Any]) -> ToolResult:
         from comity.vcp import tool_handlers as tools
 
-        rooms = await opened()
-        asker = context.asker
+        services = await opened()
+        client = context.client
         answer = tools.status(
-            server_version=rooms.version, uptime=rooms.uptime(), session=asker.attached, ended=asker.vcp_ended
+            server_version=services.version,
+            uptime=services.uptime(),
+            session=client.attached,
+            ended=client.vcp_ended,
         )
         return _shown(answer)
 
-    core = partial(Tool, annotations=_READS, room=CORE_ROOM)
+    core = partial(Tool, annotations=_READS, group=CORE_GROUP)
     return [
         core(
             name="vcp_validate_token",
@@ -294,20 +297,20 @@ def vcp_tools(opened: Opened) -> list[Tool]:
     ]
 
 
-def vcp_resources(opened: Opened, room: str) -> list[Resources]:
-    """Those of the core; an extension's are of a room, and come and go with the extension."""
+def vcp_resources(opened: Opened, group: str) -> list[Resources]:
+    """Those of the core; an extension's are of a group, and come and go with the extension."""
 
     async def listed(context: Context) -> list[dict[str, Any]]:
-        if context.asker.attached is None:  # without a hello there is nothing of one's own to look for
+        if context.client.attached is None:  # without a hello there is nothing of one's own to look for
             return [shown(CAPABILITIES)]
-        return await (await opened()).resources.list(_owner(context.asker), context.asker.active)
+        return await (await opened()).resources.list(_owner(context.client), context.client.active)
 
     async def read(context: Context, uri: str) -> Contents:
-        return await (await opened()).resources.read(uri, _owner(context.asker), context.asker.active)
+        return await (await opened()).resources.read(uri, _owner(context.client), context.client.active)
 
     of_extensions = [
         Resources(
-            room=room,
+            group=group,
             owns=partial(_is_at, address),
             read=read,
             templates=[template(address)],
@@ -317,7 +320,7 @@ def vcp_resources(opened: Opened, room: str) -> list[Resources]:
         for address in EXTENSION_ADDRESSES.values()
     ]
     core = Resources(
-        room=CORE_ROOM,
+        group=CORE_GROUP,
         owns=lambda uri: uri.startswith("vcp://"),
         read=read,
         list=listed,
@@ -332,18 +335,18 @@ def _is_at(address: VcpAddress, uri: str) -> bool:
     return ALIASES.get(host, host) == address.host
 
 
-def _is_watchable(asker: Asker, uri: str) -> bool:
+def _is_watchable(client: McpClient, uri: str) -> bool:
     from comity.vcp.resources import may_watch
 
-    return may_watch(uri, _owner(asker), asker.active)
+    return may_watch(uri, _owner(client), client.active)
 
 
-def _owner(asker: Asker) -> "Owner":
+def _owner(client: McpClient) -> "Owner":
     from comity.vcp.resource_addresses import Owner
 
-    session: Session | None = asker.attached
+    session: Session | None = client.attached
     identity = None if session is None else session.identity
-    return Owner(identity=identity, session=session, token_prefix=asker.token_prefix)
+    return Owner(identity=identity, session=session, token_prefix=client.token_prefix)
 
 
 def _shown(answer: "VcpToolAnswer") -> ToolResult:

@@ -1,4 +1,4 @@
-"""The room at `/v1/deliberations`: parties on other nodes read a log and act in it, by signed envelopes (ruling 50a).
+"""The handler at `/v1/deliberations`: parties on other nodes read a log and act in it, by signed envelopes (ruling 50a).
 
 - Who signed the envelope is known before its text is read. Whoever takes no part in the deliberation gets a status
   and nothing is stored; a party always gets a signed answer: the entry, entries, or a refusal with the tip.
@@ -58,8 +58,8 @@ DELIBERATIONS_PATH = "/v1/deliberations"
 
 
 class DeliberationsDoor:
-    def __init__(self, room: Handler, pipeline: Pipeline, body_limit: int, identity: VacantId) -> None:
-        self._send = MessageSend(room, pipeline, body_limit)
+    def __init__(self, handler: Handler, pipeline: Pipeline, body_limit: int, identity: VacantId) -> None:
+        self._send = MessageSend(handler, pipeline, body_limit)
         self._identity = identity
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -69,7 +69,7 @@ class DeliberationsDoor:
         await self._send(scope, receive, send)
 
 
-ROOM: Final = "deliberation"
+FEATURE: Final = "deliberation"
 KEEPER_BOOK: Final = "deliberations"
 """Chains of what this node accepted as a keeper, and of its replies."""
 
@@ -97,7 +97,7 @@ class _Answered(Struct, frozen=True):
 
 
 class VoteHostHandler(SignedHandler):
-    name = ROOM
+    name = FEATURE
 
     def __init__(self, *, ledger: Ledger, **given: Unpack[SignedHandlerOptions]) -> None:
         super().__init__(**given)

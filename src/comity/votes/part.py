@@ -58,7 +58,7 @@ class Deliberations(Part):
         from comity.votes.host import DELIBERATIONS_PATH, KEEPER_BOOK, DeliberationsDoor, VoteHostHandler
 
         settings = runtime.settings
-        room = VoteHostHandler(
+        handler = VoteHostHandler(
             ledger=self.ledger,
             key=runtime.key,
             state_provider=lambda: "ACTIVE",
@@ -74,7 +74,7 @@ class Deliberations(Part):
         )
         self.hot = {
             DELIBERATIONS_PATH: DeliberationsDoor(
-                room, runtime.pipeline, settings.http.body_limit, runtime.vacant_id
+                handler, runtime.pipeline, settings.http.body_limit, runtime.vacant_id
             )
         }
         self.public = {DELIBERATIONS_PATH}

@@ -62,7 +62,7 @@ from comity.wire.machine import Clock
 
 log = logging.getLogger("comity.deliberations")
 
-ROOM: Final = "deliberation"
+FEATURE: Final = "deliberation"
 LEASE_SECONDS: Final = 120.0
 
 _CODES: Final = frozenset(get_args(Code))
@@ -486,7 +486,7 @@ class VoteParty:
         await self._record.commit(operations, replace(act, hashes={"content_hash": f"sha256:{entry.hash()}"}))
 
     def _note(self, what: str, caller: Caller, about: str = "") -> Act:
-        return Act(room=ROOM, result=f"DELIBERATION_{what}", caller=caller, about=about)
+        return Act(feature=FEATURE, result=f"DELIBERATION_{what}", caller=caller, about=about)
 
     @contextlib.asynccontextmanager
     async def _alone(self, delib_id: str) -> AsyncIterator[None]:

@@ -7,12 +7,12 @@ import json
 import struct
 
 import pytest
-from tests.vcp.runtime import hello
 from websockets.asyncio.client import connect
 
 from comity.http.server import HttpServer
 from tests.http.attacks.peers import GROWTH_MB, child_node, connected, memory_is_told
 from tests.vcp.doors import open_doors
+from tests.vcp.runtime import hello
 
 TEXT, BINARY, CONTINUED, CLOSE, PING = 0x1, 0x2, 0x0, 0x8, 0x9
 FIN = 0x80

@@ -25,8 +25,8 @@ def echo(_context, arguments):
     return said(arguments.get("text", ""))
 
 
-def tool(name, handler=echo, room="shop", **more):
-    return Tool(name=name, handler=handler, room=room, description="For tests.", **more)
+def tool(name, handler=echo, group="shop", **more):
+    return Tool(name=name, handler=handler, group=group, description="For tests.", **more)
 
 
 def meta(capabilities=None, version="2026-07-28", **more):

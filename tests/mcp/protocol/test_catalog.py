@@ -3,7 +3,7 @@
 import pytest
 
 from comity.mcp.protocol.catalog import (
-    CORE_ROOM,
+    CORE_GROUP,
     MAX_VIEWS,
     Catalog,
     Namespace,
@@ -30,11 +30,11 @@ def catalog():
     catalog = Catalog()
     catalog.add_tools(
         [
-            tool("a_core", room=CORE_ROOM),
-            tool("vdo_send", room="vdo", profiles=frozenset({"core", "full"})),
-            tool("vdo_file", room="vdo", profiles=frozenset({"full"})),
-            tool("feel", room="vcp", extension=PERSONAL),
-            tool("act", room="actions"),
+            tool("a_core", group=CORE_GROUP),
+            tool("vdo_send", group="vdo", profiles=frozenset({"core", "full"})),
+            tool("vdo_file", group="vdo", profiles=frozenset({"full"})),
+            tool("feel", group="vcp", extension=PERSONAL),
+            tool("act", group="actions"),
         ]
     )
     return catalog
@@ -45,8 +45,8 @@ def test_lists_keep_the_order_in_which_things_were_registered(catalog):
 
 
 def test_rooms_choose_and_the_core_is_always_there(catalog):
-    assert names(catalog, Selection(rooms=frozenset({"actions"}))) == ["a_core", "act"]
-    assert names(catalog, Selection(rooms=frozenset())) == ["a_core"]
+    assert names(catalog, Selection(groups=frozenset({"actions"}))) == ["a_core", "act"]
+    assert names(catalog, Selection(groups=frozenset())) == ["a_core"]
 
 
 def test_a_profile_governs_only_what_names_profiles(catalog):
@@ -60,7 +60,7 @@ def test_a_tool_of_an_extension_is_there_while_the_extension_is_active(catalog):
 
 def test_dormant_is_what_only_lacks_its_extension(catalog):
     assert list(catalog.view(EVERYTHING, NOTHING).dormant) == ["feel"]
-    assert list(catalog.view(Selection(rooms=frozenset({"vdo"}), profile="core"), NOTHING).dormant) == []
+    assert list(catalog.view(Selection(groups=frozenset({"vdo"}), profile="core"), NOTHING).dormant) == []
     assert list(catalog.view(EVERYTHING, frozenset({PERSONAL})).dormant) == []
 
 
@@ -86,8 +86,8 @@ def test_each_change_is_told_by_the_name_of_its_list(catalog):
     catalog.on_change(heard.append)
     catalog.add_tools([tool("new")])
     catalog.remove_tools(["new"])
-    catalog.add_resources(resource("x://a", lambda _c, _u: Contents([]), room="r", name="a"))
-    catalog.add_prompts(Prompt(name="p", room="r", handler=lambda _c, _g: PromptResult([])))
+    catalog.add_resources(resource("x://a", lambda _c, _u: Contents([]), group="r", name="a"))
+    catalog.add_prompts(Prompt(name="p", group="r", handler=lambda _c, _g: PromptResult([])))
     catalog.remove_prompts("p")
     catalog.add_namespace(Namespace("vdo_", lambda name, _s: failed(name)))
     assert heard == ["tools", "tools", "resources", "prompts", "prompts", "tools"]
@@ -160,9 +160,9 @@ def test_mirrored_arguments_are_found_through_properties_only():
 def test_resources_come_and_go_with_their_room_and_extension():
     catalog = Catalog()
     catalog.add_resources(
-        resource("x://a", lambda _c, _u: Contents([]), room="r", name="a"),
+        resource("x://a", lambda _c, _u: Contents([]), group="r", name="a"),
         Resources(
-            room="r",
+            group="r",
             owns=lambda uri: uri.startswith("y://"),
             read=lambda _c, _u: Contents([]),
             templates=[{"uriTemplate": "y://{id}", "name": "y"}],
@@ -170,7 +170,7 @@ def test_resources_come_and_go_with_their_room_and_extension():
         ),
     )
     without, active = catalog.view(EVERYTHING, NOTHING), catalog.view(EVERYTHING, frozenset({PERSONAL}))
-    elsewhere = catalog.view(Selection(rooms=frozenset({"other"})), NOTHING)
+    elsewhere = catalog.view(Selection(groups=frozenset({"other"})), NOTHING)
     assert without.resources_for("x://a") is not None
     assert without.resources_for("x://ab") is None
     assert without.resources_for("y://1") is None
@@ -186,9 +186,9 @@ def test_prompts_are_listed_by_room_with_what_they_have():
     catalog = Catalog()
     handler = lambda _c, _g: PromptResult([])  # noqa: E731 - short
     catalog.add_prompts(
-        Prompt(name="bare", room="r", handler=handler),
+        Prompt(name="bare", group="r", handler=handler),
         Prompt(
-            name="full", room="s", handler=handler, title="T", description="D", arguments=[{"name": "who"}]
+            name="full", group="s", handler=handler, title="T", description="D", arguments=[{"name": "who"}]
         ),
     )
     assert catalog.view(EVERYTHING, NOTHING).prompts_json == {
@@ -197,7 +197,7 @@ def test_prompts_are_listed_by_room_with_what_they_have():
             {"name": "full", "title": "T", "description": "D", "arguments": [{"name": "who"}]},
         ]
     }
-    assert list(catalog.view(Selection(rooms=frozenset({"r"})), NOTHING).prompts) == ["bare"]
+    assert list(catalog.view(Selection(groups=frozenset({"r"})), NOTHING).prompts) == ["bare"]
 
 
 def test_a_namespace_answers_for_its_prefix_and_speaks_in_the_list(catalog):
@@ -211,10 +211,10 @@ def test_a_namespace_answers_for_its_prefix_and_speaks_in_the_list(catalog):
 
 def test_whether_anything_completes_is_known():
     catalog = Catalog()
-    catalog.add_resources(resource("x://a", lambda _c, _u: Contents([]), room="r", name="a"))
+    catalog.add_resources(resource("x://a", lambda _c, _u: Contents([]), group="r", name="a"))
     assert not catalog.completes
     catalog.add_prompts(
-        Prompt(name="p", room="r", handler=lambda _c, _g: PromptResult([]), complete=lambda *_: [])
+        Prompt(name="p", group="r", handler=lambda _c, _g: PromptResult([]), complete=lambda *_: [])
     )
     assert catalog.completes
 

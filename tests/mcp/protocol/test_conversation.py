@@ -60,8 +60,8 @@ def test_a_second_initialize_is_refused_and_changes_nothing():
     talk.initialize("2024-11-05")
     error = talk.error("initialize", {"protocolVersion": "2025-11-25", "vcp": HELLO})
     assert error["code"] == -32600
-    assert talk.conversation.session.asker.version == "2024-11-05"
-    assert talk.conversation.session.asker.active == frozenset()
+    assert talk.conversation.session.client.version == "2024-11-05"
+    assert talk.conversation.session.client.active == frozenset()
 
 
 def test_initialize_with_a_modern_meta_is_still_legacy():
@@ -73,10 +73,10 @@ def test_initialize_with_a_modern_meta_is_still_legacy():
 
 def test_before_initialize_a_client_is_served_as_2025_06_18():
     talk = Talk()
-    assert talk.conversation.session.asker.version == "2025-06-18"
+    assert talk.conversation.session.client.version == "2025-06-18"
     assert [t["name"] for t in talk.result("tools/list")["tools"]] == ["echo"]
     assert talk.result("ping") == {}
-    assert talk.call().asker.version == "2025-06-18"
+    assert talk.call().client.version == "2025-06-18"
 
 
 def test_each_request_is_of_its_own_era_on_one_stream():
@@ -246,7 +246,7 @@ def test_a_second_initialize_that_waited_is_refused():
 def test_a_modern_hello_holds_up_nobody_else():
     talk = Talk()
     greet = talk.greet("tools/list", {"_meta": with_hello()}, id_=1)
-    assert greet.asker.modern
+    assert greet.client.modern
     assert talk.result("ping") == {}
     listed = only(talk.conversation.greeted(greet, AGREED))["result"]
     assert [t["name"] for t in listed["tools"]] == ["echo", "feel"]
@@ -298,14 +298,14 @@ def test_a_modern_hello_agrees_on_nothing_for_the_next_request():
     only(talk.conversation.greeted(talk.greet("tools/list", {"_meta": with_hello()}), AGREED))
     assert [t["name"] for t in only(talk.modern("tools/list"))["result"]["tools"]] == ["echo"]
     assert [t["name"] for t in talk.result("tools/list")["tools"]] == ["echo"]
-    assert talk.conversation.session.asker.active == frozenset()
+    assert talk.conversation.session.client.active == frozenset()
 
 
 def test_a_greet_says_who_asks():
     greet = Talk().greet("initialize", {"vcp": HELLO, "clientInfo": {"name": "c"}})
     assert isinstance(greet, Greet)
-    assert (greet.hello, greet.asker.caller) == (HELLO, visitor("ann"))
-    assert greet.asker.info == {"name": "c"}
+    assert (greet.hello, greet.client.caller) == (HELLO, visitor("ann"))
+    assert greet.client.info == {"name": "c"}
 
 
 def test_a_change_of_level_is_kept_only_when_it_was_accepted():

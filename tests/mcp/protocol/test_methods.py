@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from comity.mcp.protocol.catalog import Catalog, Namespace, Prompt, Resources, Selection, resource
-from comity.mcp.protocol.context import Asker
+from comity.mcp.protocol.context import McpClient
 from comity.mcp.protocol.conversation import refusal, result_of
 from comity.mcp.protocol.methods import (
     MAX_COMPLETIONS,
@@ -36,10 +36,10 @@ from tests.mcp.protocol.talk import PERSONAL, TEXT, a_server, tool
 
 LENGTH = {"type": "object", "properties": {"length": {"type": "integer"}}, "required": ["length"]}
 WHO = [{"name": "who", "required": True}, {"name": "how"}]
-LEGACY = Asker(version="2025-11-25", modern=False)
-MODERN = Asker(version="2026-07-28", modern=True)
-WITH_TASKS = Asker(version="2026-07-28", modern=True, capabilities={"extensions": {TASKS: {}}})
-ERAS = pytest.mark.parametrize("asker", [LEGACY, MODERN])
+LEGACY = McpClient(version="2025-11-25", modern=False)
+MODERN = McpClient(version="2026-07-28", modern=True)
+WITH_TASKS = McpClient(version="2026-07-28", modern=True, capabilities={"extensions": {TASKS: {}}})
+ERAS = pytest.mark.parametrize("client", [LEGACY, MODERN])
 
 
 def read(_context, uri):
@@ -58,31 +58,31 @@ def server():
         ]
     )
     catalog.add_resources(
-        resource("shop://sign", read, room="shop", name="sign", mime_type="text/plain", size=4),
+        resource("shop://sign", read, group="shop", name="sign", mime_type="text/plain", size=4),
         Resources(
-            room="shop",
+            group="shop",
             owns=lambda uri: uri.startswith("shop://shelf/"),
             read=read,
             templates=[{"uriTemplate": "shop://shelf/{n}", "name": "shelf"}],
             complete=lambda _c, _a, typed, others: [typed + others.get("x", "")] * 150,
         ),
-        Resources(room="shop", owns=lambda uri: uri == "shop://own", read=read, extension=PERSONAL),
+        Resources(group="shop", owns=lambda uri: uri == "shop://own", read=read, extension=PERSONAL),
     )
     catalog.add_prompts(
-        Prompt(name="greet", room="shop", arguments=WHO, handler=lambda _c, given: PromptResult([given]))
+        Prompt(name="greet", group="shop", arguments=WHO, handler=lambda _c, given: PromptResult([given]))
     )
     catalog.add_namespace(Namespace("vdo_", lambda name, chosen: failed(f"{name} {chosen.profile}")))
     return a_server(catalog, instructions="Be kind.", tasks=True)
 
 
-def ask(server, asker, method, params=None):
-    found = begin(server, Selection(), asker, RpcRequest(1, method, params))
+def ask(server, client, method, params=None):
+    found = begin(server, Selection(), client, RpcRequest(1, method, params))
     return strict_json.loads(found) if isinstance(found, bytes) else found
 
 
-def refused(server, asker, method, params=None):
+def refused(server, client, method, params=None):
     with pytest.raises(McpError) as caught:
-        ask(server, asker, method, params)
+        ask(server, client, method, params)
     return caught.value.rpc
 
 
@@ -100,8 +100,8 @@ def test_a_modern_list_says_how_long_it_is_good_and_who_serves_it(server, method
 
 
 def test_a_list_that_depends_on_extensions_is_private(server):
-    asker = Asker(version="2026-07-28", modern=True, active=frozenset({PERSONAL}))
-    assert ask(server, asker, "tools/list")["cacheScope"] == "private"
+    client = McpClient(version="2026-07-28", modern=True, active=frozenset({PERSONAL}))
+    assert ask(server, client, "tools/list")["cacheScope"] == "private"
 
 
 @pytest.mark.parametrize("method", ["tools/list", "prompts/list", "resources/templates/list"])
@@ -114,9 +114,9 @@ def test_a_legacy_list_is_the_list_alone(server, method):
 @pytest.mark.parametrize(
     "method", ["tools/list", "prompts/list", "resources/templates/list", "resources/list"]
 )
-def test_no_cursor_is_ever_ours(server, asker, method):
-    assert refused(server, asker, method, {"cursor": "x"}).code == -32602
-    ask(server, asker, method, {"cursor": None})
+def test_no_cursor_is_ever_ours(server, client, method):
+    assert refused(server, client, method, {"cursor": "x"}).code == -32602
+    ask(server, client, method, {"cursor": None})
 
 
 def test_a_list_is_made_once_for_each_era(server):
@@ -142,20 +142,20 @@ def test_tasks_are_not_advertised_to_legacy_clients(server):
 
 @ERAS
 @pytest.mark.parametrize("params", [{}, {"name": 7}, {"name": None}, {"arguments": {}}])
-def test_a_call_without_a_name_is_refused(server, asker, params):
-    assert refused(server, asker, "tools/call", params).code == -32602
+def test_a_call_without_a_name_is_refused(server, client, params):
+    assert refused(server, client, "tools/call", params).code == -32602
 
 
 @ERAS
-def test_an_unknown_tool_is_an_error_of_the_protocol_and_short(server, asker):
-    error = refused(server, asker, "tools/call", {"name": "x" * 5000})
+def test_an_unknown_tool_is_an_error_of_the_protocol_and_short(server, client):
+    error = refused(server, client, "tools/call", {"name": "x" * 5000})
     assert error.code == -32602
     assert len(error.message) < 300
 
 
 @ERAS
-def test_a_tool_of_an_inactive_extension_answers_with_the_remedy(server, asker):
-    result = ask(server, asker, "tools/call", {"name": "feel"})
+def test_a_tool_of_an_inactive_extension_answers_with_the_remedy(server, client):
+    result = ask(server, client, "tools/call", {"name": "feel"})
     assert result["isError"] is True
     assert result["content"][0]["text"].splitlines()[-1] == (
         f"Extension {PERSONAL} is not active. Re-initialize with the extension in your VCP-Hello"
@@ -163,20 +163,20 @@ def test_a_tool_of_an_inactive_extension_answers_with_the_remedy(server, asker):
 
 
 @ERAS
-def test_a_namespace_has_its_own_answer(server, asker):
-    result = ask(server, replace(asker, caller=OWN_PROCESS), "tools/call", {"name": "vdo_nothing"})
+def test_a_namespace_has_its_own_answer(server, client):
+    result = ask(server, replace(client, caller=OWN_PROCESS), "tools/call", {"name": "vdo_nothing"})
     assert (result["isError"], result["content"][0]["text"]) == (True, "vdo_nothing full")
 
 
 @ERAS
 @pytest.mark.parametrize("arguments", [[], "x", 7, None, True])
-def test_arguments_that_are_no_object_are_refused(server, asker, arguments):
-    assert refused(server, asker, "tools/call", {"name": "echo", "arguments": arguments}).code == -32602
+def test_arguments_that_are_no_object_are_refused(server, client, arguments):
+    assert refused(server, client, "tools/call", {"name": "echo", "arguments": arguments}).code == -32602
 
 
 @ERAS
-def test_arguments_that_break_the_schema_are_an_error_of_the_tool(server, asker):
-    result = ask(server, asker, "tools/call", {"name": "echo", "arguments": {"text": 42}})
+def test_arguments_that_break_the_schema_are_an_error_of_the_tool(server, client):
+    result = ask(server, client, "tools/call", {"name": "echo", "arguments": {"text": 42}})
     words = result["content"][0]["text"]
     assert result["isError"] is True
     assert "/text" in words
@@ -202,9 +202,9 @@ def test_a_validator_that_breaks_is_work_that_fails():
 
 
 @ERAS
-def test_a_result_that_breaks_the_output_schema_is_internal_and_not_shown(server, asker):
+def test_a_result_that_breaks_the_output_schema_is_internal_and_not_shown(server, client):
     for answer in (structured({"length": "secret"}), said("secret"), structured({})):
-        work = ask(server, asker, "tools/call", {"name": "measure"})
+        work = ask(server, client, "tools/call", {"name": "measure"})
         with pytest.raises(McpError) as caught:
             result_of(server, work, answer)
         assert caught.value.rpc.code == -32603
@@ -212,35 +212,35 @@ def test_a_result_that_breaks_the_output_schema_is_internal_and_not_shown(server
 
 
 @ERAS
-def test_an_error_of_a_tool_need_not_fit_its_output_schema(server, asker):
-    work = ask(server, asker, "tools/call", {"name": "measure"})
+def test_an_error_of_a_tool_need_not_fit_its_output_schema(server, client):
+    work = ask(server, client, "tools/call", {"name": "measure"})
     assert strict_json.loads(result_of(server, work, failed("no")))["isError"] is True
 
 
 @ERAS
-def test_an_error_has_structured_content_only_where_that_fits_the_output_schema(server, asker):
-    work = ask(server, asker, "tools/call", {"name": "measure"})
+def test_an_error_has_structured_content_only_where_that_fits_the_output_schema(server, client):
+    work = ask(server, client, "tools/call", {"name": "measure"})
     for value, shown in (({"length": 3}, True), ({"error": "why"}, False)):
         answer = strict_json.loads(result_of(server, work, structured(value, error=True)))
         assert ("structuredContent" in answer) is shown
         assert answer["content"][0]["text"] == strict_json.dumps(value).decode()
         assert answer["isError"] is True
-    work = ask(server, asker, "tools/call", {"name": "echo", "arguments": {"text": "x"}})
+    work = ask(server, client, "tools/call", {"name": "echo", "arguments": {"text": "x"}})
     answer = strict_json.loads(result_of(server, work, structured({"any": 1}, error=True)))
     assert answer["structuredContent"] == {"any": 1}
 
 
 @ERAS
-def test_a_tool_with_a_right_is_for_the_owner_and_for_visitors_who_have_it(asker):
+def test_a_tool_with_a_right_is_for_the_owner_and_for_visitors_who_have_it(client):
     catalog = Catalog()
     catalog.add_tools([tool("echo"), tool("order", right="agents")])
     catalog.add_prompts(
-        Prompt(name="ask", room="shop", right="agents", handler=lambda _c, given: PromptResult([given]))
+        Prompt(name="ask", group="shop", right="agents", handler=lambda _c, given: PromptResult([given]))
     )
     server = a_server(catalog)
 
     def seen_by(caller):
-        who = replace(asker, caller=caller)
+        who = replace(client, caller=caller)
         tools = [one["name"] for one in ask(server, who, "tools/list")["tools"]]
         prompts = [one["name"] for one in ask(server, who, "prompts/list")["prompts"]]
         return tools, prompts
@@ -250,17 +250,17 @@ def test_a_tool_with_a_right_is_for_the_owner_and_for_visitors_who_have_it(asker
     assert seen_by(replace(visitor("ann"), scopes=("mcp", "agents"))) == everything
     for stranger in (visitor("ann"), replace(visitor("ann"), scopes=("agent",)), UNKNOWN):
         assert seen_by(stranger) == (["echo"], [])
-        refused_ = ask(server, replace(asker, caller=stranger), "tools/call", {"name": "order"})
+        refused_ = ask(server, replace(client, caller=stranger), "tools/call", {"name": "order"})
         assert refused_["isError"] is True
         assert "the scope agents" in refused_["content"][0]["text"]
     assert isinstance(
-        ask(server, replace(asker, caller=OWN_PROCESS), "tools/call", {"name": "order"}), RunningRequest
+        ask(server, replace(client, caller=OWN_PROCESS), "tools/call", {"name": "order"}), RunningRequest
     )
 
 
 def test_structured_content_that_is_no_object_is_for_modern_clients_only(server):
-    for asker, shown in ((MODERN, True), (LEGACY, False)):
-        work = ask(server, asker, "tools/call", {"name": "echo", "arguments": {"text": ""}})
+    for client, shown in ((MODERN, True), (LEGACY, False)):
+        work = ask(server, client, "tools/call", {"name": "echo", "arguments": {"text": ""}})
         result = strict_json.loads(result_of(server, work, ToolResult([], [1, 2])))
         assert ("structuredContent" in result) is shown
         nothing = strict_json.loads(result_of(server, work, ToolResult([], None)))
@@ -270,8 +270,8 @@ def test_structured_content_that_is_no_object_is_for_modern_clients_only(server)
 
 
 def test_a_tool_that_runs_as_a_task_only_wants_the_extension(server):
-    for asker in (LEGACY, MODERN):
-        error = refused(server, asker, "tools/call", {"name": "long"})
+    for client in (LEGACY, MODERN):
+        error = refused(server, client, "tools/call", {"name": "long"})
         assert error.code == -32021
         assert error.data == {"requiredCapabilities": {"extensions": {TASKS: {}}}}
     assert ask(server, WITH_TASKS, "tools/call", {"name": "long"}).as_task
@@ -286,26 +286,26 @@ def test_a_resource_is_read_with_what_the_era_says_of_it(server):
     assert (modern["ttlMs"], modern["cacheScope"], modern["resultType"]) == (5, "private", "complete")
 
 
-@pytest.mark.parametrize(("asker", "code"), [(LEGACY, -32002), (MODERN, -32602)])
-def test_a_resource_that_is_not_there_has_the_code_of_its_era(server, asker, code):
-    error = refused(server, asker, "resources/read", {"uri": "shop://none"})
+@pytest.mark.parametrize(("client", "code"), [(LEGACY, -32002), (MODERN, -32602)])
+def test_a_resource_that_is_not_there_has_the_code_of_its_era(server, client, code):
+    error = refused(server, client, "resources/read", {"uri": "shop://none"})
     assert (error.code, error.data) == (code, {"uri": "shop://none"})
-    work = ask(server, asker, "resources/read", {"uri": "shop://shelf/0"})
+    work = ask(server, client, "resources/read", {"uri": "shop://shelf/0"})
     raised = refusal(work, NotFoundError("there is no shelf 0"))
     assert (raised.code, raised.data) == (code, {"uri": "shop://shelf/0"})
 
 
 @ERAS
-def test_a_resource_of_an_inactive_extension_is_refused_with_the_remedy(server, asker):
-    error = refused(server, asker, "resources/read", {"uri": "shop://own"})
+def test_a_resource_of_an_inactive_extension_is_refused_with_the_remedy(server, client):
+    error = refused(server, client, "resources/read", {"uri": "shop://own"})
     assert (error.code, error.data) == (-32602, {"uri": "shop://own"})
     assert "Re-initialize" in error.message
 
 
 @ERAS
 @pytest.mark.parametrize("uri", [None, 7, [], {}])
-def test_an_address_is_a_text(server, asker, uri):
-    assert refused(server, asker, "resources/read", {"uri": uri}).code == -32602
+def test_an_address_is_a_text(server, client, uri):
+    assert refused(server, client, "resources/read", {"uri": uri}).code == -32602
 
 
 def test_templates_and_fixed_resources_are_listed(server):
@@ -315,9 +315,9 @@ def test_templates_and_fixed_resources_are_listed(server):
 
 
 @ERAS
-def test_a_prompt_gets_its_arguments(server, asker):
+def test_a_prompt_gets_its_arguments(server, client):
     given = {"who": "Ada"}
-    result = run(server, ask(server, asker, "prompts/get", {"name": "greet", "arguments": given}))
+    result = run(server, ask(server, client, "prompts/get", {"name": "greet", "arguments": given}))
     assert result["messages"] == [given]
 
 
@@ -334,8 +334,8 @@ def test_a_prompt_gets_its_arguments(server, asker):
         {"name": "greet", "arguments": ["who"]},
     ],
 )
-def test_a_prompt_that_cannot_be_had_is_refused(server, asker, params):
-    assert refused(server, asker, "prompts/get", params).code == -32602
+def test_a_prompt_that_cannot_be_had_is_refused(server, client, params):
+    assert refused(server, client, "prompts/get", params).code == -32602
 
 
 def complete(server, ref, **more):
@@ -344,11 +344,11 @@ def complete(server, ref, **more):
 
 
 @ERAS
-def test_completion_is_unknown_where_it_is_not_advertised(asker):
+def test_completion_is_unknown_where_it_is_not_advertised(client):
     server = a_server()
-    assert "completions" not in capabilities(server, asker)
+    assert "completions" not in capabilities(server, client)
     params = {"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "n", "value": ""}}
-    assert refused(server, asker, "completion/complete", params).code == -32601
+    assert refused(server, client, "completion/complete", params).code == -32601
 
 
 def test_completion_is_cut_at_its_limit_and_says_so(server):
@@ -390,8 +390,8 @@ def test_a_completion_that_makes_no_sense_is_refused(server, params):
     assert refused(server, LEGACY, "completion/complete", params).code == -32602
 
 
-def listen(server, wanted, asker=MODERN):
-    return ask(server, asker, "subscriptions/listen", {"notifications": wanted})
+def listen(server, wanted, client=MODERN):
+    return ask(server, client, "subscriptions/listen", {"notifications": wanted})
 
 
 def test_a_subscription_honours_what_there_is(server):
@@ -434,10 +434,10 @@ def test_subscriptions_of_a_session_want_a_resource_that_is_there(server):
     assert ask(server, LEGACY, "resources/unsubscribe", {"uri": "x://none"}) == {}
     server.catalog.add_resources(
         Resources(
-            room="shop",
+            group="shop",
             owns=lambda uri: uri.startswith("box://"),
             read=read,
-            watchable=lambda asker, uri: uri == f"box://{asker.owner}",
+            watchable=lambda client, uri: uri == f"box://{client.owner}",
         )
     )
     own = f"box://{LEGACY.owner}"

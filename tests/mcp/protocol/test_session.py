@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from comity.mcp.protocol.context import LEVELS, Asker, HandshakeResult
+from comity.mcp.protocol.context import LEVELS, HandshakeResult, McpClient
 from comity.mcp.protocol.results import InputRequest, McpError
 from comity.mcp.protocol.session import (
     MAX_INTRODUCTION,
@@ -36,7 +36,7 @@ def a_session():
 
 
 def able(**capabilities):
-    return Asker(version="2025-11-25", modern=False, capabilities=capabilities)
+    return McpClient(version="2025-11-25", modern=False, capabilities=capabilities)
 
 
 def test_subscriptions_are_kept_once_and_taken_back():
@@ -76,9 +76,9 @@ def test_a_session_goes_on_elsewhere_with_all_but_the_state_of_its_handlers():
     stored = msgspec.json.encode(session.remembered())
     assert b"secret" not in stored
     again = McpSession.recalled(msgspec.json.decode(stored, type=Remembered), VcpHandshake())
-    assert again.asker == session.asker
-    assert again.asker.attached == AGREED.attached
-    assert again.asker.active == frozenset({PERSONAL})
+    assert again.client == session.client
+    assert again.client.attached == AGREED.attached
+    assert again.client.active == frozenset({PERSONAL})
     assert (again.log_level, list(again.subscribed), again.state) == ("debug", ["x://a"], {})
 
 
@@ -89,9 +89,9 @@ def test_what_a_hello_agreed_on_is_stored_under_the_name_of_earlier_releases():
 
 
 def test_a_stored_session_goes_on_without_what_nobody_can_read():
-    asker = able(sampling={})
-    kept = msgspec.json.encode(McpSession(AGREED.agreed(asker)).remembered())
-    assert McpSession.recalled(msgspec.json.decode(kept, type=Remembered), None).asker == asker
+    client = able(sampling={})
+    kept = msgspec.json.encode(McpSession(AGREED.agreed(client)).remembered())
+    assert McpSession.recalled(msgspec.json.decode(kept, type=Remembered), None).client == client
 
 
 def test_what_was_attached_is_refused_when_it_has_another_shape():
@@ -102,18 +102,20 @@ def test_what_was_attached_is_refused_when_it_has_another_shape():
 
 @pytest.mark.parametrize("odd", [None, 7, "x", []])
 def test_what_a_client_says_of_itself_may_be_nonsense(odd):
-    asker = introduced({"capabilities": odd, "clientInfo": odd, "protocolVersion": odd}, visitor("ann"), None)
-    assert (asker.capabilities, asker.info, asker.version) == ({}, {}, "2025-11-25")
-    assert not asker.can("sampling")
+    client = introduced(
+        {"capabilities": odd, "clientInfo": odd, "protocolVersion": odd}, visitor("ann"), None
+    )
+    assert (client.capabilities, client.info, client.version) == ({}, {}, "2025-11-25")
+    assert not client.can("sampling")
 
 
 def test_a_capability_is_looked_up_by_its_path():
-    asker = able(elicitation={"url": {}}, sampling=None, roots=7)
-    assert asker.can("elicitation")
-    assert asker.can("elicitation", "url")
-    assert not asker.can("elicitation", "url", "more")
-    assert not asker.can("sampling")
-    assert not asker.can("roots", "x")
+    client = able(elicitation={"url": {}}, sampling=None, roots=7)
+    assert client.can("elicitation")
+    assert client.can("elicitation", "url")
+    assert not client.can("elicitation", "url", "more")
+    assert not client.can("sampling")
+    assert not client.can("roots", "x")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from comity.mcp.protocol.catalog import Selection
-from comity.mcp.protocol.context import Asker
+from comity.mcp.protocol.context import McpClient
 from comity.mcp.protocol.conversation import with_reply
 from comity.mcp.protocol.results import META_CAPABILITIES
 from comity.vcp.protocol import mcp_places as vcp_places
@@ -141,7 +141,7 @@ def test_an_accepted_hello_holds_for_the_session():
     talk = Talk()
     only(talk.conversation.greeted(talk.greet("initialize", {"vcp": HELLO}), AGREED))
     assert [one["name"] for one in talk.result("tools/list")["tools"]] == ["echo", "feel"]
-    assert talk.call("feel").asker.attached.id == "ses_1"
+    assert talk.call("feel").client.attached.id == "ses_1"
     assert b"vcp" not in talk.request("tools/list")[0]
 
 
@@ -197,11 +197,11 @@ def test_what_stands_in_a_result_already_stays():
 
 
 def test_an_agreement_makes_the_asker_and_an_error_does_not():
-    asker = Asker(version="2025-06-18", modern=False, caller=visitor("ann"))
-    agreed = AGREED.agreed(asker)
+    client = McpClient(version="2025-06-18", modern=False, caller=visitor("ann"))
+    agreed = AGREED.agreed(client)
     assert (agreed.active, agreed.attached, agreed.owner) == (
         frozenset({PERSONAL}),
         AGREED.attached,
         "oauth:ann",
     )
-    assert REFUSED.agreed(asker) is asker
+    assert REFUSED.agreed(client) is client

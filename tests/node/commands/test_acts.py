@@ -14,8 +14,8 @@ CALL = NodeEvent(7, AT, "envelope", "ENVELOPE_OK", "vacant:abababab", "63ae6ff9"
 CLOCK = time.strftime("%H:%M:%S", time.localtime(AT))
 
 
-def event(kind, room="shop", **more):
-    return NodeEvent(1, AT, room, kind, **more)
+def event(kind, feature="shop", **more):
+    return NodeEvent(1, AT, feature, kind, **more)
 
 
 def test_a_line_says_when_where_what_who_about_what_and_which_request():

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from comity.rooms.protocol.tool_table import PROFILES, TOOLS_OF, allowed_profiles
-from comity.terminal.options import read_rooms
+from comity.terminal.options import read_groups
 from comity.wire.errors import ConfigError
 from tests.mcp.conversing import call, initialize, notify, request, said_by
 from tests.mcp.processes import comity_mcp
@@ -246,9 +246,9 @@ def test_a_person_at_a_terminal_is_told_what_it_waits_for(tmp_path, silenced):
 @pytest.mark.parametrize("name", ["core", "VCP", "x" * 5000])
 def test_a_room_that_is_none_is_refused_with_those_there_are(name):
     with pytest.raises(ConfigError, match="vcp, vacant, actions, vdo") as caught:
-        read_rooms(f"vcp,{name}")
+        read_groups(f"vcp,{name}")
     assert len(caught.value.message) < 200
-    assert read_rooms(" vdo, vcp,vdo ,") == ("vdo", "vcp")
+    assert read_groups(" vdo, vcp,vdo ,") == ("vdo", "vcp")
 
 
 @pytest.mark.parametrize(

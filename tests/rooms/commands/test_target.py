@@ -4,14 +4,13 @@ import contextlib
 
 import pytest
 
-from comity.envelopes.client.refusals import UnusableAnswerError
 from comity.http.client import HttpResponse
 from comity.rooms.commands.target import NodeRooms
 from comity.runtime.settings import Settings
 from comity.store.claim import RunningNode
 from comity.terminal.running_node import OwnNode
 from comity.wire import strict_json
-from comity.wire.errors import ConflictError, InvalidError, NotFoundError
+from comity.wire.errors import ConflictError, InvalidError, NotFoundError, UnusableAnswerError
 
 NODE = "the node at http://127.0.0.1:8420 refused:"
 

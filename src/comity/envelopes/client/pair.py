@@ -252,7 +252,12 @@ class Pair:
             hashes["request_id_hash"] = f"blake2b:{proof.request.hex()}"
             checks = (reply_check(self._requests.book, proof.reply),)
         return Act(
-            room="calls", result=event, caller=self.caller, checks=checks, about=target.short(), hashes=hashes
+            feature="calls",
+            result=event,
+            caller=self.caller,
+            checks=checks,
+            about=target.short(),
+            hashes=hashes,
         )
 
     def _release(self) -> list[Operation]:

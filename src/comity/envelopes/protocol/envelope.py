@@ -348,5 +348,5 @@ def _fault(error: ValidationError) -> EnvelopeFormatError:
     if missing is not None:
         return EnvelopeFormatError(f"missing field: '{missing[1]}'")
     place = str(error).rpartition(" - at ")[2]
-    room = "metadata" if ".metadata" in place else "message"
-    return EnvelopeFormatError(f"invalid {room}: {members.short_fault(error)}")
+    place_name = "metadata" if ".metadata" in place else "message"
+    return EnvelopeFormatError(f"invalid {place_name}: {members.short_fault(error)}")

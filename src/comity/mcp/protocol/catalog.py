@@ -1,8 +1,8 @@
-"""What a server offers: tools, resources and prompts, registered by the rooms that have them.
+"""What a server offers: tools, resources and prompts, registered by the parts that have them.
 
-- A client sees a *view*. It depends on the selection of its connection (rooms and profile) and on its active VCP
+- A client sees a *view*. It depends on the selection of its connection (groups and profile) and on its active VCP
   extensions. A view is made once and contains its lists as bytes.
-- A tool says when it is visible: its room, its profiles, the extension it belongs to, the right that it needs
+- A tool says when it is visible: its group, its profiles, the extension it belongs to, the right that it needs
   (`core/rights`). It can have its own validator and its own format of errors.
 - A namespace is a group of names with an answer of its own to an unknown name.
 - Lists keep the order of registration. After a change of the catalogue, all views are made again and the listeners are
@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from comity.identity.protocol.rights import RIGHTS_OF, Right
-from comity.mcp.protocol.context import Asker, Context
+from comity.mcp.protocol.context import Context, McpClient
 from comity.mcp.protocol.results import Contents, InputRequired, Json, PromptResult, ToolResult
 from comity.wire.errors import ConfigError
 from comity.wire.json_schema import Complain, complainer
@@ -38,27 +38,27 @@ MAX_VIEWS: Final = 256
 
 
 class Selection(Struct, frozen=True):
-    """What a connection was opened for. No rooms named: all. `demands` is for the rooms that know it. `folder` is where
+    """What a connection was opened for. No groups named: all. `demands` is for the part that knows it. `folder` is where
     the client was started, None for one that is not on this machine. `vcp` are the VCP extensions of a client that
     cannot say a hello (ruling 48).
     """
 
-    rooms: frozenset[str] | None = None
+    groups: frozenset[str] | None = None
     profile: str = "full"
     demands: Any = None
     folder: str | None = None
     vcp: tuple[str, ...] = ()
 
-    def admits(self, room: str, profiles: frozenset[str] | None) -> bool:
-        if self.rooms is not None and room not in self.rooms and room != CORE_ROOM:
+    def admits(self, group: str, profiles: frozenset[str] | None) -> bool:
+        if self.groups is not None and group not in self.groups and group != CORE_GROUP:
             return False
         return profiles is None or self.profile in profiles
 
 
 NO_PROFILE = ""
 """Of a client that gets no tools that are in a profile."""
-CORE_ROOM = "core"
-"""Whatever is registered under this room is always there."""
+CORE_GROUP = "core"
+"""Whatever is registered under this group is always there."""
 VCP_SESSION = "VCP"
 """As the extension of a tool: the tool exists for clients that sent a hello."""
 
@@ -73,7 +73,7 @@ class Tool(Struct, frozen=True, kw_only=True, dict=True):
 
     name: str
     handler: ToolHandler
-    room: str
+    group: str
     description: str
     title: str = ""
     input_schema: Mapping[str, Any] = ANYTHING
@@ -119,24 +119,24 @@ class Tool(Struct, frozen=True, kw_only=True, dict=True):
 
 class Resources(Struct, frozen=True, kw_only=True):
     """Resources of one kind. `list` may depend on who asks; `owns` tells whether a URI is of this kind;
-    `read` raises NotFoundError for one that is not there, also when the asker may not know of it.
+    `read` raises NotFoundError for one that is not there, also when the client may not know of it.
     """
 
-    room: str
+    group: str
     owns: Callable[[str], bool]
     read: ReadHandler
     list: Callable[[Context], Sequence[Json] | Awaitable[Sequence[Json]]] = lambda _context: ()
     templates: Sequence[Json] = ()
     extension: str | None = None
     complete: Completer | None = None
-    watchable: Callable[[Asker, str], bool] = lambda _asker, _uri: True
-    """Whether this asker may subscribe to this address of the kind. It must be one that can be read."""
+    watchable: Callable[[McpClient, str], bool] = lambda _client, _uri: True
+    """Whether this client may subscribe to this address of the kind. It must be one that can be read."""
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
     name: str
     handler: PromptHandler
-    room: str
+    group: str
     description: str = ""
     title: str = ""
     arguments: Sequence[Json] = ()
@@ -276,23 +276,23 @@ class CatalogView:
         prompts: tuple[Prompt, ...],
         namespaces: tuple[Namespace, ...],
     ) -> None:
-        def seen(room: str, extension: str | None, profiles: frozenset[str] | None = None) -> bool:
-            return selection.admits(room, profiles) and (extension is None or extension in active)
+        def seen(group: str, extension: str | None, profiles: frozenset[str] | None = None) -> bool:
+            return selection.admits(group, profiles) and (extension is None or extension in active)
 
         self.selection = selection
         self.private = private
-        """Whether its lists are good for this asker only."""
+        """Whether its lists are good for this client only."""
         self.tools = {
-            t.name: t for t in tools if seen(t.room, t.extension, t.profiles) and t.right in granted
+            t.name: t for t in tools if seen(t.group, t.extension, t.profiles) and t.right in granted
         }
         self.dormant = {
-            t.name: t for t in tools if t.name not in self.tools and selection.admits(t.room, t.profiles)
+            t.name: t for t in tools if t.name not in self.tools and selection.admits(t.group, t.profiles)
         }
-        self.resources = tuple(r for r in resources if seen(r.room, r.extension))
+        self.resources = tuple(r for r in resources if seen(r.group, r.extension))
         self.dormant_resources = tuple(
-            r for r in resources if not seen(r.room, r.extension) and selection.admits(r.room, None)
+            r for r in resources if not seen(r.group, r.extension) and selection.admits(r.group, None)
         )
-        self.prompts = {p.name: p for p in prompts if seen(p.room, None) and p.right in granted}
+        self.prompts = {p.name: p for p in prompts if seen(p.group, None) and p.right in granted}
         self.ready: dict[tuple[str, bool], bytes] = {}
         self._namespaces = namespaces
 
@@ -322,11 +322,11 @@ class CatalogView:
 
 
 def resource(
-    uri: str, read: ReadHandler, *, room: str, name: str, mime_type: str = "", **more: Any
+    uri: str, read: ReadHandler, *, group: str, name: str, mime_type: str = "", **more: Any
 ) -> Resources:
     """One resource at a fixed address."""
     shown = {"uri": uri, "name": name, **({"mimeType": mime_type} if mime_type else {}), **more}
-    return Resources(room=room, owns=lambda asked: asked == uri, read=read, list=lambda _context: (shown,))
+    return Resources(group=group, owns=lambda asked: asked == uri, read=read, list=lambda _context: (shown,))
 
 
 def right_needed(tool: Tool) -> str:

@@ -37,7 +37,7 @@ def member_at(value: Any, *path: str) -> Any:
     return value
 
 
-class Asker(Struct, frozen=True, kw_only=True):
+class McpClient(Struct, frozen=True, kw_only=True):
     """Who asks: what the session or, in the modern era, the request itself says about the client.
     `attached` is what a hello agreed on, for the handlers that know its type; `active` are its extensions, and
     `token_prefix` the beginning of the id of the token that came with it. `vcp_ended` says why nothing is attached any
@@ -68,18 +68,18 @@ class Asker(Struct, frozen=True, kw_only=True):
 
 
 class HandshakeResult(Struct, frozen=True, kw_only=True):
-    """What came of a hello. `reply` is the answer as it is sent; the rest is what the asker has from then on."""
+    """What came of a hello. `reply` is the answer as it is sent; the rest is what the client has from then on."""
 
     reply: Json
     active: frozenset[str] = frozenset()
     attached: Any = None
     token_prefix: str | None = None
 
-    def agreed(self, asker: Asker) -> Asker:
-        """Give the asker as it is from now on."""
+    def agreed(self, client: McpClient) -> McpClient:
+        """Give the client as it is from now on."""
         if self.attached is None:
-            return asker
-        return replace(asker, active=self.active, attached=self.attached, token_prefix=self.token_prefix)
+            return client
+        return replace(client, active=self.active, attached=self.attached, token_prefix=self.token_prefix)
 
 
 class Handshake(Protocol):
@@ -131,15 +131,15 @@ class CancelToken(Protocol):
 
 class Context(Protocol):
     @property
-    def asker(self) -> Asker: ...
+    def client(self) -> McpClient: ...
 
     @property
-    def client(self) -> str:
+    def connection(self) -> str:
         """Tells the clients of one owner apart: the connection, the session, or what a modern request says."""
 
     @property
     def demands(self) -> Any:
-        """What the connection was opened with for the rooms that know it; None where it said nothing."""
+        """What the connection was opened with for the parts that know it; None where it said nothing."""
 
     @property
     def profile(self) -> str:
@@ -188,7 +188,7 @@ def is_modern(params: Params | None) -> bool:
     return META_VERSION in meta_of(params)
 
 
-def asker_of(meta: Json, caller: Caller) -> Asker:
+def client_of(meta: Json, caller: Caller) -> McpClient:
     """Of a modern request: everything needed to understand it stands in its own `_meta`. Raises McpError when it does not
     say what it must.
     """
@@ -200,7 +200,7 @@ def asker_of(meta: Json, caller: Caller) -> Asker:
     declared, info = meta.get(META_CAPABILITIES), meta.get(META_CLIENT)
     if not isinstance(declared, dict):
         raise invalid_params(f"_meta must hold an object under {META_CAPABILITIES}; it may be empty")
-    return Asker(
+    return McpClient(
         version=version,
         modern=True,
         caller=caller,

@@ -21,7 +21,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from comity.mcp.protocol.catalog import Selection
-from comity.mcp.protocol.context import Asker, HandshakeResult, asker_of, is_modern, meta_of
+from comity.mcp.protocol.context import HandshakeResult, McpClient, client_of, is_modern, meta_of
 from comity.mcp.protocol.methods import RunningRequest, Server, begin, finished, resource_not_found
 from comity.mcp.protocol.results import (
     BATCHES,
@@ -81,7 +81,7 @@ def input_required(
 
 def complete(server: Server, work: RunningRequest, result: Json, reply: Json | None = None) -> bytes:
     """A result that is in its shape already."""
-    return strict_json.dumps(server.with_reply(finished(server, work.asker, result), reply))
+    return strict_json.dumps(server.with_reply(finished(server, work.client, result), reply))
 
 
 def with_reply(server: Server, result: bytes, reply: Json | None) -> bytes:
@@ -94,7 +94,7 @@ def refusal(work: RunningRequest, error: Exception) -> RpcError:
     if isinstance(error, McpError):
         return error.rpc
     if isinstance(error, NotFoundError) and work.method == "resources/read":
-        return resource_not_found(work.asker, str(work.params.get("uri"))).rpc
+        return resource_not_found(work.client, str(work.params.get("uri"))).rpc
     if isinstance(error, _NOT_THE_ASKERS):
         return RpcError(INTERNAL_ERROR, error.message)
     if isinstance(error, ComityError):
@@ -115,7 +115,7 @@ class Greet(Struct, frozen=True):
 
     request: RpcRequest | None
     hello: Any
-    asker: Asker
+    client: McpClient
     batch: "Gathering | None" = None
 
 
@@ -181,13 +181,13 @@ class McpConversation:
     @property
     def batches(self) -> bool:
         """Whether the next message may be a batch."""
-        return self.session.asker.version in BATCHES
+        return self.session.client.version in BATCHES
 
     @property
     def attached(self) -> tuple[Any, ...]:
         """What the hellos of the connection have agreed on."""
         given = None if self._given is None else self._given.attached
-        own = self.session.asker.attached
+        own = self.session.client.attached
         return tuple(one for one in (given, None if own is given else own) if one is not None)
 
     @property
@@ -206,7 +206,7 @@ class McpConversation:
             hello, self._to_say = self._to_say, None
             self._greeting = True
             self._held.append(message)
-            return [Greet(None, hello, self.session.asker)]
+            return [Greet(None, hello, self.session.client)]
         if self._greeting:
             if len(self._held) >= MAX_HELD:
                 return self._overflowing(message)
@@ -221,13 +221,13 @@ class McpConversation:
         request = greet.request
         if request is None:
             self._given = negotiated
-            self.session.asker = negotiated.agreed(self.session.asker)
+            self.session.client = negotiated.agreed(self.session.client)
             return self._go_on([])
-        if greet.asker.modern:
+        if greet.client.modern:
             if self._greeted.get(request.id) is not greet:
                 return []  # cancelled meanwhile
             del self._greeted[request.id]
-            return self._begin(request, negotiated.agreed(greet.asker), greet.batch, negotiated.reply)
+            return self._begin(request, negotiated.agreed(greet.client), greet.batch, negotiated.reply)
         return self._go_on([*self._welcome(request, negotiated, greet.batch)])
 
     def _go_on(self, effects: list[Effect]) -> list[Effect]:
@@ -261,19 +261,19 @@ class McpConversation:
         if request.method == "initialize":
             return self._initialize(request, batch)
         params = request.params
-        asker = self.session.asker
+        client = self.session.client
         if type(params) is dict and "_meta" in params and is_modern(params):
             meta = meta_of(params)
             try:
-                asker = asker_of(meta, self._caller)
+                client = client_of(meta, self._caller)
             except McpError as refusal:
                 return self._answer(refused(request.id, refusal.rpc), batch)
             hello = self.server.hello_in_request(meta)
             if hello is not None:
-                return self._negotiate(Greet(request, hello, asker, batch))
+                return self._negotiate(Greet(request, hello, client, batch))
             if self._given is not None:
-                asker = self._given.agreed(asker)
-        return self._begin(request, asker, batch)
+                client = self._given.agreed(client)
+        return self._begin(request, client, batch)
 
     def _negotiate(self, greet: Greet) -> list[Effect]:
         assert greet.request is not None
@@ -292,11 +292,11 @@ class McpConversation:
             raise invalid_request(f"more than {MAX_RUNNING} requests at once; wait for answers")
 
     def _begin(
-        self, request: RpcRequest, asker: Asker, batch: Gathering | None, reply: Json | None = None
+        self, request: RpcRequest, client: McpClient, batch: Gathering | None, reply: Json | None = None
     ) -> list[Effect]:
         id_ = request.id
         try:
-            begun = begin(self.server, self.selection, asker, request)
+            begun = begin(self.server, self.selection, client, request)
             if type(begun) is bytes:
                 if request.method in KEPT_METHODS:
                     self.session.heard(request)
@@ -338,8 +338,8 @@ class McpConversation:
         self, request: RpcRequest, negotiated: HandshakeResult | None, batch: Gathering | None
     ) -> list[Effect]:
         params = request.params if isinstance(request.params, dict) else {}
-        self.session.asker = introduced(params, self._caller, negotiated or self._given)
-        result = welcome(self.server, self.selection, self.session.asker, negotiated)
+        self.session.client = introduced(params, self._caller, negotiated or self._given)
+        result = welcome(self.server, self.selection, self.session.client, negotiated)
         return self._answer(around(request.id, result), batch)
 
     def _other(self, message: Incoming) -> list[Effect]:

@@ -26,7 +26,7 @@ from comity.mcp.protocol.catalog import (
     remedy_for,
     right_needed,
 )
-from comity.mcp.protocol.context import LEVELS, Asker, Context, Handshake, meta_of
+from comity.mcp.protocol.context import LEVELS, Context, Handshake, McpClient, meta_of
 from comity.mcp.protocol.results import (
     META_LOG_LEVEL,
     META_SERVER,
@@ -85,7 +85,7 @@ class RunningRequest(Struct, kw_only=True):
     id: Id
     method: str
     params: Json
-    asker: Asker
+    client: McpClient
     selection: Selection
     label: str
     start: Callable[[Context], Any]
@@ -117,7 +117,7 @@ class RunningRequest(Struct, kw_only=True):
     def as_task(self) -> bool:
         if self.tool is None or self.tool.task == "forbidden":
             return False
-        return self.asker.modern and self.asker.has_extension(TASKS)
+        return self.client.modern and self.client.has_extension(TASKS)
 
 
 LIST_TTL: Final = 60_000
@@ -127,21 +127,21 @@ EMPTY_RESULT: Final = b"{}"
 
 
 class Server(Struct, frozen=True, kw_only=True):
-    """`handshake` is the one that clients may begin with. `current` is the asker of a session as it is now, for what was
+    """`handshake` is the one that clients may begin with. `current` is the client of a session as it is now, for what was
     agreed on may have ended since.
     """
 
     catalog: Catalog
     info: Json
-    instructions: str | Callable[[Selection, Asker], str] = ""
+    instructions: str | Callable[[Selection, McpClient], str] = ""
     handshake: Handshake | None = None
     tasks: bool = False
-    current: Callable[[Asker], Asker] = lambda asker: asker
+    current: Callable[[McpClient], McpClient] = lambda client: client
 
-    def instructions_for(self, selection: Selection, asker: Asker) -> str:
+    def instructions_for(self, selection: Selection, client: McpClient) -> str:
         """What a model is told about the tools that it can see."""
         told = self.instructions
-        return told if isinstance(told, str) else told(selection, asker)
+        return told if isinstance(told, str) else told(selection, client)
 
     def hello_in_initialize(self, params: Json) -> Any:
         """Find the hello; None where there is none, or no handshake."""
@@ -157,61 +157,61 @@ class Server(Struct, frozen=True, kw_only=True):
             return result
         return self.handshake.write_into_result(result, reply)
 
-    def view(self, selection: Selection, asker: Asker) -> CatalogView:
-        caller = asker.caller
+    def view(self, selection: Selection, client: McpClient) -> CatalogView:
+        caller = client.caller
         if not caller.may("rooms"):
             selection = replace(selection, profile=NO_PROFILE)  # ruling 61: sessions in rooms are the owner's
         # a client that sent a hello sees more tools, also without an extension
-        active = asker.active if asker.attached is None else asker.active | {VCP_SESSION}
+        active = client.active if client.attached is None else client.active | {VCP_SESSION}
         return self.catalog.view(selection, active, caller.rights)
 
 
 Begun = bytes | RunningRequest
-_Method = Callable[[Server, CatalogView, Asker, RpcRequest, Json], Begun]
+_Method = Callable[[Server, CatalogView, McpClient, RpcRequest, Json], Begun]
 
 
-def begin(server: Server, selection: Selection, asker: Asker, request: RpcRequest) -> Begun:
+def begin(server: Server, selection: Selection, client: McpClient, request: RpcRequest) -> Begun:
     """The result as bytes, or the work that leads to one. Raises McpError."""
-    table = _MODERN if asker.modern else _LEGACY
+    table = _MODERN if client.modern else _LEGACY
     method = table.get(request.method)
     if method is None:
         raise no_such_method(request.method)
-    if asker.attached is not None and not asker.modern:
-        asker = server.current(asker)
-    return method(server, server.view(selection, asker), asker, request, _object(request.params))
+    if client.attached is not None and not client.modern:
+        client = server.current(client)
+    return method(server, server.view(selection, client), client, request, _object(request.params))
 
 
-def capabilities(server: Server, asker: Asker) -> Json:
+def capabilities(server: Server, client: McpClient) -> Json:
     """Of extensions a legacy client is told nothing unless it says hello."""
     shown: Json = {"tools": {"listChanged": True}}
-    shown["resources"] = {"listChanged": True} if asker.modern else {"subscribe": True, "listChanged": True}
+    shown["resources"] = {"listChanged": True} if client.modern else {"subscribe": True, "listChanged": True}
     shown["prompts"] = {"listChanged": True}
     if server.catalog.completes:
         shown["completions"] = {}
-    if not asker.modern:
+    if not client.modern:
         shown["logging"] = {}
     extensions: Json = {}
     handshake = server.handshake
-    if asker.modern and handshake is not None and handshake.settings:
+    if client.modern and handshake is not None and handshake.settings:
         extensions[handshake.extension] = handshake.settings
-    if asker.modern and server.tasks:
+    if client.modern and server.tasks:
         extensions[TASKS] = {}
     if extensions:
         shown["extensions"] = extensions
     return shown
 
 
-def finished(server: Server, asker: Asker, result: Json) -> Json:
-    """As a result looks in the asker's era."""
-    if not asker.modern:
+def finished(server: Server, client: McpClient, result: Json) -> Json:
+    """As a result looks in the client's era."""
+    if not client.modern:
         return result
     answer = {"resultType": "complete", **result}
     answer["_meta"] = {**answer.get("_meta", {}), META_SERVER: server.info}
     return answer
 
 
-def cacheable(asker: Asker, result: Json, ttl: int, *, private: bool) -> Json:
-    if not asker.modern:
+def cacheable(client: McpClient, result: Json, ttl: int, *, private: bool) -> Json:
+    if not client.modern:
         return result
     return {**result, "ttlMs": ttl, "cacheScope": "private" if private else "public"}
 
@@ -224,18 +224,22 @@ def _object(params: Params | None) -> Json:
     return params
 
 
-def _ping(_server: Server, _view: CatalogView, _asker: Asker, _request: RpcRequest, _params: Json) -> Begun:
+def _ping(
+    _server: Server, _view: CatalogView, _client: McpClient, _request: RpcRequest, _params: Json
+) -> Begun:
     return EMPTY_RESULT
 
 
-def _discover(server: Server, view: CatalogView, asker: Asker, _request: RpcRequest, _params: Json) -> Begun:
+def _discover(
+    server: Server, view: CatalogView, client: McpClient, _request: RpcRequest, _params: Json
+) -> Begun:
     result: Json = {
         "supportedVersions": list(MODERN),
-        "capabilities": capabilities(server, asker),
+        "capabilities": capabilities(server, client),
     }
-    if instructions := server.instructions_for(view.selection, asker):
+    if instructions := server.instructions_for(view.selection, client):
         result["instructions"] = instructions
-    return _bytes(finished(server, asker, cacheable(asker, result, LIST_TTL, private=bool(asker.active))))
+    return _bytes(finished(server, client, cacheable(client, result, LIST_TTL, private=bool(client.active))))
 
 
 def _refuse_cursor(params: Json) -> None:
@@ -247,19 +251,21 @@ def _refuse_cursor(params: Json) -> None:
 def _list(make: Callable[[CatalogView, bool], Json]) -> _Method:
     """The method of a list that is made once for a view and an era."""
 
-    def listed(server: Server, view: CatalogView, asker: Asker, request: RpcRequest, params: Json) -> Begun:
+    def listed(
+        server: Server, view: CatalogView, client: McpClient, request: RpcRequest, params: Json
+    ) -> Begun:
         _refuse_cursor(params)
-        ready = view.ready.get((request.method, asker.modern))
+        ready = view.ready.get((request.method, client.modern))
         if ready is None:
-            result = cacheable(asker, make(view, asker.modern), LIST_TTL, private=view.private)
-            ready = view.ready[request.method, asker.modern] = _bytes(finished(server, asker, result))
+            result = cacheable(client, make(view, client.modern), LIST_TTL, private=view.private)
+            ready = view.ready[request.method, client.modern] = _bytes(finished(server, client, result))
         return ready
 
     return listed
 
 
 def _resources_list(
-    _server: Server, view: CatalogView, asker: Asker, request: RpcRequest, params: Json
+    _server: Server, view: CatalogView, client: McpClient, request: RpcRequest, params: Json
 ) -> Begun:
     _refuse_cursor(params)
 
@@ -271,42 +277,44 @@ def _resources_list(
         return found
 
     def shape(found: list[Json]) -> Json:
-        return cacheable(asker, {"resources": found}, LIST_TTL, private=True)
+        return cacheable(client, {"resources": found}, LIST_TTL, private=True)
 
-    return _work(request, params, asker, view, start=gather, shape=shape)
+    return _work(request, params, client, view, start=gather, shape=shape)
 
 
-def _tools_call(_server: Server, view: CatalogView, asker: Asker, request: RpcRequest, params: Json) -> Begun:
+def _tools_call(
+    _server: Server, view: CatalogView, client: McpClient, request: RpcRequest, params: Json
+) -> Begun:
     name = params.get("name")
     if not isinstance(name, str):
         raise invalid_params("tools/call needs the tool's name as params.name")
     tool = view.tools.get(name)
     arguments = params.get("arguments", {})
     if tool is None:
-        return _bytes(finished(_server, asker, _absent(view, asker, name).to_json()))
+        return _bytes(finished(_server, client, _absent(view, client, name).to_json()))
     if tool.validator is None and not isinstance(arguments, dict):
         raise invalid_params("params.arguments must be an object")
-    if tool.task == "required" and not (asker.modern and asker.has_extension(TASKS)):
+    if tool.task == "required" and not (client.modern and client.has_extension(TASKS)):
         raise missing_capability(f"{name} runs as a task only", {"extensions": {TASKS: {}}})
     handler = tool.handler
     try:
         complaint = tool.complain(arguments)
-    except Exception as fault:  # noqa: BLE001 - a schema or a validator of a room that does not work
+    except Exception as fault:  # noqa: BLE001 - a schema or a validator of a tool that does not work
         complaint, handler = None, _broken(fault)
     if complaint is not None:
         refused = failed(f"{name} cannot be called like this: {complaint}")
         if tool.render_invalid is not None:
             refused = tool.render_invalid(complaint)
-        return _bytes(finished(_server, asker, refused.to_json()))
+        return _bytes(finished(_server, client, refused.to_json()))
     return RunningRequest(
         id=request.id,
         method=request.method,
         params=params,
-        asker=asker,
+        client=client,
         selection=view.selection,
         label=name,
         start=lambda context: handler(context, arguments),
-        shape=_tool_shape(tool, asker),
+        shape=_tool_shape(tool, client),
         tool=tool,
         deadline=tool.deadline,
     )
@@ -321,12 +329,12 @@ def _broken(fault: Exception) -> ToolHandler:
     return handler
 
 
-def _absent(view: CatalogView, asker: Asker, name: str) -> ToolResult:
+def _absent(view: CatalogView, client: McpClient, name: str) -> ToolResult:
     dormant = view.dormant.get(name)
     if dormant is not None and dormant.extension is not None:
         remedy = remedy_for(dormant.extension)
-        return failed(remedy if asker.vcp_ended is None else f"{asker.vcp_ended}\n{remedy}")
-    if dormant is not None and dormant.right not in asker.caller.rights:
+        return failed(remedy if client.vcp_ended is None else f"{client.vcp_ended}\n{remedy}")
+    if dormant is not None and dormant.right not in client.caller.rights:
         return failed(right_needed(dormant))
     namespace = view.namespace_of(name)
     if namespace is not None:
@@ -334,7 +342,7 @@ def _absent(view: CatalogView, asker: Asker, name: str) -> ToolResult:
     raise invalid_params(f"Unknown tool: {name[:100]}; tools/list names those there are")
 
 
-def _tool_shape(tool: Tool, asker: Asker) -> Callable[[Any], Json]:
+def _tool_shape(tool: Tool, client: McpClient) -> Callable[[Any], Json]:
     def shape(result: ToolResult) -> Json:
         complain = tool.complain_of_output
         answer = result.to_json()
@@ -348,7 +356,7 @@ def _tool_shape(tool: Tool, asker: Asker) -> Callable[[Any], Json]:
                     ) from ValueError(complaint)
                 # ruling 52: clients hold errors to the schema too, and would show their own complaint instead
                 answer.pop("structuredContent", None)
-        if not asker.modern and not isinstance(answer.get("structuredContent", {}), dict):
+        if not client.modern and not isinstance(answer.get("structuredContent", {}), dict):
             del answer["structuredContent"]  # any JSON only since the modern era
         return answer
 
@@ -356,7 +364,7 @@ def _tool_shape(tool: Tool, asker: Asker) -> Callable[[Any], Json]:
 
 
 def _resources_read(
-    _server: Server, view: CatalogView, asker: Asker, request: RpcRequest, params: Json
+    _server: Server, view: CatalogView, client: McpClient, request: RpcRequest, params: Json
 ) -> Begun:
     uri = params.get("uri")
     if not isinstance(uri, str):
@@ -366,23 +374,23 @@ def _resources_read(
         dormant = view.dormant_for(uri)
         if dormant is not None and dormant.extension is not None:
             raise invalid_params(remedy_for(dormant.extension), {"uri": uri})
-        raise resource_not_found(asker, uri)
+        raise resource_not_found(client, uri)
     read = kind.read
 
     def shape(answer: Contents) -> Json:
-        return cacheable(asker, {"contents": list(answer.contents)}, answer.ttl, private=answer.private)
+        return cacheable(client, {"contents": list(answer.contents)}, answer.ttl, private=answer.private)
 
-    return _work(request, params, asker, view, start=lambda context: read(context, uri), shape=shape)
+    return _work(request, params, client, view, start=lambda context: read(context, uri), shape=shape)
 
 
-def resource_not_found(asker: Asker, uri: str) -> McpError:
-    if asker.modern:
+def resource_not_found(client: McpClient, uri: str) -> McpError:
+    if client.modern:
         return invalid_params("Resource not found", {"uri": uri})
     return McpError(RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
 
 
 def _prompts_get(
-    _server: Server, view: CatalogView, asker: Asker, request: RpcRequest, params: Json
+    _server: Server, view: CatalogView, client: McpClient, request: RpcRequest, params: Json
 ) -> Begun:
     name = params.get("name")
     prompt = view.prompts.get(name) if isinstance(name, str) else None
@@ -398,10 +406,12 @@ def _prompts_get(
     def start(context: Context) -> Any:
         return prompt.handler(context, given)
 
-    return _work(request, params, asker, view, start=start, shape=PromptResult.to_json)
+    return _work(request, params, client, view, start=start, shape=PromptResult.to_json)
 
 
-def _complete(server: Server, view: CatalogView, asker: Asker, request: RpcRequest, params: Json) -> Begun:
+def _complete(
+    server: Server, view: CatalogView, client: McpClient, request: RpcRequest, params: Json
+) -> Begun:
     if not server.catalog.completes:
         raise no_such_method(request.method)
     reference, argument = params.get("ref"), params.get("argument")
@@ -439,10 +449,12 @@ def _complete(server: Server, view: CatalogView, asker: Asker, request: RpcReque
     def start(context: Context) -> Any:
         return () if completer is None else completer(context, named, typed, given)
 
-    return _work(request, params, asker, view, start=start, shape=shape)
+    return _work(request, params, client, view, start=start, shape=shape)
 
 
-def _listen(_server: Server, view: CatalogView, asker: Asker, request: RpcRequest, params: Json) -> Begun:
+def _listen(
+    _server: Server, view: CatalogView, client: McpClient, request: RpcRequest, params: Json
+) -> Begun:
     wanted = params.get("notifications")
     if not isinstance(wanted, dict):
         raise invalid_params("subscriptions/listen needs params.notifications")
@@ -452,22 +464,22 @@ def _listen(_server: Server, view: CatalogView, asker: Asker, request: RpcReques
             raise invalid_params("resourceSubscriptions and taskIds are lists of strings")
         if len(listed) > MAX_LISTENED:
             raise invalid_params(f"at most {MAX_LISTENED} addresses in one subscription")
-    if tasks and not asker.has_extension(TASKS):
+    if tasks and not client.has_extension(TASKS):
         raise missing_capability("taskIds are of the tasks extension", {"extensions": {TASKS: {}}})
     listen = Listen(
         tools=wanted.get("toolsListChanged") is True,
         prompts=wanted.get("promptsListChanged") is True,
         resources=wanted.get("resourcesListChanged") is True,
-        uris=tuple(uri for uri in uris if _watchable(view, asker, uri)),
+        uris=tuple(uri for uri in uris if _watchable(view, client, uri)),
         tasks=tuple(tasks),
     )
-    return _work(request, params, asker, view, special=listen)
+    return _work(request, params, client, view, special=listen)
 
 
-def _task(server: Server, view: CatalogView, asker: Asker, request: RpcRequest, params: Json) -> Begun:
+def _task(server: Server, view: CatalogView, client: McpClient, request: RpcRequest, params: Json) -> Begun:
     if not server.tasks:
         raise no_such_method(request.method)
-    if not asker.has_extension(TASKS):
+    if not client.has_extension(TASKS):
         raise missing_capability(f"{request.method} is of the tasks extension", {"extensions": {TASKS: {}}})
     task_id, inputs = params.get("taskId"), params.get("inputResponses", {})
     if not isinstance(task_id, str):
@@ -476,43 +488,47 @@ def _task(server: Server, view: CatalogView, asker: Asker, request: RpcRequest, 
         raise invalid_params("params.inputResponses must be an object")
     verb = request.method.removeprefix("tasks/")
     asked = TaskRequest(verb=verb, task_id=task_id, inputs=inputs)
-    return _work(request, params, asker, view, special=asked)
+    return _work(request, params, client, view, special=asked)
 
 
 def _set_level(
-    _server: Server, _view: CatalogView, _asker: Asker, _request: RpcRequest, params: Json
+    _server: Server, _view: CatalogView, _client: McpClient, _request: RpcRequest, params: Json
 ) -> Begun:
     if params.get("level") not in LEVELS:
         raise invalid_params(f"params.level must be one of {', '.join(LEVELS)}")
     return EMPTY_RESULT  # the session keeps it
 
 
-def _subscribe(_server: Server, view: CatalogView, asker: Asker, _request: RpcRequest, params: Json) -> Begun:
+def _subscribe(
+    _server: Server, view: CatalogView, client: McpClient, _request: RpcRequest, params: Json
+) -> Begun:
     uri = params.get("uri")
     if not isinstance(uri, str):
         raise invalid_params("params.uri must be the resource's address")
-    if not _watchable(view, asker, uri):
-        raise resource_not_found(asker, uri)
+    if not _watchable(view, client, uri):
+        raise resource_not_found(client, uri)
     return EMPTY_RESULT  # the session keeps it
 
 
-def _watchable(view: CatalogView, asker: Asker, uri: str) -> bool:
+def _watchable(view: CatalogView, client: McpClient, uri: str) -> bool:
     kind = view.resources_for(uri)
-    return kind is not None and kind.watchable(asker, uri)
+    return kind is not None and kind.watchable(client, uri)
 
 
 def _unsubscribe(
-    _server: Server, _view: CatalogView, _asker: Asker, _request: RpcRequest, params: Json
+    _server: Server, _view: CatalogView, _client: McpClient, _request: RpcRequest, params: Json
 ) -> Begun:
     if not isinstance(params.get("uri"), str):
         raise invalid_params("params.uri must be the resource's address")
     return EMPTY_RESULT
 
 
-def _work(request: RpcRequest, params: Json, asker: Asker, view: CatalogView, **more: Any) -> RunningRequest:
+def _work(
+    request: RpcRequest, params: Json, client: McpClient, view: CatalogView, **more: Any
+) -> RunningRequest:
     method = request.method
     more = {"start": _unstarted, "shape": dict, "selection": view.selection, **more}
-    return RunningRequest(id=request.id, method=method, label=method, params=params, asker=asker, **more)
+    return RunningRequest(id=request.id, method=method, label=method, params=params, client=client, **more)
 
 
 def _unstarted(_context: Context) -> Any:

@@ -48,7 +48,7 @@ class InputRequired(Struct, frozen=True):
 
 
 class Contents(Struct, frozen=True):
-    """What reading a resource gives. `ttl` is in milliseconds; `private` means for this asker only."""
+    """What reading a resource gives. `ttl` is in milliseconds; `private` means for this client only."""
 
     contents: Sequence[Json]
     ttl: int = 0

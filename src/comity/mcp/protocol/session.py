@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from comity.mcp.protocol.catalog import Selection
-from comity.mcp.protocol.context import LEVELS, Asker, Handshake, HandshakeResult, LogLevel
+from comity.mcp.protocol.context import LEVELS, Handshake, HandshakeResult, LogLevel, McpClient
 from comity.mcp.protocol.methods import Server, capabilities
 from comity.mcp.protocol.results import (
     UNSPOKEN,
@@ -88,10 +88,10 @@ _CAPABILITY_OF: Final = {
 }
 
 
-class Remembered(Struct, frozen=True, kw_only=True):
+class Remembered(Struct, frozen=True, kw_only=True, rename={"client": "asker"}):
     """What has to be stored of a session so that another process can go on with it."""
 
-    asker: Asker
+    client: McpClient
     log_level: LogLevel = "info"
     subscribed: tuple[str, ...] = ()
 
@@ -99,8 +99,8 @@ class Remembered(Struct, frozen=True, kw_only=True):
 class McpSession:
     """`state` is for handlers, and stays in this process."""
 
-    def __init__(self, asker: Asker) -> None:
-        self.asker = asker
+    def __init__(self, client: McpClient) -> None:
+        self.client = client
         self.log_level: LogLevel = "info"
         self.subscribed: dict[str, None] = {}
         self.state: dict[str, Any] = {}
@@ -108,18 +108,18 @@ class McpSession:
     @classmethod
     def recalled(cls, kept: Remembered, handshake: Handshake | None) -> "McpSession":
         """Go on with a stored session. Where no handshake is there to read what was attached to it, nothing is."""
-        asker, attached = kept.asker, kept.asker.attached
+        client, attached = kept.client, kept.client.attached
         if attached is not None and handshake is not None:
-            asker = replace(asker, attached=handshake.recall(attached))
+            client = replace(client, attached=handshake.recall(attached))
         elif attached is not None:
-            asker = replace(asker, attached=None, active=frozenset(), token_prefix=None)
-        session = cls(asker)
+            client = replace(client, attached=None, active=frozenset(), token_prefix=None)
+        session = cls(client)
         session.log_level = kept.log_level
         session.subscribed = dict.fromkeys(kept.subscribed)
         return session
 
     def remembered(self) -> Remembered:
-        return Remembered(asker=self.asker, log_level=self.log_level, subscribed=tuple(self.subscribed))
+        return Remembered(client=self.client, log_level=self.log_level, subscribed=tuple(self.subscribed))
 
     def heard(self, request: RpcRequest) -> bool:
         """Keep what a request that was answered well asked the session to keep; whether it did."""
@@ -146,21 +146,21 @@ class McpSession:
 KEPT_METHODS: Final = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
 
 
-def without_handshake(caller: Caller) -> Asker:
-    return Asker(version=UNSPOKEN, modern=False, caller=caller)
+def without_handshake(caller: Caller) -> McpClient:
+    return McpClient(version=UNSPOKEN, modern=False, caller=caller)
 
 
-def introduced(params: Json, caller: Caller, negotiated: HandshakeResult | None) -> Asker:
+def introduced(params: Json, caller: Caller, negotiated: HandshakeResult | None) -> McpClient:
     """The client that an `initialize` speaks of."""
     declared, info = params.get("capabilities"), params.get("clientInfo")
-    asker = Asker(
+    client = McpClient(
         version=chosen_legacy(params.get("protocolVersion")),
         modern=False,
         caller=caller,
         capabilities=declared if isinstance(declared, dict) else {},
         info=info if isinstance(info, dict) else {},
     )
-    return asker if negotiated is None else negotiated.agreed(asker)
+    return client if negotiated is None else negotiated.agreed(client)
 
 
 def check_introduction(params: Json) -> None:
@@ -170,35 +170,37 @@ def check_introduction(params: Json) -> None:
         raise invalid_params(f"capabilities and clientInfo exceed {MAX_INTRODUCTION:,} bytes; send less")
 
 
-def welcome(server: Server, selection: Selection, asker: Asker, negotiated: HandshakeResult | None) -> bytes:
+def welcome(
+    server: Server, selection: Selection, client: McpClient, negotiated: HandshakeResult | None
+) -> bytes:
     """The result of `initialize`."""
     result: Json = {
-        "protocolVersion": asker.version,
-        "capabilities": capabilities(server, asker),
+        "protocolVersion": client.version,
+        "capabilities": capabilities(server, client),
         "serverInfo": server.info,
     }
-    if instructions := server.instructions_for(selection, asker):
+    if instructions := server.instructions_for(selection, client):
         result["instructions"] = instructions
     if negotiated is not None and server.handshake is not None:
         result = server.handshake.write_into_initialize(result, negotiated.reply)
     return strict_json.dumps(result)
 
 
-def demand(asker: Asker, request: InputRequest) -> None:
+def demand(client: McpClient, request: InputRequest) -> None:
     """Refuse to ask what the client did not say it can answer."""
     needed: Json = {}
     capability = _CAPABILITY_OF.get(request.method)
     if capability is None:
         raise TypeError(f"a server cannot ask a client for {request.method}")
-    if not asker.can(capability):
+    if not client.can(capability):
         needed = {capability: {}}
     elif (
         capability == "elicitation"
         and request.params.get("mode") == "url"
-        and not asker.can(capability, "url")
+        and not client.can(capability, "url")
     ):
         needed = {capability: {"url": {}}}
-    elif capability == "sampling" and "tools" in request.params and not asker.can(capability, "tools"):
+    elif capability == "sampling" and "tools" in request.params and not client.can(capability, "tools"):
         needed = {capability: {"tools": {}}}
     if needed:
         raise missing_capability(f"the client did not declare that it can answer {request.method}", needed)

@@ -34,7 +34,7 @@ from comity.terminal.output import colour_wanted, one_line, paint
 LOGGER: Final = "comity.acts"
 
 _WHO: Final = {"vacant": "vacant", "oauth": "visitor", "vcp": "VCP", "peer": "peer"}
-_ROOM: Final = 9
+_FEATURE_WIDTH: Final = 9
 _DONE: Final = 24
 _BY: Final = 15
 _ABOUT: Final = 16
@@ -46,8 +46,8 @@ _OWN_WAYS: Final = {"browser": "you, in a browser", "model": "your MCP client"}
 
 def words_for(event: NodeEvent) -> str:
     """What happened, in plain words."""
-    said = act_in_words(event.kind, event.room)
-    reason = event.failed.removeprefix(f"{event.room}:")
+    said = act_in_words(event.kind, event.feature)
+    reason = event.failed.removeprefix(f"{event.feature}:")
     if reason:
         said += f": {reason.lower().replace('_', ' ')}"
     if event.count > 1:
@@ -66,14 +66,14 @@ def who_in_words(who: str) -> str:
 
 
 def readable(event: NodeEvent, *, coloured: bool, width: int = 0) -> str:
-    """Time, room, what happened, who, what it was about, and the request. With a `width`, what does not fit is left out,
+    """Time, feature, what happened, who, what it was about, and the request. With a `width`, what does not fit is left out,
     the last first.
     """
     bad = bool(event.failed)
     what = "" if event.kind == "REFUSED" else one_line(event.what)
     parts = [
         (time.strftime("%H:%M:%S", time.localtime(event.time)), "dim"),
-        (one_line(event.room).ljust(_ROOM), "cyan"),
+        (one_line(event.feature).ljust(_FEATURE_WIDTH), "cyan"),
         (words_for(event).ljust(_DONE), "red" if bad else "green"),
         (who_in_words(event.who).ljust(_BY), "bold"),
         *([(what.ljust(_ABOUT), "")] if what or event.request else []),
@@ -92,7 +92,7 @@ def log_line(event: NodeEvent) -> str:
     """As the other lines of the log look, with what belongs to the act as `name=value`."""
     whole = int(event.time)
     milliseconds = int((event.time - whole) * 1000)
-    line = f"{_to_the_second(whole)},{milliseconds:03} {_beginning(event.kind, event.room, event.who)}"
+    line = f"{_to_the_second(whole)},{milliseconds:03} {_beginning(event.kind, event.feature, event.who)}"
     if event.what:
         line += f" what={_value(event.what)}"
     if event.request:
@@ -122,9 +122,9 @@ def _value(text: str) -> str:
 
 
 @lru_cache(1024)  # there are few of them, and each comes often
-def _beginning(kind: str, room: str, who: str) -> str:
+def _beginning(kind: str, feature: str, who: str) -> str:
     by = f" who={_value(who)}" if who else ""
-    return f"INFO {LOGGER}: {_value(kind)} room={_value(room)}{by}"
+    return f"INFO {LOGGER}: {_value(kind)} room={_value(feature)}{by}"
 
 
 @lru_cache(2)  # many are written within the same one

@@ -16,7 +16,7 @@ from comity.rooms.opening import select
 from comity.rooms.protocol.loose_values import read_boolean
 from comity.rooms.protocol.tool_table import Demands, read_profile
 from comity.terminal.help import HelpfulApp
-from comity.terminal.options import HomeOptions, Rooms, option, read_rooms, settings_of, whole_number
+from comity.terminal.options import HomeOptions, Rooms, option, read_groups, settings_of, whole_number
 from comity.wire.errors import ConfigError, PeerError
 
 app = HelpfulApp()
@@ -102,7 +102,7 @@ def mcp(
     runs, this command does the work itself until the client ends it.
     """
     opening = Opening(
-        rooms=None if rooms is None else read_rooms(rooms),
+        groups=None if rooms is None else read_groups(rooms),
         profile=_given("--tool-profile", tool_profile, read_profile, "full"),
         max_message_bytes=_given("--max-message-bytes", max_message_bytes, _limit, MESSAGE_LIMIT),
         demands=to_builtins(

@@ -1,4 +1,4 @@
-"""A session: what two sides have agreed on, for every door and room behind the handshake.
+"""A session: what two sides have agreed on, for every door and handler behind the handshake.
 
 An extension is active in a session or it is not there at all; nothing is sent, stored or answered for an
 inactive one.

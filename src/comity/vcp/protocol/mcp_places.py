@@ -107,7 +107,7 @@ def write_into_initialize(result: Json, reply: Json, settings: Json) -> Json:
 
 
 def write_into_result(result: Json, reply: Json) -> Json:
-    """Of a modern request. What was agreed on is good for this asker only."""
+    """Of a modern request. What was agreed on is good for this client only."""
     written = {**result, "_meta": {**result.get("_meta", {}), **dict.fromkeys(_META_ACKS, reply)}}
     shown = written.get("capabilities")
     if isinstance(shown, dict) and "extensions" in shown:

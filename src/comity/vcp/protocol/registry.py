@@ -1,7 +1,7 @@
 """The extension registry: which extensions a server has, what they advertise, which ones exclude each other.
 
-- An extension is supported once its room works; the five of VCP 3.1 are described here, ready to be
-  registered by the rooms that implement them.
+- An extension is supported once its handler works; the five of VCP 3.1 are described here, ready to be
+  registered by the features that implement them.
 - A dependency is met if it is active in *this session*: requested by the client and supported by the server. Its flag is
   set last and replaces the value of the builder, so an outdated setting cannot give a wrong flag.
 - A conflict holds in both directions, whichever of the two named it.
