@@ -6,7 +6,8 @@ import pytest
 
 from comity.actions.library import Library, load_plugins
 from comity.actions.runner import ActionLimits, Allowance, Runner
-from comity.agents.behaviour import ActionsAgent, load_actions, load_behaviour
+from comity.agents.actions_agent import ActionsAgent, load_actions
+from comity.agents.behaviour import load_behaviour
 from tests.agents.envelopes import request, said
 
 

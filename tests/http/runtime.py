@@ -6,8 +6,9 @@ from comity.identity.protocol.keys import SigningKey
 from comity.node.http_server import PingHandler
 from comity.node.page import page_door
 from comity.requests.budget import Budget
+from comity.requests.metrics import Metrics
 from comity.requests.pipeline import Pipeline
-from comity.requests.record import Metrics, Recorder
+from comity.requests.record import Recorder
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryStore
 from comity.testing import VirtualClock

@@ -153,7 +153,7 @@ class Workshop:
         def tool(handler, **more):
             settings = {
                 "name": handler.__name__.strip("_"),
-                "room": "shop",
+                "group": "shop",
                 "description": "For tests.",
                 **more,
             }

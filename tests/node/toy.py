@@ -85,7 +85,7 @@ class Toy(Part):
         self.public, self.public_prefixes = {"/toy/show"}, ("/toy/red/",)
 
     def metrics(self):
-        from comity.requests.record import Metric
+        from comity.requests.metrics import Metric
 
         return [Metric("comity_toy_greetings", "Greetings so far.", self.greeted, kind="counter")]
 

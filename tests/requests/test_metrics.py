@@ -2,7 +2,7 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from comity.requests.record import Metric, Metrics
+from comity.requests.metrics import Metric, Metrics
 
 
 def samples(metrics):

@@ -5,13 +5,13 @@ SPEAK = """
 import logging, sys
 from comity.terminal.logs import write_logs
 write_logs(sys.argv[1], as_json=sys.argv[2] == "json")
-logging.getLogger("comity.pipeline").debug("quiet %s", 1)
-logging.getLogger("comity.pipeline").warning("loud\\n%s", 2)
+logging.getLogger("comity.walk").debug("quiet %s", 1)
+logging.getLogger("comity.walk").warning("loud\\n%s", 2)
 logging.getLogger("asyncio").info("about myself")
 try:
     1 / 0
 except ZeroDivisionError:
-    logging.getLogger("comity.pipeline").exception("broken")
+    logging.getLogger("comity.walk").exception("broken")
 """
 
 

@@ -9,7 +9,8 @@ from cryptography.fernet import Fernet
 from comity.identity.protocol.keys import SigningKey
 from comity.identity.protocol.tokens import IdentityMode, Issuer, IssuerRegistry, SignatureKey, issue_a
 from comity.requests.budget import Budget, Figures
-from comity.requests.record import Metrics, Recorder
+from comity.requests.metrics import Metrics
+from comity.requests.record import Recorder
 from comity.rooms.links.lanes import LoopbackLink, loopback_pair
 from comity.store.audit_chain import decode
 from comity.store.audit_trail import AuditTrail, log_of

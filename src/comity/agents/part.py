@@ -258,7 +258,7 @@ class Calling(Part):
 
     @classmethod
     def prompts(cls, runtime: OpenNode) -> "Iterable[Prompt]":
-        from comity.agents.calling import node_prompts
+        from comity.agents.prompts import node_prompts
 
         return node_prompts(lambda: cls._desk(runtime))
 

@@ -22,8 +22,8 @@ from comity.identity.protocol.rights import RIGHTS_OF, Right
 from comity.release import __version__
 from comity.requests.budget import Budget
 from comity.requests.handler import Handler, Request
+from comity.requests.metrics import CONTENT_TYPE, Metrics
 from comity.requests.pipeline import Pipeline
-from comity.requests.record import CONTENT_TYPE, Metrics
 from comity.wire import strict_json
 from comity.wire.errors import ComityError
 

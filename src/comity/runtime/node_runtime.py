@@ -28,8 +28,9 @@ from comity.identity.secrets import (
 from comity.identity.token_book import TokenBook
 from comity.release import __version__
 from comity.requests.budget import Budget, Figures
+from comity.requests.metrics import Metrics
 from comity.requests.pipeline import Pipeline
-from comity.requests.record import Metrics, Recorder, own_act
+from comity.requests.record import Recorder, own_act
 from comity.requests.tracing import open_tracing
 from comity.runtime.opening import open_store, open_trail
 from comity.runtime.part import Chore, Part

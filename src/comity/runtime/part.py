@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from comity.http.asgi import App
     from comity.mcp.protocol.catalog import Prompt, Resources, Tool
-    from comity.requests.record import Metric
+    from comity.requests.metrics import Metric
     from comity.runtime.node_runtime import NodeRuntime
 
 # What a person looks at: a view is facts, tables and drawn tables about one thing.

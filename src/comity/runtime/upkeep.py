@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from comity.requests.budget import Quota
-    from comity.requests.record import Metric
+    from comity.requests.metrics import Metric
     from comity.runtime.node_runtime import NodeRuntime
     from comity.store.audit_log import AuditReport
 
@@ -186,7 +186,7 @@ class Limits(Part):
 
     def metrics(self) -> "Iterator[Metric]":
         from comity.requests.budget import KINDS
-        from comity.requests.record import Metric
+        from comity.requests.metrics import Metric
 
         yield Metric(
             "comity_budget_refused",

@@ -76,14 +76,16 @@ class HelpfulApp(typer.Typer):
         if help_text is not None:
             self.callback(help=help_text)(_only_groups_commands)
 
-    def add(self, calls: str, cls: type[HelpfulCommand] = HelpfulCommand) -> Callable[[_Command], _Command]:
-        """A command with examples of how it is called, as `examples` reads them. It has the name of its function; an
-        underscore at the end only keeps that apart from a word of Python.
+    def add(
+        self, calls: str, cls: type[HelpfulCommand] = HelpfulCommand, *, name: str = ""
+    ) -> Callable[[_Command], _Command]:
+        """Add a command with examples of how it is called, as `examples` reads them. Without `name` it has the name of its
+        function; an underscore at the end only keeps that apart from a word of Python.
         """
 
         def register(function: _Command) -> _Command:
-            name = function.__name__.rstrip("_").replace("_", "-")
-            self.command(name, cls=cls, epilog=calls)(_taking_options_apart(function))
+            own_name = name or function.__name__.rstrip("_").replace("_", "-")
+            self.command(own_name, cls=cls, epilog=calls)(_taking_options_apart(function))
             return function
 
         return register

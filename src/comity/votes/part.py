@@ -9,7 +9,7 @@ from comity.runtime.upkeep import Limits
 from comity.wire.errors import KeyRefusedError
 
 if TYPE_CHECKING:
-    from comity.requests.record import Metric
+    from comity.requests.metrics import Metric
     from comity.runtime.node_runtime import NodeRuntime
 
 
@@ -82,7 +82,7 @@ class Deliberations(Part):
             await self.count()
 
     def metrics(self) -> "Iterator[Metric]":
-        from comity.requests.record import Metric
+        from comity.requests.metrics import Metric
 
         where = {"here": self._kept, "elsewhere": self._joined}
         yield Metric("comity_deliberations", "Deliberations, by where they are kept.", where, "kept")

@@ -106,10 +106,13 @@ MEANINGS = {
 }
 
 
-@state_app.add("""
+@state_app.add(
+    """
     comity state show  show whether the agent accepts calls
     comity state show --json  print JSON
-""")
+""",
+    name="show",
+)
 def show_state(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     """Show the state of the running node, or the stored state if no node runs."""
     settings = settings_of(home).settings
