@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Any, Final, NamedTuple
 
+from msgspec import convert
+
 from comity.node.commands.event_output import readable
 from comity.node.event_stream import EVENTS_PATH
 from comity.requests.events import KEPT, NodeEvent
@@ -124,7 +126,8 @@ class _Watching:
             return
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
         moment = datetime.fromisoformat(act.pop("time")).timestamp()
-        print_line(readable(NodeEvent(**act, time=moment), coloured=self._coloured, width=width))
+        event = convert({**act, "time": moment}, NodeEvent)
+        print_line(readable(event, coloured=self._coloured, width=width))
 
 
 async def _watch(settings: Settings, after: str, *, as_json: bool) -> None:
