@@ -19,6 +19,7 @@ from comity.rooms.protocol.effects import (
     ChannelClosed,
     ChannelOpened,
     CloseLink,
+    EmitEvent,
     KeepClock,
     PeerAppeared,
     SendBytes,
@@ -28,7 +29,6 @@ from comity.rooms.protocol.effects import (
     SignallingReady,
     SignalLink,
     TextArrived,
-    Told,
 )
 from comity.rooms.protocol.files import FileSource
 from comity.rooms.protocol.hello import SessionKeys
@@ -74,7 +74,7 @@ class Host:
         )
         self.disk = Disk()
         self.kept = {}
-        self.had = []
+        self.read_ids = []
         self.writing = []
         self.lost = Counter()
         self.clock_kept = 0
@@ -111,7 +111,7 @@ class Host:
                 ],
                 outbox=[record for (box, *_), record in self.kept.items() if box == "out"],
                 inbox=[record for (box, *_), record in self.kept.items() if box == "in"],
-                had=self.had,
+                read_ids=self.read_ids,
                 nodes=self.nodes,
                 now=self.world.now,
             )
@@ -162,7 +162,7 @@ class Host:
     def make_durable(self, effect):
         if isinstance(effect, MarkRead):
             self.kept.pop(("in", effect.node, effect.message_id), None)
-            self.had.append((effect.node, effect.message_id))
+            self.read_ids.append((effect.node, effect.message_id))
             return
         key = (effect.box, effect.node, effect.message_id)
         if isinstance(effect, ForgetMessage):
@@ -187,7 +187,7 @@ class Host:
         SendBytes: _send,
         SetTimer: lambda self, effect: self.world.set_timer(self, effect.name, effect.at),
         CancelTimer: lambda self, effect: self.timers.pop(effect.name, None),
-        Told: lambda self, effect: self.told.append(effect.event),
+        EmitEvent: lambda self, effect: self.told.append(effect.event),
         KeepClock: _keep_clock,
         CloseLink: lambda self, effect: self.world.close(self, effect.uuid),
         OpenSignalling: lambda self, _effect: self.world.signal(self),

@@ -74,7 +74,7 @@ class LosesWhatItWrote(Host):
 
 class ForgetsWhatItHadRead(Host):
     def boot(self):
-        self.had = []
+        self.read_ids = []
         super().boot()
 
 

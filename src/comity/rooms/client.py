@@ -29,12 +29,12 @@ from comity.rooms.protocol.effects import (
     MakeAnswer,
     MakeOffer,
     MeetingEffect,
-    News,
+    Notice,
+    Notify,
     PeerSeen,
     SignallingFault,
     Speak,
     TakeAnswer,
-    Tell,
 )
 from comity.rooms.protocol.meeting import Attending, Meeting
 from comity.rooms.protocol.relay import MESSAGE_LIMIT
@@ -136,7 +136,7 @@ class RoomMeeting:
         self._relay = relay
         self._links = links
         self._clock = clock
-        self._news: deque[News | LinkOpened] = deque()
+        self._news: deque[Notice | LinkOpened] = deque()
         self._some_news = asyncio.Event()
         self._joinings: dict[int, Joining] = {}
         self._work: set[asyncio.Task[None]] = set()
@@ -175,7 +175,7 @@ class RoomMeeting:
         """What a peer says about the connection itself on its open channel."""
         self._perform(self._machine.receive_on_channel(attempt, message))
 
-    async def next_event(self) -> News | LinkOpened:
+    async def next_event(self) -> Notice | LinkOpened:
         """Raises LinkClosed after `close`."""
         while not self._news:
             if self._closed:
@@ -218,7 +218,7 @@ class RoomMeeting:
             case HangUp(reason):
                 self._hung_up = reason
                 self._to_send.set()
-            case Tell(news):
+            case Notify(news):
                 self._tell(news)
             case _:
                 self._do_with_link(effect)
@@ -240,7 +240,7 @@ class RoomMeeting:
                 if left is not None:
                     self._begin(left.close(reason))
 
-    def _tell(self, news: News | LinkOpened) -> None:
+    def _tell(self, news: Notice | LinkOpened) -> None:
         if len(self._news) < MAX_NEWS or not isinstance(news, SignallingFault | PeerSeen):
             self._news.append(news)
             self._some_news.set()

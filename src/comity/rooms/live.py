@@ -27,6 +27,7 @@ from comity.rooms.protocol.effects import (
     ChannelClosed,
     ChannelOpened,
     CloseLink,
+    EmitEvent,
     KeepClock,
     LinkFailed,
     OwnStreamTaken,
@@ -41,7 +42,6 @@ from comity.rooms.protocol.effects import (
     SignallingReady,
     SignallingUp,
     SignalLink,
-    Told,
 )
 from comity.rooms.protocol.files import ForgetTransfer, KeepTransfer
 from comity.rooms.protocol.message_dispatch import CloseSignalling, OpenSignalling
@@ -216,7 +216,7 @@ class LiveRoom:
                 incoming=incoming,
                 outbox=kept.outbox,
                 inbox=kept.inbox,
-                had=kept.had,
+                read_ids=kept.read_ids,
                 nodes=kept.nodes,
                 now=self.now,
             )
@@ -369,7 +369,7 @@ class LiveRoom:
         self._clock_kept = effect.clock
         self.keeping.keep_more(self.id, self._clock_kept, self._nodes_kept)
 
-    def _told(self, effect: Told) -> None:
+    def _told(self, effect: EmitEvent) -> None:
         event = effect.event
         kind = event["type"]
         if kind == "data_received":
@@ -567,7 +567,7 @@ class LiveRoom:
         SendBytes: _send_bytes,
         SetTimer: _set_timer,
         CancelTimer: lambda self, effect: self._cancel_timer(effect.name),
-        Told: _told,
+        EmitEvent: _told,
         CloseLink: _close_link,
         SignalLink: _signal_link,
         KeepMessage: lambda self, effect: self._begin(self._keep_in(effect)),

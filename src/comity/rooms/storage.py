@@ -96,7 +96,7 @@ class Restored(Struct, frozen=True, kw_only=True):
     incoming: list[dict[str, Any]]
     outbox: list[dict[str, Any]]
     inbox: list[dict[str, Any]]
-    had: list[tuple[str, str]]
+    read_ids: list[tuple[str, str]]
     state: list[dict[str, Any]]
     clock: int
     nodes: dict[str, str]
@@ -235,9 +235,9 @@ class RoomStore:
     def mark_read(self, session_id: str, node: str, message_id: str) -> None:
         key = _key(session_id, node, message_id)
         until = self._clock.now() + 2 * MAX_WAIT
-        had = _encode({"node": node, "id": message_id})
+        read_id = _encode({"node": node, "id": message_id})
         self._submit_later(
-            Delete(space=_INBOX, key=key), Put(space=_READ, key=key, value=had, expires_at=until)
+            Delete(space=_INBOX, key=key), Put(space=_READ, key=key, value=read_id, expires_at=until)
         )
 
     async def signed(self, after: int, most: int) -> tuple[list[dict[str, Any]], int]:
@@ -290,13 +290,13 @@ class RoomStore:
         opened = None if more is None else self._vault().open(more.value)
         kept: dict[str, Any] = {"clock": 0, "nodes": {}} if opened is None else _json.decode(opened)
         read = await self._pages(_READ, prefix)
-        had = [(one["node"], one["id"]) for one in (_json.decode(value) for _, value in read)]
+        read_ids = [(one["node"], one["id"]) for one in (_json.decode(value) for _, value in read)]
         return Restored(
             outgoing=[one for one in transfers if one["direction"] == "outgoing"],
             incoming=[one for one in transfers if one["direction"] == "incoming"],
             outbox=sorted(await self._loaded(_OUTBOX, prefix), key=lambda one: one["queued_at"]),
             inbox=sorted(await self._loaded(_INBOX, prefix), key=lambda one: one.get("kept_at", 0.0)),
-            had=had,
+            read_ids=read_ids,
             state=await self._loaded(_STATE, prefix),
             clock=kept["clock"],
             nodes=kept["nodes"],

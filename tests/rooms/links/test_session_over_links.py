@@ -13,6 +13,7 @@ from comity.rooms.protocol.effects import (
     ChannelClosed,
     ChannelOpened,
     CloseLink,
+    EmitEvent,
     KeepClock,
     LinkDrained,
     LinkFull,
@@ -21,7 +22,6 @@ from comity.rooms.protocol.effects import (
     SessionOptions,
     SignallingReady,
     TextArrived,
-    Told,
 )
 from comity.rooms.protocol.files import FileSource
 from comity.rooms.protocol.hello import SessionKeys
@@ -134,7 +134,7 @@ class Shell:
         SendText: lambda self, effect: self.lanes["control"].put_nowait(effect.data.decode()),
         SendBytes: send_frame,
         CancelTimer: lambda self, effect: self.stop_timer(effect.name),
-        Told: tell,
+        EmitEvent: tell,
         KeepMessage: keep,
         ForgetMessage: lambda _self, _effect: None,
         MarkRead: lambda _self, _effect: None,

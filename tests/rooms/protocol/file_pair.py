@@ -109,7 +109,7 @@ class FilePair:
         (side, name), at = min(self.timers.items(), key=lambda timer: timer[1])
         del self.timers[side, name]
         self.now = max(self.now, at)
-        self.run(side, self.books[side].time_is_up(name, self.now))
+        self.run(side, self.books[side].timer_fired(name, self.now))
 
     def settle(self, most=500):
         """Deliver everything, fire timers, until no transfer is under way."""

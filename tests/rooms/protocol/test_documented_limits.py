@@ -32,7 +32,7 @@ def test_the_limits_are_those_of_the_code():
         f"| {admission.MAX_FAULTS} of each in a minute",
         f"| {events.MAX_EVENTS:,}, and {events.MAX_BYTES // mebibyte} MiB; {events.MAX_READERS} clients |",
         f"| {file_window.FIRST_WINDOW // mebibyte} MiB at first, up to {file_window.LAST_WINDOW // mebibyte} MiB |",
-        f"| {files.most_incomplete_per_peer} of one peer, {files.most_incomplete} and 1 GiB in total; dropped after an hour",
+        f"| {files.max_incomplete_per_peer} of one peer, {files.max_incomplete} and 1 GiB in total; dropped after an hour",
         f"| {MAX_FINISHED} in each direction |",
         (
             f"| {state.MAX_VALUE_BYTES // 1024} KiB for a value, {state.MAX_KEY_LENGTH} characters for a key, "
@@ -43,7 +43,7 @@ def test_the_limits_are_those_of_the_code():
     ):
         assert words in PAGE, words
     assert admission.MAX_FAULTS == admission.MAX_HELLOS == admission.MAX_SNAPSHOTS
-    assert files.most_incomplete_bytes == 1 << 30
+    assert files.max_incomplete_bytes == 1 << 30
     assert files.incomplete_seconds == 3600
     assert incoming_file.MAX_WRONG_HASHES == 3
     assert file_shape.MIN_CHUNK == 1024

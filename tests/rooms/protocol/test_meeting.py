@@ -14,6 +14,7 @@ from comity.rooms.protocol.effects import (
     HangUp,
     MakeAnswer,
     MakeOffer,
+    Notify,
     OwnStreamTaken,
     RelayRefused,
     SignallingDown,
@@ -21,7 +22,6 @@ from comity.rooms.protocol.effects import (
     SignallingUp,
     Speak,
     TakeAnswer,
-    Tell,
 )
 from comity.rooms.protocol.meeting import (
     CONNECT_SECONDS,
@@ -33,15 +33,15 @@ from comity.rooms.protocol.meeting import (
 )
 from comity.rooms.protocol.relay import LetGo, RelayLimits, Say, SignallingRelay
 from comity.rooms.protocol.signalling import (
-    CandidatesTold,
+    Candidates,
     Described,
     IceCandidate,
     Listed,
     RoomCipher,
-    describe,
     effective_password,
-    read_heard,
-    tell_candidates,
+    read_message,
+    write_candidates,
+    write_description,
 )
 from comity.testing.links import Randomness
 from comity.testing.vectors import format_runner
@@ -69,15 +69,15 @@ class Hand:
 
     def hears_offer(self, uuid="u", session="s", stream="other", ticket=None, sdp="offer"):
         described = Described(uuid=uuid, session=session, kind="offer", sdp=sdp, stream=stream, ticket=ticket)
-        return self.machine.receive(describe(described, CIPHER, bytes(16)), self.now)
+        return self.machine.receive(write_description(described, CIPHER, bytes(16)), self.now)
 
     def hears_answer(self, session, uuid="u", sdp="answer"):
         described = Described(uuid=uuid, session=session, kind="answer", sdp=sdp, stream="me", ticket=None)
-        return self.machine.receive(describe(described, CIPHER, bytes(16)), self.now)
+        return self.machine.receive(write_description(described, CIPHER, bytes(16)), self.now)
 
     def hears_candidates(self, session, count=1, uuid="u"):
-        told = CandidatesTold(uuid, session, (ADDRESS,) * count)
-        return self.machine.receive(tell_candidates(told, "remote", CIPHER, bytes(16)), self.now)
+        told = Candidates(uuid, session, (ADDRESS,) * count)
+        return self.machine.receive(write_candidates(told, "remote", CIPHER, bytes(16)), self.now)
 
     def later(self, seconds):
         self.now += seconds
@@ -89,12 +89,12 @@ def spoken(effects):
 
 
 def news(effects):
-    return [effect.news for effect in effects if isinstance(effect, Tell)]
+    return [effect.news for effect in effects if isinstance(effect, Notify)]
 
 
 def work(effects):
     """What is to be done, without what is told."""
-    return [effect for effect in effects if not isinstance(effect, Tell)]
+    return [effect for effect in effects if not isinstance(effect, Notify)]
 
 
 def test_it_joins_seeds_and_plays_what_is_there():
@@ -130,11 +130,11 @@ def test_who_plays_our_stream_gets_an_offer_and_its_answer_is_taken():
     hand = Hand()
     hand.joins()
     begun, made = hand.hears(request="offerSDP", UUID="u")
-    assert begun == Tell(AttemptBegun(1, "u", None, offering=True))
+    assert begun == Notify(AttemptBegun(1, "u", None, offering=True))
     assert isinstance(made, MakeOffer)
     (offer,) = spoken(hand.machine.described(made.attempt, "our sdp", "ticket", hand.now))
     assert list(offer) == ["UUID", "session", "streamID", "description", "vector"]
-    told = read_heard(json.dumps(offer).encode(), CIPHER)
+    told = read_message(json.dumps(offer).encode(), CIPHER)
     assert (told.uuid, told.kind, told.sdp, told.stream, told.ticket) == (
         "u",
         "offer",
@@ -159,12 +159,12 @@ def test_an_offer_that_was_asked_for_is_answered_with_its_early_candidates():
     hand.joins(("u", "other"))
     assert hand.hears_candidates("s", 2) == []
     assert hand.hears_offer(ticket="t") == [
-        Tell(AttemptBegun(1, "u", "other", offering=False)),
+        Notify(AttemptBegun(1, "u", "other", offering=False)),
         MakeAnswer(1, "offer", "t"),
         AddCandidates(1, (ADDRESS, ADDRESS)),
     ]
     (answer,) = spoken(hand.machine.described(1, "sdp", None, hand.now))
-    assert read_heard(json.dumps(answer).encode(), CIPHER).kind == "answer"
+    assert read_message(json.dumps(answer).encode(), CIPHER).kind == "answer"
 
 
 def test_an_offer_that_nobody_asked_for_is_a_fault():
@@ -175,7 +175,7 @@ def test_an_offer_that_nobody_asked_for_is_a_fault():
     hand.machine.view("other", hand.now)
     hand.hears_offer()
     assert isinstance(news(hand.hears_offer(session="second"))[0], SignallingFault)
-    assert hand.hears_offer(stream="third", session="x") == [Tell(fault)]
+    assert hand.hears_offer(stream="third", session="x") == [Notify(fault)]
 
 
 def test_early_candidates_are_forgotten_after_a_while():
@@ -198,7 +198,7 @@ def test_candidates_leave_in_bundles_after_the_description():
     (bundle,) = spoken(hand.later(0.07))
     assert list(bundle) == ["UUID", "type", "candidates", "session", "vector"]
     assert bundle["type"] == "local"
-    assert len(read_heard(json.dumps(bundle).encode(), CIPHER).candidates) == 2
+    assert len(read_message(json.dumps(bundle).encode(), CIPHER).candidates) == 2
     hand.machine.found(1, ADDRESS, hand.now)
     assert spoken(hand.later(0.07)) == []
     assert len(spoken(hand.later(0.08))) == 1
@@ -213,7 +213,7 @@ def test_more_than_100_candidates_of_a_peer_are_refused():
     added, fault = hand.hears_candidates("s", 2)
     assert len(added.candidates) == 1
     assert fault.news == SignallingFault("a peer told more than 100 candidates")
-    assert [type(effect) for effect in hand.hears_candidates("s", 2)] == [Tell]
+    assert [type(effect) for effect in hand.hears_candidates("s", 2)] == [Notify]
 
 
 def test_an_attempt_that_does_not_connect_is_given_up_and_the_view_tried_again():
@@ -305,14 +305,14 @@ def test_a_room_that_is_refused_is_told_and_tried_later():
     hand = Hand()
     hand.machine.connected(hand.now)
     effects = hand.hears(request="error", message="the room is full", code="ROOM_FULL")
-    assert effects == [Tell(RelayRefused("ROOM_FULL", "the room is full")), HangUp("the room is full")]
+    assert effects == [Notify(RelayRefused("ROOM_FULL", "the room is full")), HangUp("the room is full")]
 
 
 def test_a_stream_id_that_is_taken_is_told_and_tried_again():
     hand = Hand()
     hand.joins()
     effects = hand.hears(request="alert", message="Stream ID is already in use.")
-    assert effects == [Tell(OwnStreamTaken("me"))]
+    assert effects == [Notify(OwnStreamTaken("me"))]
     assert spoken(hand.later(2))[0]["request"] == "seed"
     hand.hears(request="alert", message="Stream ID is already in use.")
     assert spoken(hand.later(2)) == []
@@ -406,7 +406,7 @@ def test_candidates_on_the_channel_are_taken_too():
     hand.hears(request="offerSDP", UUID="u")
     (offer,) = spoken(hand.machine.described(1, "sdp", None, hand.now))
     hand.hears_answer(offer["session"])
-    told = json.loads(tell_candidates(CandidatesTold("u", "s", (ADDRESS,)), "remote", CIPHER, bytes(16)))
+    told = json.loads(write_candidates(Candidates("u", "s", (ADDRESS,)), "remote", CIPHER, bytes(16)))
     assert hand.machine.receive_on_channel(1, told) == [AddCandidates(1, (ADDRESS,))]
     assert hand.machine.receive_on_channel(1, {"ping": 1}) == []
     assert hand.machine.receive_on_channel(9, told) == []

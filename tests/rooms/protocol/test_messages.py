@@ -79,7 +79,7 @@ def test_without_a_receipt_it_is_sent_again_each_time_later():
     box.queue(NODE, "m1", {"data": 1}, None)
     box.flush(NODE, "u", 0)
     sent = [
-        second for second in range(5, 400, 5) if payloads(box.time_is_up(lambda _node, _stream: "u", second))
+        second for second in range(5, 400, 5) if payloads(box.timer_fired(lambda _node, _stream: "u", second))
     ]
     assert sent == [5, 15, 35, 75, 155, 235, 315, 395]
 
@@ -93,7 +93,9 @@ def test_the_outbox_is_limited_in_number_and_time():
     with pytest.raises(OverloadedError):
         box.check_room(1, 10)
     now[0] = MAX_WAIT + 1
-    told = [effect for effect in box.time_is_up(lambda _node, _stream: None, 0) if isinstance(effect, Report)]
+    told = [
+        effect for effect in box.timer_fired(lambda _node, _stream: None, 0) if isinstance(effect, Report)
+    ]
     assert {report.members["status"] for report in told} == {"expired"}
     assert len(box) == 0
     assert box.status("m5") == ("expired", "nobody took it in time")
@@ -225,7 +227,7 @@ class TwoBoxes(RuleBasedStateMachine):
     def begin(self):
         self.now = 0.0
         self.records = {"out": {}, "in": {}}
-        self.had = set()
+        self.read_ids = set()
         self.sender, self.receiver = outbox(), MessageInbox(None)
         self.forth, self.back, self.disk = [], [], []
         self.unread, self.shown = [], set()
@@ -251,7 +253,7 @@ class TwoBoxes(RuleBasedStateMachine):
                 self.disk.append(effect)
             elif isinstance(effect, MarkRead):
                 self.records["in"].pop(effect.message_id, None)
-                self.had.add((NODE, effect.message_id))
+                self.read_ids.add((NODE, effect.message_id))
 
     @rule()
     def send(self):
@@ -307,7 +309,7 @@ class TwoBoxes(RuleBasedStateMachine):
     @rule()
     def wait(self):
         self.now += 500
-        self.do_sender(self.sender.time_is_up(lambda _node, _stream: "u", self.now))
+        self.do_sender(self.sender.timer_fired(lambda _node, _stream: "u", self.now))
 
     @rule()
     def crash_sender(self):
@@ -316,13 +318,13 @@ class TwoBoxes(RuleBasedStateMachine):
 
     @rule()
     def crash_receiver(self):
-        durable = set(self.records["in"]) | {message_id for _, message_id in self.had}
+        durable = set(self.records["in"]) | {message_id for _, message_id in self.read_ids}
         self.may_come_again.update((self.shown - durable) | set(self.unread))
         self.disk.clear()
         self.unread.clear()
         self.shown.clear()
         self.receiver = MessageInbox(None)
-        for mail in self.receiver.restore(list(self.records["in"].values()), list(self.had)):
+        for mail in self.receiver.restore(list(self.records["in"].values()), list(self.read_ids)):
             self.show(mail)
 
     @invariant()
@@ -337,7 +339,7 @@ class TwoBoxes(RuleBasedStateMachine):
             return
         for _ in range(20):
             self.now += 500
-            self.do_sender(self.sender.time_is_up(lambda _node, _stream: "u", self.now))
+            self.do_sender(self.sender.timer_fired(lambda _node, _stream: "u", self.now))
             while self.forth:
                 self.take(self.forth.pop(0))
             while self.disk:

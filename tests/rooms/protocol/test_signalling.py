@@ -8,7 +8,7 @@ from comity.rooms.protocol.signalling import (
     MAX_CANDIDATE_LENGTH,
     MAX_CANDIDATES,
     SDP_LIMIT,
-    CandidatesTold,
+    Candidates,
     Described,
     IceCandidate,
     Listed,
@@ -19,10 +19,10 @@ from comity.rooms.protocol.signalling import (
     RoomCipher,
     StreamAdded,
     StreamTaken,
-    describe,
     effective_password,
-    read_heard,
-    tell_candidates,
+    read_message,
+    write_candidates,
+    write_description,
 )
 from comity.testing.vectors import vector_file
 from comity.wire.errors import InvalidError, MalformedError, TooLargeError
@@ -33,7 +33,7 @@ IV = bytes(range(16))
 
 
 def heard(cipher=OPEN, **message):
-    return read_heard(json.dumps(message).encode(), cipher)
+    return read_message(json.dumps(message).encode(), cipher)
 
 
 def offer(sdp="v=0\r\n", **more):
@@ -44,11 +44,11 @@ def offer(sdp="v=0\r\n", **more):
 @pytest.mark.parametrize("cipher", [OPEN, CLOSED], ids=["clear", "encrypted"])
 def test_what_is_said_is_heard(cipher):
     for described in (offer(), offer(kind="answer", ticket="ab" * 16), offer("é" * 1000 + "\r\n")):
-        assert read_heard(describe(described, cipher, IV), cipher) == described
-    told = CandidatesTold(
+        assert read_message(write_description(described, cipher, IV), cipher) == described
+    told = Candidates(
         "u", "s", (IceCandidate("candidate:1", "0", 0), IceCandidate("candidate:2", None, None))
     )
-    assert read_heard(tell_candidates(told, "local", cipher, IV), cipher) == told
+    assert read_message(write_candidates(told, "local", cipher, IV), cipher) == told
 
 
 @pytest.mark.vector
@@ -59,12 +59,12 @@ def test_vector_peers_we_write_members_in_the_recorded_order():
         message = line["msg"]
         if line["via"] != "WebSocket" or line["dir"] != "OUT" or "UUID" not in message:
             continue
-        told = read_heard(json.dumps(message).encode(), cipher)
+        told = read_message(json.dumps(message).encode(), cipher)
         iv = bytes.fromhex(message["vector"])
         again = (
-            describe(told, cipher, iv)
+            write_description(told, cipher, iv)
             if isinstance(told, Described)
-            else tell_candidates(told, "local", cipher, iv)
+            else write_candidates(told, "local", cipher, iv)
         )
         written = json.loads(again)
         assert list(written) == [name for name in message if name != "decrypted"]
@@ -79,11 +79,11 @@ def test_vector_peers_we_write_members_in_the_recorded_order():
 def test_vector_peers_every_recorded_message_is_understood():
     cipher = RoomCipher(effective_password(None))
     kinds = [
-        type(read_heard(json.dumps(line["msg"]).encode(), cipher))
+        type(read_message(json.dumps(line["msg"]).encode(), cipher))
         for line in vector_file("peers", "tap_a") + vector_file("peers", "tap_b")
         if line["via"] == "WebSocket" and line["dir"] == "IN"
     ]
-    expected = {Listing, PeerJoined, StreamAdded, OfferWanted, Described, CandidatesTold}
+    expected = {Listing, PeerJoined, StreamAdded, OfferWanted, Described, Candidates}
     assert set(kinds) == expected
 
 
@@ -117,9 +117,9 @@ def test_what_does_not_concern_us_is_nothing():
 
 def test_a_description_over_64_kib_is_refused_before_it_is_used():
     longest = offer("x" * SDP_LIMIT)
-    assert read_heard(describe(longest, CLOSED, IV), CLOSED) == longest
+    assert read_message(write_description(longest, CLOSED, IV), CLOSED) == longest
     with pytest.raises(TooLargeError, match="65,536"):
-        describe(offer("x" * (SDP_LIMIT + 1)), CLOSED, IV)
+        write_description(offer("x" * (SDP_LIMIT + 1)), CLOSED, IV)
     with pytest.raises(TooLargeError, match="65,536"):
         heard(UUID="u", session="s", description={"type": "offer", "sdp": "x" * (SDP_LIMIT + 1)})
     with pytest.raises(TooLargeError):
@@ -161,7 +161,7 @@ def test_what_no_relay_says_is_refused(message):
 @pytest.mark.parametrize("text", [b"", b"[]", b"7", b"{", b"\xff", b"[" * 100_000])
 def test_what_is_no_object_is_refused(text):
     with pytest.raises(MalformedError):
-        read_heard(text, OPEN)
+        read_message(text, OPEN)
 
 
 def test_in_a_room_with_a_password_nothing_is_taken_in_clear():

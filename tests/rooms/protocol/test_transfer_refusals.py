@@ -244,7 +244,7 @@ def test_ten_thousand_offers_leave_sixteen():
 
 
 def test_incomplete_files_are_limited_in_bytes():
-    pair = FilePair(frames=False, limits=FileLimits(most_incomplete_bytes=5000))
+    pair = FilePair(frames=False, limits=FileLimits(max_incomplete_bytes=5000))
     offered(pair, transfer_id="one")
     offered(pair, transfer_id="two")
     assert [told["reason"] for told in pair.told("b", "file_offer_rejected")] == [

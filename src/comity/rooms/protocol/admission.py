@@ -36,7 +36,7 @@ class Admitted(Struct, frozen=True, kw_only=True):
     layer: OwnLayer | None
 
 
-class TurnedAway(Struct, frozen=True):
+class HelloRefused(Struct, frozen=True):
     """`told`: whether the peer gets the reason; a peer outside the allow list gets no answer (peers 3.4)."""
 
     reason: str
@@ -51,19 +51,19 @@ def judge_hello(
     *,
     fingerprints: tuple[str, str] | None,
     now_ms: float,
-) -> Admitted | TurnedAway:
+) -> Admitted | HelloRefused:
     demands = options.demands
     stream_id = envelope.from_stream_id
     if not 0 < len(stream_id) <= MAX_STREAM_ID_LENGTH:
-        return TurnedAway("invalid from_stream_id")
+        return HelloRefused("invalid from_stream_id")
     if demands.allow_peer_stream_ids and stream_id not in demands.allow_peer_stream_ids:
-        return TurnedAway("peer_not_allowed", told=False)
+        return HelloRefused("peer_not_allowed", told=False)
     auth_ok = True
     try:
         _check_token(hello.join_token, options, stream_id, now_ms)
     except JoinTokenError as why:
         if demands.enforce_join_token:
-            return TurnedAway(why.message)
+            return HelloRefused(why.message)
         auth_ok = False
     try:
         key = None if hello.public_key is None else keys.shared_with(hello.public_key)
@@ -71,9 +71,9 @@ def judge_hello(
         if hello.layer is not None:
             layer = prove_layer(hello, envelope, room=options.room, fingerprints=fingerprints)
     except InvalidError as why:
-        return TurnedAway(why.message)
+        return HelloRefused(why.message)
     if key is None and (demands.require_session_mac or layer is not None):
-        return TurnedAway("session mac required")
+        return HelloRefused("session mac required")
     return Admitted(auth_ok=auth_ok, key=key, layer=layer)
 
 
@@ -160,7 +160,7 @@ class RoomPeer:
         self.was_replaced = False
         self.replays = ReplayWindow()
         self.waiting_hello: tuple[BridgeEnvelope, HelloPayload] | None = None
-        self.heard_at = now
+        self.last_message_at = now
         self.last_seen_at = wall
         self.last_heartbeat_at: float | None = None
         self.gone_at: float | None = None

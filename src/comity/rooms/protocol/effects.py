@@ -107,7 +107,7 @@ class SignallingFault(Struct, frozen=True):
     reason: str
 
 
-News = (
+Notice = (
     SignallingUp
     | SignallingDown
     | PeerSeen
@@ -119,11 +119,11 @@ News = (
 )
 
 
-class Tell(Struct, frozen=True):
-    news: News
+class Notify(Struct, frozen=True):
+    news: Notice
 
 
-MeetingEffect = Dial | Speak | HangUp | MakeOffer | MakeAnswer | TakeAnswer | AddCandidates | GiveUp | Tell
+MeetingEffect = Dial | Speak | HangUp | MakeOffer | MakeAnswer | TakeAnswer | AddCandidates | GiveUp | Notify
 
 
 class SessionOptions(Struct, frozen=True, kw_only=True):
@@ -257,7 +257,7 @@ class KeepClock(Effect, frozen=True):
     clock: int
 
 
-class Told(Effect, frozen=True):
+class EmitEvent(Effect, frozen=True):
     """An event was added to the log: whoever waits for one can read it."""
 
     event: dict[str, Any]

@@ -250,7 +250,7 @@ class FileWindow:
         while self.base < following:
             self._take_ack(self.base)
 
-    def stand_at(self, start: int) -> None:
+    def restart_at(self, start: int) -> None:
         """The receiver has everything before `start`, and perhaps nothing after it."""
         self.clear()
         self._acked = bytearray(b"\x01" * start + bytes(self._offer.total_chunks - start))

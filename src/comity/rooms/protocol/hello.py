@@ -159,7 +159,7 @@ def _names(value: Any) -> tuple[str, ...]:
 
 
 REQUIRED: Final = "join token required"
-_LONGEST: Final = 8192
+_MAX_LENGTH: Final = 8192
 
 
 class JoinTokenError(UnauthenticatedError):
@@ -176,7 +176,7 @@ def verify_claims(token: Any, secret: str) -> dict[str, Any]:
     """The claims of a token that the secret signed."""
     if not isinstance(token, str) or not token:
         raise JoinTokenError("token must be a non-empty string")
-    parts = token.split(".") if len(token) <= _LONGEST else ()
+    parts = token.split(".") if len(token) <= _MAX_LENGTH else ()
     if len(parts) != 2:
         raise JoinTokenError("invalid token format")
     body, signature = parts

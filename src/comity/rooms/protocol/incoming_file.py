@@ -171,7 +171,7 @@ class IncomingFile(FileTransfer):
             return [self._nack(self._next, "missing_chunks")]
         return self._finish()
 
-    def where_it_is(self) -> list[Effect]:
+    def resume_state(self) -> list[Effect]:
         return [self._message("file.resume_state", next_seq=self._next, status=self.status)]
 
     def answer(self, event: FileAnswer) -> list[Effect]:

@@ -17,7 +17,7 @@ from comity.wire import strict_json
 from comity.wire.errors import InvalidError, MalformedError
 
 PREFIX: Final = "comity:1:"
-_LONGEST: Final = 8192
+_MAX_LENGTH: Final = 8192
 _MAX_TEXT_LENGTH: Final = 1024
 _MAX_ICE: Final = 16
 _HEX: Final = frozenset("0123456789abcdef")
@@ -64,7 +64,7 @@ def is_invite(text: Any) -> bool:
 def read_invite(text: str) -> Invite:
     """Raises MalformedError for a line that was not copied whole, InvalidError for one that cannot be used."""
     line = text.strip()
-    if not line.startswith(PREFIX) or len(line) > _LONGEST:
+    if not line.startswith(PREFIX) or len(line) > _MAX_LENGTH:
         raise MalformedError(f"an invite is one line that begins with {PREFIX}; copy all of it")
     body = line.removeprefix(PREFIX)
     try:

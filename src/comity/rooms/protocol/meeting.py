@@ -9,7 +9,7 @@
 
 The machine holds no link and no socket. It is told what happened and says what to do:
 `Dial`, `Speak`, `HangUp` for the relay; `MakeOffer`, `MakeAnswer`, `TakeAnswer`, `AddCandidates`, `GiveUp` for the
-link of an attempt; `Tell` for whoever uses the room. Time and randomness come in.
+link of an attempt; `Notify` for whoever uses the room. Time and randomness come in.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,6 +28,7 @@ from comity.rooms.protocol.effects import (
     MakeAnswer,
     MakeOffer,
     MeetingEffect,
+    Notify,
     OwnStreamTaken,
     PeerSeen,
     RelayRefused,
@@ -36,12 +37,11 @@ from comity.rooms.protocol.effects import (
     SignallingUp,
     Speak,
     TakeAnswer,
-    Tell,
 )
 from comity.rooms.protocol.signalling import (
     IV_BYTES,
     MAX_CANDIDATES,
-    CandidatesTold,
+    Candidates,
     Described,
     IceCandidate,
     Listed,
@@ -53,7 +53,7 @@ from comity.rooms.protocol.signalling import (
     StreamAdded,
     StreamTaken,
     read_candidates,
-    read_heard,
+    read_message,
 )
 from comity.wire.errors import ComityError
 from comity.wire.rate_limit import RateLimiter
@@ -225,32 +225,32 @@ class Meeting:
         wait = self._delay * spread
         self._delay = min(2 * self._delay, self._attending.longest_delay)
         self._dial_at = now + wait
-        return [Tell(SignallingDown(reason, wait))]
+        return [Notify(SignallingDown(reason, wait))]
 
     def receive(self, text: bytes, now: float) -> list[MeetingEffect]:
         """A message from the relay."""
         try:
-            heard = read_heard(text, self._cipher)
+            heard = read_message(text, self._cipher)
         except ComityError as fault:
-            return [Tell(SignallingFault(fault.message))]
+            return [Notify(SignallingFault(fault.message))]
         match heard:
             case Listing():
                 return self._listed(heard, now)
             case PeerJoined(peer):
                 self._remember(peer)
-                return [Tell(PeerSeen(peer))]
+                return [Notify(PeerSeen(peer))]
             case StreamAdded(peer):
                 return self._added(peer, now)
             case OfferWanted(uuid):
                 return self._offer_to(uuid, now)
             case Described():
                 return self._offered(heard, now) if heard.kind == "offer" else self._answered(heard)
-            case CandidatesTold():
+            case Candidates():
                 return self._candidates(heard, now)
             case StreamTaken():
                 self._seed_at = now + self._seed_delay
                 self._seed_delay = min(2 * self._seed_delay, VIEW_SECONDS[1])
-                return [Tell(OwnStreamTaken(self._attending.stream))]
+                return [Notify(OwnStreamTaken(self._attending.stream))]
             case RelayRefusal():
                 return self._refused(heard, now)
             case _:
@@ -264,7 +264,7 @@ class Meeting:
         try:
             candidates = read_candidates(message, self._cipher)
         except ComityError as fault:
-            return [Tell(SignallingFault(fault.message))]
+            return [Notify(SignallingFault(fault.message))]
         return self._take_candidates(number, attempt, candidates)
 
     def described(self, number: int, sdp: str, ticket: str | None, now: float) -> list[MeetingEffect]:
@@ -281,7 +281,7 @@ class Meeting:
             ticket=ticket,
         )
         try:
-            text = signalling.describe(described, self._cipher, self._draw(IV_BYTES))
+            text = signalling.write_description(described, self._cipher, self._draw(IV_BYTES))
         except ComityError as fault:
             return self._give_up(number, fault.message, now)
         attempt.described = True
@@ -321,7 +321,7 @@ class Meeting:
         self._view_again(number, attempt, now)
         if attempt.opened_at is not None:
             return []
-        return [Tell(AttemptFailed(number, attempt.uuid, self.stream_behind(attempt), reason))]
+        return [Notify(AttemptFailed(number, attempt.uuid, self.stream_behind(attempt), reason))]
 
     def tick(self, now: float) -> list[MeetingEffect]:
         effects: list[MeetingEffect] = []
@@ -337,13 +337,13 @@ class Meeting:
             if view.play_at is not None and view.play_at <= now:
                 effects += self._play(stream, view, now)
         for number, attempt in list(self._attempts.items()):
-            effects += self._look_after(number, attempt, now)
+            effects += self._check_timeouts(number, attempt, now)
         self._early = {
             key: (since, found) for key, (since, found) in self._early.items() if since + EARLY_SECONDS > now
         }
         return effects
 
-    def _look_after(self, number: int, attempt: Attempt, now: float) -> Sequence[MeetingEffect]:
+    def _check_timeouts(self, number: int, attempt: Attempt, now: float) -> Sequence[MeetingEffect]:
         if attempt.opened_at is None and attempt.since + CONNECT_SECONDS <= now:
             reason = f"no connection within {CONNECT_SECONDS:g} seconds; a firewall may need a TURN server"
             return self._give_up(number, reason, now)
@@ -351,8 +351,8 @@ class Meeting:
             attempt.bundle_at = None
             attempt.bundle_step = min(2 * attempt.bundle_step, BUNDLE_SECONDS[1])
             found, attempt.found = tuple(attempt.found), []
-            told = CandidatesTold(attempt.uuid, attempt.session, found)
-            text = signalling.tell_candidates(told, attempt.role, self._cipher, self._draw(IV_BYTES))
+            told = Candidates(attempt.uuid, attempt.session, found)
+            text = signalling.write_candidates(told, attempt.role, self._cipher, self._draw(IV_BYTES))
             return [Speak(text)] if self._connected else []
         return []
 
@@ -360,7 +360,7 @@ class Meeting:
         self._peers.clear()
         for peer in listing.peers:
             self._remember(peer)
-        effects: list[MeetingEffect] = [Tell(SignallingUp(listing.peers))]
+        effects: list[MeetingEffect] = [Notify(SignallingUp(listing.peers))]
         if not self._joined:
             self._joined = True
             self._listing_by = None
@@ -385,7 +385,7 @@ class Meeting:
         view = self._views.get(peer.stream or "")
         if view is not None and view.attempt is None:
             view.play_at = now + PLAY_AFTER_ADDED
-        return [Tell(PeerSeen(peer))]
+        return [Notify(PeerSeen(peer))]
 
     def _play_if_there(self, stream: str, view: _View, now: float) -> list[MeetingEffect]:
         """What is not in the room yet is asked for when it comes; to be sure, after a while in any case."""
@@ -405,7 +405,7 @@ class Meeting:
 
     def _offer_to(self, uuid: str, now: float) -> list[MeetingEffect]:
         if self._offers.take(uuid, now):
-            return [Tell(SignallingFault("a peer asks for offers too often"))]
+            return [Notify(SignallingFault("a peer asks for offers too often"))]
         pending = [number for number, known in self._attempts.items() if known.opened_at is None]
         stale = [
             number
@@ -413,7 +413,7 @@ class Meeting:
             if self._attempts[number].uuid == uuid and self._attempts[number].offering
         ]
         if len(pending) - len(stale) >= MAX_PENDING or len(self._attempts) >= self._attending.most_links:
-            return [Tell(SignallingFault("too many peers ask for a link at once; some have to wait"))]
+            return [Notify(SignallingFault("too many peers ask for a link at once; some have to wait"))]
         for number in stale:
             del self._attempts[number]
         attempt = Attempt(uuid, self._new_session(), self._attending.stream, now, offering=True)
@@ -427,9 +427,9 @@ class Meeting:
     def _offered(self, offer: Described, now: float) -> list[MeetingEffect]:
         view = self._views.get(offer.stream or "")
         if view is None or not view.asked or offer.stream is None:
-            return [Tell(SignallingFault("an offer came that was not asked for"))]
+            return [Notify(SignallingFault("an offer came that was not asked for"))]
         if len(self._attempts) >= self._attending.most_links:
-            return [Tell(SignallingFault("there are too many links already"))]
+            return [Notify(SignallingFault("there are too many links already"))]
         view.asked = False
         view.play_at = None
         effects: list[MeetingEffect] = []
@@ -451,7 +451,7 @@ class Meeting:
         effects: list[MeetingEffect] = [TakeAnswer(number, answer.sdp)]
         return [*effects, AddCandidates(number, early)] if early else effects
 
-    def _candidates(self, told: CandidatesTold, now: float) -> list[MeetingEffect]:
+    def _candidates(self, told: Candidates, now: float) -> list[MeetingEffect]:
         number, attempt = self._attempt_of(told.uuid, told.session)
         if attempt is not None and number is not None:
             return self._take_candidates(number, attempt, told.candidates)
@@ -461,14 +461,14 @@ class Meeting:
         _, early = self._early.setdefault(key, (now, []))
         kept = told.candidates[: max(0, MAX_CANDIDATES - len(early))]
         early.extend(kept)
-        return [] if len(kept) == len(told.candidates) else [Tell(SignallingFault(_TOO_MANY))]
+        return [] if len(kept) == len(told.candidates) else [Notify(SignallingFault(_TOO_MANY))]
 
     def _take_candidates(
         self, number: int, attempt: Attempt, candidates: tuple[IceCandidate, ...]
     ) -> list[MeetingEffect]:
         taken = candidates[: max(0, MAX_CANDIDATES - attempt.heard)]
         attempt.heard += len(taken)
-        faults = [] if len(taken) == len(candidates) else [Tell(SignallingFault(_TOO_MANY))]
+        faults = [] if len(taken) == len(candidates) else [Notify(SignallingFault(_TOO_MANY))]
         if taken and attempt.remote_known:
             return [AddCandidates(number, taken), *faults]
         attempt.early.extend(taken)
@@ -483,7 +483,7 @@ class Meeting:
             ]
             reason = "the peer is no longer at the relay"
             return [effect for number in gone for effect in self._give_up(number, reason, now)]
-        told: list[MeetingEffect] = [Tell(RelayRefused(refusal.code, refusal.message))]
+        told: list[MeetingEffect] = [Notify(RelayRefused(refusal.code, refusal.message))]
         # a room that we are not let into is tried again later, like a relay that is not there
         return told if self._joined else [*told, HangUp(refusal.message or "the relay refused the room")]
 
@@ -498,8 +498,8 @@ class Meeting:
         self._attempts[self._last_attempt] = attempt
         return self._last_attempt
 
-    def _begun(self, number: int, attempt: Attempt) -> Tell:
-        return Tell(AttemptBegun(number, attempt.uuid, self.stream_behind(attempt), attempt.offering))
+    def _begun(self, number: int, attempt: Attempt) -> Notify:
+        return Notify(AttemptBegun(number, attempt.uuid, self.stream_behind(attempt), attempt.offering))
 
     def _give_up(self, number: int, reason: str, now: float) -> list[MeetingEffect]:
         return [GiveUp(number, reason), *self.failed(number, reason, now)]

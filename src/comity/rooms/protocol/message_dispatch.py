@@ -78,7 +78,7 @@ class MessageDispatcher:
         peer = self._peers.get(event.uuid)
         if peer is None or not peer.is_open:
             return []
-        peer.heard_at = now
+        peer.last_message_at = now
         peer.last_seen_at = self._wall()
         if len(event.data) > MESSAGE_LIMIT:
             return self._peers.fault(peer, now, "protocol_error", reason="message_too_large")
@@ -96,7 +96,7 @@ class MessageDispatcher:
         peer = self._peers.get(event.uuid)
         if peer is None or not peer.is_open:
             return []
-        peer.heard_at = now
+        peer.last_message_at = now
         if event.lane not in {FILE_LANE, RAW_LANE}:
             return self._peers.fault(peer, now, "protocol_error", reason="binary_on_control_channel")
         if len(event.data) > MESSAGE_LIMIT:
@@ -149,9 +149,9 @@ class MessageDispatcher:
         before = peer.owner
         was_admitted = peer.is_admitted
         if envelope.kind == "sync.reject":
-            passed, effects = False, self._peers.hear_reject(peer, envelope)
+            passed, effects = False, self._peers.handle_reject(peer, envelope)
         else:
-            passed, effects = self._peers.hear_hello(peer, envelope, now)
+            passed, effects = self._peers.handle_hello(peer, envelope, now)
         if passed:
             return [*effects, self._exchange.request(peer), *self._greeted(peer, before, now)]
         if was_admitted and not peer.is_admitted:

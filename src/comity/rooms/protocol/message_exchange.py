@@ -124,8 +124,8 @@ class MessageExchange:
         refused = self._inbox.not_kept(event)
         return [*refused, Report("message_rejected", members)] if refused else []
 
-    def time_is_up(self, now: float) -> list[Effect]:
-        return self._outbox.time_is_up(self._uuid_of, now)
+    def timer_fired(self, now: float) -> list[Effect]:
+        return self._outbox.timer_fired(self._uuid_of, now)
 
     def mark_read(self, event: dict[str, Any]) -> list[Effect]:
         if event["type"] != "data_received" or "message_id" not in event:
@@ -136,13 +136,13 @@ class MessageExchange:
         self,
         outbox: Iterable[dict[str, Any]],
         inbox: Iterable[dict[str, Any]],
-        had: Iterable[tuple[str, str]],
+        read_ids: Iterable[tuple[str, str]],
         nodes: Mapping[str, str],
         now: float,
     ) -> list[Effect]:
         self._nodes.update(nodes)
         self._outbox.restore(outbox)
-        told = [self._delivered(mail) for mail in self._inbox.restore(inbox, had)]
+        told = [self._delivered(mail) for mail in self._inbox.restore(inbox, read_ids)]
         return [*told, *self._outbox.watch(now)]
 
     def _uuid_of(self, node: str, stream: str | None) -> str | None:

@@ -223,7 +223,7 @@ class MessageOutbox:
         reason = payload.get("reason")
         return self._end(waiting, status, reason[:200] if isinstance(reason, str) else None)
 
-    def time_is_up(self, uuid_of: Callable[[str, str | None], str | None], now: float) -> list[Effect]:
+    def timer_fired(self, uuid_of: Callable[[str, str | None], str | None], now: float) -> list[Effect]:
         """Send again what got no receipt, and end what waited too long. `uuid_of` finds a node, and is given the stream
         id where the message is meant for one.
         """
@@ -293,7 +293,7 @@ class MessageInbox:
         self._keeping: dict[tuple[str, str], _Keeping] = {}
         self._not_kept: set[tuple[str, str]] = set()
         self._held = self._held_bytes = 0
-        self._had: OrderedDict[str, OrderedDict[str, None]] = OrderedDict()
+        self._known_ids: OrderedDict[str, OrderedDict[str, None]] = OrderedDict()
 
     @property
     def unread(self) -> int:
@@ -307,7 +307,7 @@ class MessageInbox:
         if not isinstance(message_id, str) or not 0 < len(message_id) <= MAX_ID_LENGTH:
             raise InvalidError("a message needs an id of 1 to 128 characters")
         key = (node, message_id)
-        if message_id in self._had.get(node, ()):
+        if message_id in self._known_ids.get(node, ()):
             return None, [_receipt(uuid, message_id, "stored")]
         if key in self._keeping:
             return None, []
@@ -365,9 +365,9 @@ class MessageInbox:
         self._let_go(mail)
         return [] if key in self._not_kept else [MarkRead(node, message_id)]
 
-    def restore(self, records: Iterable[dict[str, Any]], had: Iterable[tuple[str, str]]) -> list[Mail]:
+    def restore(self, records: Iterable[dict[str, Any]], read_ids: Iterable[tuple[str, str]]) -> list[Mail]:
         """Restore the unread messages, and the ids of those that were read."""
-        for node, message_id in had:
+        for node, message_id in read_ids:
             self._remember(node, message_id)
         restored = []
         for record in records:
@@ -403,13 +403,13 @@ class MessageInbox:
         self._held_bytes -= mail.size
 
     def _remember(self, node: str, message_id: str) -> None:
-        ids = self._had.setdefault(node, OrderedDict())
-        self._had.move_to_end(node)
+        ids = self._known_ids.setdefault(node, OrderedDict())
+        self._known_ids.move_to_end(node)
         ids[message_id] = None
         if len(ids) > MAX_IDS_PER_NODE:
             ids.popitem(last=False)
-        if len(self._had) > MAX_NODES:
-            self._had.popitem(last=False)
+        if len(self._known_ids) > MAX_NODES:
+            self._known_ids.popitem(last=False)
 
 
 def signed_text(data: Any) -> str:

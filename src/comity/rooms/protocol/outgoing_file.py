@@ -159,7 +159,7 @@ class OutgoingFile(FileTransfer):
             return []
         self._phase = Sending.PAUSED
         self.last_error = "link lost"
-        self._land_all()
+        self._clear_in_flight()
         return [CancelTimer(self._timer)]
 
     def link_full(self) -> None:
@@ -171,7 +171,7 @@ class OutgoingFile(FileTransfer):
 
     def receive(self, kind: str, payload: dict[str, Any], now: float) -> list[Effect]:
         """An envelope of the receiver's."""
-        handler = self._HEARS.get(kind)
+        handler = self._HANDLERS.get(kind)
         if handler is None or self._phase in {Sending.ENDED, Sending.PAUSED, Sending.HASHING}:
             return []
         self.updated_at = self._wall()
@@ -189,7 +189,7 @@ class OutgoingFile(FileTransfer):
             return self.fail(event.reason, tell=self._phase is not Sending.HASHING)
         return []
 
-    def time_is_up(self, now: float) -> list[Effect]:
+    def timer_fired(self, now: float) -> list[Effect]:
         if self._phase not in {Sending.OFFERED, Sending.SENDING, Sending.COMPLETING}:
             return []
         window = self._window
@@ -215,7 +215,7 @@ class OutgoingFile(FileTransfer):
 
     def _make_offer(self, now: float) -> list[Effect]:
         self._phase = Sending.OFFERED
-        self._land_all()
+        self._clear_in_flight()
         return [ToPeer(self.peer.uuid, "file.offer", self.offer.to_payload()), self._wait(now)]
 
     def _offer_anew(self, now: float) -> list[Effect]:
@@ -240,7 +240,7 @@ class OutgoingFile(FileTransfer):
 
     def _send_from(self, start: int, now: float) -> list[Effect]:
         self._phase = Sending.SENDING
-        self._window.stand_at(start)
+        self._window.restart_at(start)
         return [*self._go_on(now), self._wait(now)]
 
     def _acknowledged(self, payload: dict[str, Any], now: float) -> list[Effect]:
@@ -279,7 +279,7 @@ class OutgoingFile(FileTransfer):
             return self._send_from(expected, now)
         return [*self._send_again(expected), self._wait(now)]
 
-    def _where_it_is(self, payload: dict[str, Any], now: float) -> list[Effect]:
+    def _resume_state(self, payload: dict[str, Any], now: float) -> list[Effect]:
         status, following = payload.get("status"), payload.get("next_seq")
         if self._phase is Sending.OFFERED:
             return []
@@ -386,7 +386,7 @@ class OutgoingFile(FileTransfer):
         offset = sequence * self.offer.chunk_bytes
         return ReadChunk(self.offer.transfer_id, sequence, offset, self.offer.chunk_length(sequence))
 
-    def _land_all(self) -> None:
+    def _clear_in_flight(self) -> None:
         self._window.clear()
         self._hash_reads.clear()
 
@@ -428,7 +428,7 @@ class OutgoingFile(FileTransfer):
         self.status = status
         self.last_error = error
         self.updated_at = self._wall()
-        self._land_all()
+        self._clear_in_flight()
         return CancelTimer(self._timer)
 
     @property
@@ -478,11 +478,11 @@ class OutgoingFile(FileTransfer):
         has_data = kind == "memory" and self.status not in {"completed", "cancelled"}
         return self._summary(own, self.offer.file_hash, has_data=has_data)
 
-    _HEARS: Final[dict[str, Callable[["OutgoingFile", dict[str, Any], float], list[Effect]]]] = {
+    _HANDLERS: Final[dict[str, Callable[["OutgoingFile", dict[str, Any], float], list[Effect]]]] = {
         "file.accept": _accepted,
         "file.ack": _acknowledged,
         "file.nack": _refused,
-        "file.resume_state": _where_it_is,
+        "file.resume_state": _resume_state,
         "file.complete_ack": _confirmed,
         "file.cancel": _cancelled,
     }

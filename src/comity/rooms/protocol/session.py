@@ -27,6 +27,7 @@ from comity.rooms.protocol.effects import (
     ChannelClosed,
     ChannelOpened,
     CloseLink,
+    EmitEvent,
     KeepClock,
     LinkDrained,
     LinkFailed,
@@ -40,7 +41,6 @@ from comity.rooms.protocol.effects import (
     SignallingProblem,
     SignallingReady,
     TextArrived,
-    Told,
 )
 from comity.rooms.protocol.events import EventLog, iso_moment, moment_or_none, session_event
 from comity.rooms.protocol.files import FileAnswer, FilePeer, FileSource, FrameToPeer, Report, ToPeer
@@ -95,7 +95,7 @@ class RoomSession:
             _envelope_bytes(options),
         )
         self._exchange = StateExchange(self.state, self._peers, options, wall)
-        self._hearing = MessageDispatcher(self._peers, self.files, self._exchange, self.messages, wall)
+        self._dispatcher = MessageDispatcher(self._peers, self.files, self._exchange, self.messages, wall)
         self._clock_kept = clock_floor
         self._ticks = 0
         self._last_heartbeat_at: float | None = None
@@ -121,7 +121,7 @@ class RoomSession:
                     SendText(peer.uuid, write_control({"bye": True})),
                     CloseLink(peer.uuid, "the session ends"),
                 ]
-                effects += self._hearing.closed(peer.uuid, now)
+                effects += self._dispatcher.closed(peer.uuid, now)
         return self._carry([*effects, *self._life.stop()])
 
     def send(self, data: Any, target: Any, now: float) -> tuple[dict[str, Any], Sequence[Effect]]:
@@ -275,7 +275,7 @@ class RoomSession:
         incoming: Sequence[tuple[dict[str, Any], Mapping[int, bytes]]] = (),
         outbox: Sequence[dict[str, Any]] = (),
         inbox: Sequence[dict[str, Any]] = (),
-        had: Sequence[tuple[str, str]] = (),
+        read_ids: Sequence[tuple[str, str]] = (),
         nodes: Mapping[str, str] | None = None,
         now: float,
     ) -> Sequence[Effect]:
@@ -291,7 +291,7 @@ class RoomSession:
                 effects += self.files.restore_incoming(record, chunks, now)
             except InvalidError as why:
                 effects.append(_not_restored(record, "incoming", why.message))
-        effects += self.messages.restore(outbox, inbox, had, nodes or {}, now)
+        effects += self.messages.restore(outbox, inbox, read_ids, nodes or {}, now)
         return self._carry(effects)
 
     # What others see of it.
@@ -353,18 +353,18 @@ class RoomSession:
             "reason": event.reason,
         }
         told = Report("connection_failed", {"detail": detail})
-        return [told, *self._hearing.closed(event.uuid, now)]
+        return [told, *self._dispatcher.closed(event.uuid, now)]
 
     def _timer(self, event: TimerFired, now: float) -> list[Effect]:
         name = event.name
         if name == HEARTBEAT_TIMER:
             return self._beat(now)
         if name == OUTBOX_TIMER:
-            return self.messages.time_is_up(now)
+            return self.messages.timer_fired(now)
         if name.startswith(HELLO_TIMER):
             return self._peers.no_hello(name.removeprefix(HELLO_TIMER))
         if name == SWEEP_TIMER or name.startswith(OUT_TIMER):
-            return self.files.time_is_up(name, now)
+            return self.files.timer_fired(name, now)
         return []
 
     def _beat(self, now: float) -> list[Effect]:
@@ -457,7 +457,7 @@ class RoomSession:
     def _tell(self, report: Report) -> Effect:
         event = session_event(report.kind, self._wall(), **report.members)
         self.events.append(event, report.size, promised=report.promised)
-        return Told(event)
+        return EmitEvent(event)
 
     _TABLE: ClassVar[Mapping[type[Event], _Handler]] = {
         SignallingReady: _ready,
@@ -465,13 +465,13 @@ class RoomSession:
         SignallingProblem: _problem,
         PeerAppeared: lambda self, event, now: self._peers.appeared(event, now),
         ChannelOpened: lambda self, event, now: self._peers.channel_opened(event, now),
-        ChannelClosed: lambda self, event, now: self._hearing.closed(event.uuid, now),
+        ChannelClosed: lambda self, event, now: self._dispatcher.closed(event.uuid, now),
         LinkFailed: _link_failed,
         SendFailed: lambda _self, event, _now: [Report("send_error", {"message": event.message})],
         LinkFull: lambda self, event, _now: self.files.link_full(event.uuid),
         LinkDrained: lambda self, event, _now: self.files.link_drained(event.uuid),
-        TextArrived: lambda self, event, now: self._hearing.text(event, now),
-        BytesArrived: lambda self, event, now: self._hearing.binary(event, now),
+        TextArrived: lambda self, event, now: self._dispatcher.text(event, now),
+        BytesArrived: lambda self, event, now: self._dispatcher.binary(event, now),
         TimerFired: _timer,
         FileAnswer: lambda self, event, now: self.files.answer(event, now),
         MessageKept: lambda self, event, _now: self.messages.kept(event),

@@ -18,9 +18,9 @@ from comity.rooms.protocol import hello as join_token
 from comity.rooms.protocol.admission import (
     HELLO_SECONDS,
     Admitted,
+    HelloRefused,
     ReplayWindow,
     RoomPeer,
-    TurnedAway,
     judge_hello,
 )
 from comity.rooms.protocol.channel import MESSAGE_LIMIT, BridgeEnvelope, write_control, write_envelope
@@ -112,7 +112,7 @@ class RoomPeers:
         peer.role = event.role
         peer.max_message = min(event.max_message, MESSAGE_LIMIT)
         peer.fingerprints = event.fingerprints
-        peer.heard_at = now
+        peer.last_message_at = now
         detail = {"uuid": event.uuid, "type": event.role, "streamID": event.stream_id}
         effects = [*told, Report("data_channel_open", {"detail": {**detail, "data": detail}})]
         label = self._options.label
@@ -166,7 +166,7 @@ class RoomPeers:
             max_message=most,
         )
 
-    def hear_hello(self, peer: RoomPeer, envelope: BridgeEnvelope, now: float) -> tuple[bool, list[Effect]]:
+    def handle_hello(self, peer: RoomPeer, envelope: BridgeEnvelope, now: float) -> tuple[bool, list[Effect]]:
         """Whether the hello passed, and what follows from it."""
         if not peer.hellos.take(now):
             return False, self.fault(peer, now, "protocol_error", reason="too_many_hellos")
@@ -176,13 +176,13 @@ class RoomPeers:
         try:
             hello = read_hello(envelope.payload)
         except InvalidError as why:
-            return False, self._turn_away(peer, envelope, TurnedAway(why.message))
+            return False, self._turn_away(peer, envelope, HelloRefused(why.message))
         self._hellos[mark] = None
         if len(self._hellos) > MAX_HELLOS:
             self._hellos.popitem(last=False)
         return self.judge(peer, envelope, hello)
 
-    def hear_reject(self, peer: RoomPeer, envelope: BridgeEnvelope) -> list[Effect]:
+    def handle_reject(self, peer: RoomPeer, envelope: BridgeEnvelope) -> list[Effect]:
         reason = envelope.payload.get("reason")
         reason = reason[:200] if isinstance(reason, str) else "rejected"
         peer.reject(reason)
@@ -238,13 +238,13 @@ class RoomPeers:
                 moment = iso_moment(peer.last_seen_at)
                 members = {"uuid": peer.uuid, "stream_id": peer.stream_id, "last_seen_at": moment}
                 effects += [Report("peer_stale", members), CloseLink(peer.uuid, "nothing was heard for long")]
-                peer.heard_at = now
+                peer.last_message_at = now
         self._forget_gone(now)
         return effects
 
     def is_stale(self, peer: RoomPeer, now: float) -> bool:
         seconds = max(4 * self._options.heartbeat_ms / 1000, MIN_STALE_SECONDS)
-        return now - peer.heard_at > seconds
+        return now - peer.last_message_at > seconds
 
     def summary(self, peer: RoomPeer, now: float) -> dict[str, Any]:
         shown = {
@@ -292,16 +292,16 @@ class RoomPeers:
         stream_id = envelope.from_stream_id
         greeted = peer.is_admitted and peer.public_key is not None
         if greeted and (peer.stream_id, peer.public_key) != (stream_id, hello.public_key):
-            verdict = TurnedAway("the peer changed its identity")
+            verdict = HelloRefused("the peer changed its identity")
         peer.waiting_hello = None
-        if isinstance(verdict, TurnedAway):
+        if isinstance(verdict, HelloRefused):
             return False, self._turn_away(peer, envelope, verdict)
         effects = self._take_over(peer, envelope, hello, verdict)
         if effects is None:
             peer.waiting_hello = (envelope, hello)
             others = self._others(stream_id, peer)
             told = self._duplicate(peer, stream_id, others[0].uuid if others else None)
-            return False, [told, *self._turn_away(peer, envelope, TurnedAway("duplicate stream id"))]
+            return False, [told, *self._turn_away(peer, envelope, HelloRefused("duplicate stream id"))]
         peer.stream_id = stream_id
         peer.public_key = hello.public_key
         peer.key = verdict.key
@@ -363,7 +363,7 @@ class RoomPeers:
             if other is not peer and other.public_key is not None and other.stream_id == stream_id
         ]
 
-    def _turn_away(self, peer: RoomPeer, envelope: BridgeEnvelope, verdict: TurnedAway) -> list[Effect]:
+    def _turn_away(self, peer: RoomPeer, envelope: BridgeEnvelope, verdict: HelloRefused) -> list[Effect]:
         repeated = peer.rejected_reason == verdict.reason
         if not peer.is_admitted or peer.public_key is None:
             peer.stream_id = envelope.from_stream_id[:128] or peer.stream_id

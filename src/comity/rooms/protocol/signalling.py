@@ -163,7 +163,7 @@ class Described(Struct, frozen=True, kw_only=True):
     ticket: str | None
 
 
-class CandidatesTold(Struct, frozen=True):
+class Candidates(Struct, frozen=True):
     uuid: str
     session: str
     candidates: tuple[IceCandidate, ...]
@@ -181,12 +181,10 @@ class RelayRefusal(Struct, frozen=True):
     uuid: str | None
 
 
-Heard = (
-    Listing | PeerJoined | StreamAdded | OfferWanted | Described | CandidatesTold | StreamTaken | RelayRefusal
-)
+Heard = Listing | PeerJoined | StreamAdded | OfferWanted | Described | Candidates | StreamTaken | RelayRefusal
 
 
-def read_heard(text: bytes, cipher: RoomCipher) -> Heard | None:
+def read_message(text: bytes, cipher: RoomCipher) -> Heard | None:
     """None for what is none of our concern. Raises MalformedError, InvalidError and TooLargeError."""
     message = strict_json.loads(text, lone_surrogates=True)
     if type(message) is not dict:
@@ -215,7 +213,7 @@ def _from_peer(message: dict[str, Any], cipher: RoomCipher) -> Heard | None:
         return _described(message, cipher)
     if "candidates" in message or "candidate" in message:
         candidates = read_candidates(message, cipher)
-        return CandidatesTold(_id(message, "UUID"), _id(message, "session"), candidates)
+        return Candidates(_id(message, "UUID"), _id(message, "session"), candidates)
     return None
 
 
@@ -245,7 +243,7 @@ def leave() -> bytes:
     return strict_json.dumps({"leave": True})
 
 
-def describe(described: Described, cipher: RoomCipher, iv: bytes) -> bytes:
+def write_description(described: Described, cipher: RoomCipher, iv: bytes) -> bytes:
     """`uuid` is the peer it is for."""
     if len(described.sdp.encode()) > SDP_LIMIT:
         raise TooLargeError("the session description", SDP_LIMIT)
@@ -260,8 +258,8 @@ def describe(described: Described, cipher: RoomCipher, iv: bytes) -> bytes:
     return strict_json.dumps({**message, **_sealed("description", description, cipher, iv)})
 
 
-def tell_candidates(
-    told: CandidatesTold, role: Literal["local", "remote"], cipher: RoomCipher, iv: bytes
+def write_candidates(
+    told: Candidates, role: Literal["local", "remote"], cipher: RoomCipher, iv: bytes
 ) -> bytes:
     """`role` is local from the peer that made the offer, remote from the other."""
     candidates = [

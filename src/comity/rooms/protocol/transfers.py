@@ -60,9 +60,9 @@ class FileLimits(Struct, frozen=True, kw_only=True):
     ack_timeout: float = 1.2
     max_retries: int = 6
     spool_threshold: int = 4_194_304
-    most_incomplete: int = 64
-    most_incomplete_per_peer: int = 16
-    most_incomplete_bytes: int = 1 << 30
+    max_incomplete: int = 64
+    max_incomplete_per_peer: int = 16
+    max_incomplete_bytes: int = 1 << 30
     incomplete_seconds: float = 3600.0
 
 
@@ -151,7 +151,7 @@ class Transfers:
         if transfer_id is None:
             return [_protocol_error("missing_transfer_id", kind, peer)]
         if kind in _TO_SENDER:
-            return self._hear_receiver(peer, kind, transfer_id, payload, now)
+            return self._from_receiver(peer, kind, transfer_id, payload, now)
         if kind == "file.cancel":
             return self._cancelled(peer, transfer_id, now)
         if kind not in _TO_RECEIVER:
@@ -163,10 +163,10 @@ class Transfers:
         if kind == "file.complete":
             return incoming.complete(payload)
         if kind == "file.resume_req":
-            return incoming.where_it_is()
+            return incoming.resume_state()
         return self._chunk(incoming, payload)
 
-    def _hear_receiver(
+    def _from_receiver(
         self, peer: FilePeer, kind: str, transfer_id: str, payload: dict[str, Any], now: float
     ) -> list[Effect]:
         outgoing = self.outgoing.get(transfer_id)
@@ -197,11 +197,11 @@ class Transfers:
             effects += incoming.answer(event)
         return [*effects, *self._prune()]
 
-    def time_is_up(self, name: str, now: float) -> list[Effect]:
+    def timer_fired(self, name: str, now: float) -> list[Effect]:
         if name == SWEEP_TIMER:
             return self._sweep(now)
         outgoing = self.outgoing.get(name.removeprefix(OUT_TIMER))
-        return [] if outgoing is None else [*outgoing.time_is_up(now), *self._prune()]
+        return [] if outgoing is None else [*outgoing.timer_fired(now), *self._prune()]
 
     def peer_gone(self, uuid: str) -> list[Effect]:
         return [effect for outgoing in self._sent_to(uuid) for effect in outgoing.peer_gone()]
@@ -288,15 +288,13 @@ class Transfers:
             raise InvalidError("transfer_id in use")
         incomplete = [one for one in self.incoming.values() if not one.is_over]
         limits = self._limits
-        if sum(one.peer.owner == peer.owner for one in incomplete) >= limits.most_incomplete_per_peer:
-            raise InvalidError(
-                f"more than {limits.most_incomplete_per_peer} incomplete transfers of one peer"
-            )
-        if len(incomplete) >= limits.most_incomplete:
-            raise InvalidError(f"more than {limits.most_incomplete} incomplete transfers")
+        if sum(one.peer.owner == peer.owner for one in incomplete) >= limits.max_incomplete_per_peer:
+            raise InvalidError(f"more than {limits.max_incomplete_per_peer} incomplete transfers of one peer")
+        if len(incomplete) >= limits.max_incomplete:
+            raise InvalidError(f"more than {limits.max_incomplete} incomplete transfers")
         held = sum(one.offer.total_bytes for one in incomplete)
-        if held + offer.total_bytes > limits.most_incomplete_bytes:
-            raise InvalidError(f"incomplete transfers exceed {limits.most_incomplete_bytes} bytes")
+        if held + offer.total_bytes > limits.max_incomplete_bytes:
+            raise InvalidError(f"incomplete transfers exceed {limits.max_incomplete_bytes} bytes")
 
     def _chunk(self, incoming: IncomingFile, payload: dict[str, Any]) -> list[Effect]:
         data, digest = _chunk_data(payload.get("data_base64")), None
