@@ -1,13 +1,12 @@
 """A node that publishes its agent in the directory of another one."""
 
-import asyncio
-
 import httpx
 
 from comity.agents.part import Publishing
 from comity.runtime.settings import AgentSettings, DirectorySettings
 from comity.store.audit_log import tail
 from comity.testing import bearer, running_node
+from tests.waiting import eventually
 
 SINGER = AgentSettings(behaviour="echo", capability="sings songs")
 
@@ -20,11 +19,11 @@ async def found(node):
 
 async def until(expected, node):
     """Ask until the directory says so."""
-    for _ in range(400):
-        if await found(node) == expected:
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"{expected} was not found in time")
+
+    async def found_as_expected():
+        return await found(node) == expected
+
+    await eventually(found_as_expected, interval=0.02)
 
 
 async def test_it_is_found_there_and_follows_the_state_that_its_owner_sets(patience):

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import httpx
@@ -14,6 +13,7 @@ import pytest
 
 from comity.cli.demo_scenes import Scene
 from comity.store.claim import running_node
+from tests.waiting import wait_until
 
 SCENES = ["start", "meet", "call", "model", "action", "room", "torch", "vote", "audit"]
 SECONDS = 120
@@ -113,10 +113,7 @@ def test_a_signal_in_the_middle_stops_the_nodes_and_removes_the_folder(demo, num
 
 def test_ctrl_c_while_the_nodes_are_starting_leaves_nothing(demo):
     begun = demo("--json")
-    until = time.monotonic() + SECONDS
-    while not list(begun.folder.glob("comity-demo-*/bert.log")):
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    wait_until(lambda: list(begun.folder.glob("comity-demo-*/bert.log")), SECONDS)
     begun.process.send_signal(signal.SIGINT)
     begun.process.send_signal(signal.SIGINT)
     assert begun.end()[0] == 130

@@ -87,9 +87,3 @@ class Talk:
 
 def said_by(answer):
     return answer["result"]["content"][0]["text"]
-
-
-async def eventually(condition):
-    async with asyncio.timeout(SECONDS):
-        while not condition():  # noqa: ASYNC110 - what is waited for tells nobody
-            await asyncio.sleep(0.002)

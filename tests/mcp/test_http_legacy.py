@@ -8,9 +8,10 @@ import pytest
 from comity.mcp.streams import EventStream
 from comity.testing import VirtualClock
 from tests.mcp import garbage
-from tests.mcp.conversing import SECONDS, call, eventually, initialize, notify, request, said_by
+from tests.mcp.conversing import SECONDS, call, initialize, notify, request, said_by
 from tests.mcp.http_talk import Http, events, next_event
 from tests.mcp.workshop import PERSONAL, over_http
+from tests.waiting import eventually
 
 
 @pytest.fixture

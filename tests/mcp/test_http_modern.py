@@ -8,9 +8,10 @@ import httpx
 import pytest
 
 from tests.mcp import garbage
-from tests.mcp.conversing import call, eventually, initialize, modern, notify, request, said_by
+from tests.mcp.conversing import call, initialize, modern, notify, request, said_by
 from tests.mcp.http_talk import Http, events, next_event, posted, repeated
 from tests.mcp.workshop import PERSONAL, over_http
+from tests.waiting import eventually
 
 MISMATCH, CAPABILITY = -32020, -32021
 META = "io.modelcontextprotocol"

@@ -10,7 +10,6 @@ from tests.mcp.conversing import (
     Talk,
     call,
     decoded,
-    eventually,
     frame,
     initialize,
     line,
@@ -20,6 +19,7 @@ from tests.mcp.conversing import (
     said_by,
 )
 from tests.mcp.workshop import PERSONAL, Workshop, negotiate
+from tests.waiting import eventually
 
 
 @pytest.fixture

@@ -4,10 +4,11 @@ import json
 import os
 import subprocess
 import sys
-import time
 
 import httpx
 import pytest
+
+from tests.waiting import wait_until
 
 resource = pytest.importorskip("resource")
 pytestmark = pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the limit is set from outside")
@@ -57,10 +58,7 @@ def test_a_full_disk_is_told_in_few_lines_and_the_node_comes_back(node, tmp_path
 
         unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         resource.prlimit(node.pid, resource.RLIMIT_FSIZE, unlimited)
-        deadline = time.monotonic() + PATIENCE
-        while client.get("/readyz").status_code != 200:
-            assert time.monotonic() < deadline, "it never became ready again"
-            time.sleep(0.1)
+        wait_until(lambda: client.get("/readyz").status_code == 200, PATIENCE, 0.1)
         assert client.post("/mcp", json=INITIALIZE).status_code == 200
 
     node.terminate()

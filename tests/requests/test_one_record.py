@@ -2,7 +2,6 @@
 whichever door it came through and whoever came.
 """
 
-import asyncio
 import contextlib
 import io
 import json
@@ -40,20 +39,13 @@ from tests.mcp.http_talk import Http
 from tests.mcp.processes import comity_mcp
 from tests.node.commands.neighbourhood import SEND, card_of
 from tests.vcp.runtime import WIRE, hello
+from tests.waiting import eventually
 
 SECONDS = 20
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 ACTION = {"content": "Read this."}
 NOBODY = stranger("127.0.0.1")
 BROWSER = own_user("browser", "127.0.0.1", "cookie")
-
-
-async def until(look):
-    """What it finds, once it finds something."""
-    async with asyncio.timeout(SECONDS):
-        while not (found := await look()):  # noqa: ASYNC110 - what is waited for tells nobody
-            await asyncio.sleep(0.005)
-    return found
 
 
 class Watched:
@@ -91,7 +83,7 @@ class Watched:
         async def its_acts():
             return [act for act in self.node.runtime.events.since(before).events if act.kind == kind]
 
-        acts = await until(its_acts)
+        acts = await eventually(its_acts)
         (act,) = acts
         label = f"{kind}, {who.label}"
         assert act.who == who.label.removeprefix("caller:"), label
@@ -104,7 +96,7 @@ class Watched:
             found = [entry for entry in await self.entries() if named in entry.checks_passed]
             return [entry for entry in found if entry.verification_result == kind]
 
-        entries = await until(its_entries)
+        entries = await eventually(its_entries)
         (entry,) = entries
         assert who.label in entry.checks_passed, label
 
@@ -315,7 +307,7 @@ async def test_600_refused_first_envelopes_of_unknown_keys_are_counted_and_not_w
         new = (await watched.entries())[len(before) :]
         return new if counted(new) >= 600 else None
 
-    entries = await until(new_entries)
+    entries = await eventually(new_entries)
     assert {entry.failed_step for entry in entries} == {"envelope:out_of_chain"}
     assert len(entries) <= 2  # a minute may end meanwhile
     assert counted(entries) == 600

@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import httpx
 
 from comity.http.owner_socket import socket_path
 from tests.ports import unused_port
+from tests.waiting import wait_until
 
 DEADLINE = 90  # starting, linking again after a failed attempt (20 s) and 48 MiB, on a busy machine
 
@@ -120,14 +120,8 @@ class NodeProcess:
         return link
 
 
-def wait_for(true):
-    end = time.monotonic() + DEADLINE
-    while time.monotonic() < end:
-        found = true()
-        if found:
-            return found
-        time.sleep(0.02)
-    raise AssertionError("it did not happen in time")
+def wait_for(find):
+    return wait_until(find, DEADLINE)
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from comity.requests.budget import Budget, Figures
 from comity.rooms.doors import SIGNAL_PATH, SignallingDoor
 from comity.rooms.protocol.relay import MESSAGE_LIMIT, RelayCounts, RelayLimits, SignallingRelay
 from comity.runtime.system_clock import SystemClock
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("patience")
 
@@ -58,11 +59,6 @@ async def join(socket, room="room"):
     return await hear(socket)
 
 
-async def until(condition):
-    while not condition():  # noqa: ASYNC110 - nobody tells
-        await asyncio.sleep(0.005)
-
-
 async def come_deaf(runtime):
     """A peer that joins the room and never reads."""
     reader, writer = await asyncio.open_connection("127.0.0.1", runtime.port, limit=1024)
@@ -98,8 +94,8 @@ async def test_who_closes_leaves_its_room_and_its_stream():
         async with runtime.come() as a:
             await join(a)
             await say(a, request="seed", streamID="s")
-            await until(lambda: runtime.relay.counts.streams == 1)
-        await until(lambda: runtime.relay.counts == RelayCounts(0, 0, 0))
+            await eventually(lambda: runtime.relay.counts.streams == 1)
+        await eventually(lambda: runtime.relay.counts == RelayCounts(0, 0, 0))
 
 
 async def test_who_is_cut_off_leaves_too():
@@ -107,7 +103,7 @@ async def test_who_is_cut_off_leaves_too():
         a = await runtime.come()
         await join(a)
         a.transport.abort()
-        await until(lambda: runtime.relay.counts.peers == 0)
+        await eventually(lambda: runtime.relay.counts.peers == 0)
 
 
 async def test_garbage_is_answered_and_the_connection_lives_on():
@@ -129,7 +125,7 @@ async def test_binary_frames_and_messages_too_long_end_the_connection():
                 assert closed.value.rcvd.code == code
         async with runtime.come() as a:
             await join(a)
-        await until(lambda: runtime.relay.counts.peers == 0)
+        await eventually(lambda: runtime.relay.counts.peers == 0)
 
 
 async def test_who_sends_too_much_is_let_go_with_a_reason():
@@ -211,7 +207,7 @@ async def test_many_peers_that_never_read_do_not_fill_the_memory_together(monkey
     async with open_door(SignallingRelay(limits), all_queues_bytes=1_000_000) as runtime:
         writers = [await come_deaf(runtime) for _ in range(4)]
         async with runtime.come() as a:
-            await until(lambda: runtime.relay.counts.peers == 5)
+            await eventually(lambda: runtime.relay.counts.peers == 5)
             deaf = (await join(a))["list"]
             assert len(deaf) == 4
             for _ in range(200):
@@ -319,26 +315,26 @@ async def test_what_a_peer_has_not_taken_yet_counts_until_it_has():
     peers = [Blocked(door) for _ in range(4)]
     for peer in peers:
         peer.say(request="joinroom", roomid="room")
-        await until(lambda peer=peer: peer.heard())
+        await eventually(lambda peer=peer: peer.heard())
     ids = [told["UUID"] for told in peers[0].heard()[1:]]
 
     def send(number, size):
         peers[0].say(UUID=ids[number], filler="x" * size)
 
     async def blocked(peer):
-        await until(lambda: any("filler" in told for told in peer.heard()))
+        await eventually(lambda: any("filler" in told for told in peer.heard()))
 
     send(0, 100_000)
     send(1, 120_000)
     await blocked(peers[1])
     await blocked(peers[2])
     peers[1].takes.set()
-    await until(lambda: peers[1].heard()[-1].get("filler"))
+    await eventually(lambda: peers[1].heard()[-1].get("filler"))
     send(2, 100_000)  # one of the three was taken: there is room for it
     await blocked(peers[3])
     assert not any(peer.cut_off for peer in peers)
     send(2, 40_000)
-    await until(lambda: peers[3].cut_off)
+    await eventually(lambda: peers[3].cut_off)
     assert not any(peer.cut_off for peer in peers[:3])
     for peer in peers:
         peer.takes.set()

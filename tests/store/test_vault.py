@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from comity.store.interface import TABLES, Append, ChainKey, KeepReply, Put, PutBlob, PutDocument, Reseal
 from comity.store.vault import Resealed, Vault, reseal_all, rotate_keys
 from comity.wire.errors import ConfigError, KeyRefusedError, StoreError
-from tests.mcp.conversing import eventually
+from tests.waiting import eventually
 
 OLD, NEW, LOST = Fernet.generate_key(), Fernet.generate_key(), Fernet.generate_key()
 

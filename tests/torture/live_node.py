@@ -18,6 +18,7 @@ from comity.runtime.system_clock import SystemClock
 from tests.mcp.conversing import modern
 from tests.mcp.http_talk import posted, repeated
 from tests.ports import unused_port
+from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 60  # for what takes a moment, on a busy machine
@@ -32,15 +33,9 @@ class NoAnswerError(Exception):
     """The node died, or was dead: what it was asked may be done or not."""
 
 
-async def until(look, what):
-    """What `look` gives, once it gives anything."""
-    try:
-        async with asyncio.timeout(SECONDS):
-            while not (found := await look()):  # noqa: ASYNC110 - another process tells nobody
-                await asyncio.sleep(0.02)
-    except TimeoutError:
-        raise AssertionError(f"not in {SECONDS} s: {what}") from None
-    return found
+async def until(find, what):
+    """Return what `find` gives, once it gives anything; `what` says what is wrong if it never does."""
+    return await eventually(find, SECONDS, 0.02, what)
 
 
 def _message_in(answer):

@@ -24,9 +24,10 @@ from comity.store.claim import running_node as announced
 from comity.testing.nodes import running_node
 from comity.vcp.part import Vcp
 from comity.wire.errors import ComityError
-from tests.mcp.conversing import call, eventually, frame, initialize, line, notify, request
+from tests.mcp.conversing import call, frame, initialize, line, notify, request
 from tests.mcp.processes import SECONDS, comity_mcp, started
 from tests.mcp.workshop import Workshop
+from tests.waiting import eventually
 
 HELLO = {"type": "vcp-hello", "version": "3.1", "extensions": []}
 ECHO = AgentSettings(behaviour="echo", capability="echoes")

@@ -4,21 +4,14 @@ import json
 import os
 import shutil
 import signal
-import time
 
 import httpx
 import pytest
 
 from comity.store.claim import CLAIM_FILE
+from tests.waiting import wait_until
 
 DEADLINE = 30
-
-
-def eventually(found):
-    until = time.monotonic() + DEADLINE
-    while not found():
-        assert time.monotonic() < until
-        time.sleep(0.05)
 
 
 def test_the_status_of_a_running_node(program, start, data):
@@ -122,7 +115,7 @@ def test_a_second_node_is_refused_also_when_the_file_that_names_the_first_is_gon
     assert f"a node is already running on {data}" in said.err
     assert f"stop it with `comity stop --data {data}`" in said.err
     # it puts the file back, so that the commands find it again
-    eventually(lambda: program("status", "--data", data).code == 0)
+    wait_until(lambda: program("status", "--data", data).code == 0)
     assert node.poll() is None
 
 

@@ -8,14 +8,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
 from comity.rooms.commands.view import _SENTENCES, MAX_SHOWN, MessageRunner, _Plain, _Terminal, sentence_of
 from comity.rooms.part import Peers
 from comity.rooms.protocol.events import EVENT_MEMBERS
-from tests.mcp.conversing import eventually
+from tests.waiting import eventually, wait_until
 
 
 @pytest.fixture
@@ -50,11 +49,12 @@ def joined(comity, line, other, monkeypatch):
 
 def wait_for(comity, peer, folder):
     more = () if folder is None else ("--data", folder)
-    for _ in range(100):
+
+    def ready():
         peers = json_of(comity("room", "peers", "--json", *more))["peers"]
-        if any(one["stream_id"] == peer and one["handshake_state"] == "ready" for one in peers):
-            return
-    raise AssertionError(f"{peer} did not come")
+        return any(one["stream_id"] == peer and one["handshake_state"] == "ready" for one in peers)
+
+    wait_until(ready)
 
 
 def json_of(outcome):
@@ -162,13 +162,6 @@ def waiting(neighbourhood, node):
     return neighbourhood.run(count())
 
 
-def until(condition):
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 @pytest.fixture
 def two(comity, neighbourhood, data, other, monkeypatch):
     """The node of bert, in a room with anna, and nobody waits there."""
@@ -180,7 +173,7 @@ def two(comity, neighbourhood, data, other, monkeypatch):
         assert comity("room", "join", room, "--name", name, "--data", folder).code == 0
     wait_for(comity, "bert", data)
     wait_for(comity, "anna", other)
-    until(lambda: not waiting(neighbourhood, node))
+    wait_until(lambda: not waiting(neighbourhood, node))
     return node
 
 
@@ -188,7 +181,7 @@ def two(comity, neighbourhood, data, other, monkeypatch):
 def test_a_wait_that_is_stopped_loses_no_message(comity, two, neighbourhood, other, environ, number):
     command = [sys.executable, "-m", "comity", "room", "wait", "--data", str(other)]
     stopped = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    until(lambda: waiting(neighbourhood, two))
+    wait_until(lambda: waiting(neighbourhood, two))
     stopped.send_signal(number)
     out, _ = stopped.communicate(timeout=20)
     assert comity("room", "send", "not lost").out == "sent\n"
@@ -222,7 +215,7 @@ def test_a_message_that_was_not_printed_comes_again_and_one_that_was_does_not(
 
 def test_a_message_that_is_there_is_printed_without_waiting(comity, two, other):
     assert comity("room", "send", "here").out == "sent\n"
-    until(lambda: "here" in comity("room", "wait", "--data", other, "--seconds", "0").out)
+    wait_until(lambda: "here" in comity("room", "wait", "--data", other, "--seconds", "0").out)
 
 
 def test_a_file_is_sent_listed_and_saved(comity, joined, tmp_path):

@@ -11,6 +11,7 @@ import pytest
 from comity.store.interface import Append, Put
 from comity.store.sqlite import SqliteStore, connection, engine
 from tests.store.samples import HandClock
+from tests.waiting import wait_until
 
 PAGE = 4096 - 200
 PATIENCE = 5.0
@@ -30,19 +31,12 @@ async def fill(store, pages):
         await store.commit(Append(log="l", data=bytes(PAGE)))
 
 
-def until(condition):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.002)
-
-
 async def test_pages_reach_the_database_before_the_journal_is_full(path, monkeypatch):
     monkeypatch.setattr(engine, "SOME_PAGES", 20)
     store = await SqliteStore.open(path, HandClock())
     empty = path.stat().st_size
     await fill(store, 40)
-    until(lambda: path.stat().st_size > empty)
+    wait_until(lambda: path.stat().st_size > empty)
     await store.close()
 
 
@@ -129,7 +123,7 @@ async def test_a_checkpoint_that_fails_is_told_and_harms_no_commit(path, monkeyp
     store = await SqliteStore.open(path, HandClock())
     store._checkpoints._connection.close()
     await fill(store, 20)
-    until(lambda: "could not be carried over" in caplog.text)
+    wait_until(lambda: "could not be carried over" in caplog.text)
     assert await store.end("l") == 20
     await store.close()
 

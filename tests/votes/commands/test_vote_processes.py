@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 
 import httpx
 import pytest
@@ -13,6 +12,7 @@ from comity.identity.key_files import create_identity
 from comity.votes.protocol.log import read_entry
 from tests.places import file_of
 from tests.ports import unused_port
+from tests.waiting import wait_until
 
 STRANGER = file_of("tests.votes.protocol.record_stranger")
 COMITY = [sys.executable, "-m", "comity"]
@@ -36,15 +36,14 @@ class RealNode:
         self._process = subprocess.Popen(
             self._command, env=self._environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        until = time.monotonic() + DEADLINE
-        while True:
-            try:
-                if httpx.get(f"{self.url}/readyz").status_code == 200:
-                    return
-            except httpx.TransportError:
-                assert self._process.poll() is None, "the node has ended"
-                assert time.monotonic() < until, "the node does not answer"
-            time.sleep(0.02)
+        wait_until(self._is_ready, DEADLINE, what="an answer of the node")
+
+    def _is_ready(self):
+        try:
+            return httpx.get(f"{self.url}/readyz").status_code == 200
+        except httpx.TransportError:
+            assert self._process.poll() is None, "the node has ended"
+            return False
 
     def kill(self):
         self._process.send_signal(signal.SIGKILL)
@@ -71,13 +70,6 @@ def vote(comity):
         return json.loads(outcome.out)
 
     return call
-
-
-def until_true(look, what):
-    until = time.monotonic() + DEADLINE
-    while not look():
-        assert time.monotonic() < until, what
-        time.sleep(0.05)
 
 
 def recounted(file):
@@ -147,7 +139,7 @@ def test_a_rule_is_ratified_although_nodes_are_killed_and_everybody_has_the_same
     def nothing_waits():
         return not any(vote(party, "list")["deliberations"][0]["waiting"] for party in (bob, carol))
 
-    until_true(nothing_waits, "what waited was not sent")
+    wait_until(nothing_waits, DEADLINE, what="what waited was not sent")
     found = vote(alice, "result", one)["result"]["clause"]
     texts = [variant["text"] for variant in found["variants"][1:]]
     assert sorted(texts) == sorted(
