@@ -21,7 +21,7 @@ import httpx
 from msgspec import structs
 
 import comity
-from comity.cli.app import COMMANDS, load_command, run
+from comity.cli.app import CHAPTERS, load_command, run
 from comity.extensions.protocol.operations import OPERATIONS
 from comity.http.statuses import http_status, rpc_code, sentence_for_strangers
 from comity.node.node import PARTS, load_settings
@@ -169,23 +169,27 @@ def _docstring(kind: type) -> str:
 
 
 def commands() -> str:
-    """The help of every command, as it is printed in 80 columns."""
+    """Return a table for each chapter: an example of every command, and the first sentence of its help."""
     return "\n".join(
-        f"{'#' * (2 if len(words) < 2 else 3)} comity{''.join(' ' + word for word in words)}\n\n"
-        f"```text\n{_help(words)}```\n"
-        for words in [[], *_command_lines()]
+        f"## {chapter}\n\n| for example | what it does |\n| --- | --- |\n"
+        + "".join(row for entry in entries for row in _command_rows([entry.name], load_command(entry.name)))
+        for chapter, entries in CHAPTERS.items()
     )
 
 
-def _command_lines() -> Iterator[list[str]]:
-    for announced in COMMANDS:
-        yield from _tree([announced.name], load_command(announced.name))
-
-
-def _tree(words: list[str], command: Any) -> Iterator[list[str]]:
-    yield words
-    for name, member in getattr(command, "commands", {}).items():
-        yield from _tree([*words, name], member)
+def _command_rows(words: list[str], command: Any) -> Iterator[str]:
+    """Leave out a group that shows one of its members as its example: it does nothing by itself."""
+    text = _help(words)
+    purpose = re.split(r"(?<=[.]) ", " ".join(text.partition("\n\n")[0].split()))[0]
+    found = re.search(r"^Examples\n {2}(.+?)(?: {2}|$)", text, re.MULTILINE)
+    assert found, f"comity {' '.join(words)} has no example"
+    example, members = found[1], getattr(command, "commands", {})
+    assert f"{example} ".startswith(f"comity {' '.join(words)} "), f"an example of another command: {example}"
+    if example.removeprefix(f"comity {' '.join(words)} ").partition(" ")[0] not in members:
+        cell = example.replace("|", r"\|")
+        yield f"| `{cell}` | {purpose} |\n"
+    for name, member in members.items():
+        yield from _command_rows([*words, name], member)
 
 
 def _help(words: list[str]) -> str:

@@ -36,7 +36,7 @@ def test_every_row_of_a_table_says_what_it_means(name):
     assert not silent
 
 
-def test_the_commands_page_shows_the_help_of_every_command():
+def test_the_commands_page_lists_every_command():
     assert reference.part(reference.COMMANDS_PAGE, "commands").strip() == reference.commands().strip(), REMEDY
 
 
