@@ -45,10 +45,9 @@ def settings() -> Table:
     values = values_of(Settings(data=Path("data"), parts=sections))
     options = set(re.findall(r"--[a-z-]+", _help(["up"])))
     return {
-        f"`{key}`": (
-            _kind(key),
+        f"`{key}`" + (f" `{_flag(key)}`" if _flag(key) in options else ""): (
+            _kind(key).replace("a list (in a variable: separated by commas), each", "list of"),
             _default(key, value),
-            f"`{_variable(key)}`" + (f", `{_flag(key)}`" if _flag(key) in options else ""),
             NOT_WRITTEN,
         )
         for key, value in values.items()
@@ -108,12 +107,10 @@ def errors() -> Table:
     for kind in sorted(kinds_of(ComityError), key=lambda kind: (kind.code, kind.__module__)):
         refusal = kind.__new__(kind)
         refusal.args = ("words",)
-        own = "yes" if sentence_for_strangers(refusal) == "words" else "no"
+        hidden = "" if sentence_for_strangers(refusal) == "words" else " hidden"
         rows[f"`{_name_of(kind)}`"] = (
             f"`{kind.code}`",
-            str(http_status(refusal)),
-            str(rpc_code(refusal)),
-            own,
+            f"{http_status(refusal)} {rpc_code(refusal)}{hidden}",
             _docstring(kind),
         )
     return rows
@@ -152,11 +149,9 @@ def extension_operations() -> Table:
             ", ".join(
                 f"`{member.name}`" + ("" if member.required else "?")
                 for member in structs.fields(row.arguments)
-            )
-            or "none",
+            ),
             f"`{row.tool}`",
-            ", ".join(code for code in row.codes if code not in {"EXTENSION_INACTIVE", "INVALID_ARGUMENT"})
-            or "nothing else",
+            ", ".join(code for code in row.codes if code not in {"EXTENSION_INACTIVE", "INVALID_ARGUMENT"}),
             row.summary,
         )
         for row in OPERATIONS.values()
@@ -223,12 +218,12 @@ TABLES = {
     "settings": (
         DOCS / "reference" / "settings.md",
         settings,
-        ("key", "must be", "default", "set by", "meaning"),
+        ("key and flag", "must be", "default", "meaning"),
     ),
     "errors": (
         DOCS / "reference" / "errors.md",
         errors,
-        ("class", "code", "HTTP", "JSON-RPC", "own words", "meaning"),
+        ("class", "code", "HTTP, JSON-RPC", "meaning"),
     ),
     "operations": (
         DOCS / "reference" / "store.md",
