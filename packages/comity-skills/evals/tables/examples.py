@@ -1,10 +1,12 @@
 """Sixty plausible inputs over all skills, each with what its skill says: to be read by a person, not scored.
 
-`make docs` writes them into a page of the documentation (`write_page`); a test compares.
+`make docs` writes some of them into a page of the documentation (`write_page`); a test compares.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +14,22 @@ from comity.actions.library import Library
 from evals.table import Table
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "reference" / "examples.md"
-_MOST = 4  # lines of a list
-_HEAD = """# What the actions say
+_MAX_LINES = 4  # of a list
+_PAGE_INPUTS = 4  # of an action, on the page
+_PAGE_LINES = 2  # of an answer, on the page
+_HEAD = f"""# What the actions say
 
-Sixty inputs that somebody might send, and the main part of what each action answers in the enhanced mode: of a list the
-first {most} lines. `make docs` writes this page from the code. [Actions](actions.md) says what they are, and how well they do.
+Up to {_PAGE_INPUTS} inputs for each action, and the first {_PAGE_LINES} lines of its answer in the enhanced mode. `make docs` writes this page from
+the code; `python -m evals examples` shows more. [Actions](actions.md) says what they are, and how well they do.
 """
 
 _SUPPORT = (
-    "I'm so happy, I passed!", "My dad died last week", "I lost my job and I'm ashamed to tell my wife",
-    "My husband hits me when he drinks", "My roommate just swallowed a bottle of pills and won't wake up",
-    "Ik wil dood", "The build fails with exit code 137", "I can't sleep, I keep worrying about the exam",
-    "Me siento muy sola en esta ciudad", "Ich bin so wütend auf meinen Vermieter", "我考过了 太开心了", "Thanks, talk soon.",
-    "I want to kill myself tonight", "Mein Bruder sagt, er erschießt sich, und er hat eine Waffe",
+    "I'm so happy, I passed!", "My husband hits me when he drinks", "I want to kill myself tonight",
+    "The build fails with exit code 137", "My roommate just swallowed a bottle of pills and won't wake up",
+    "My dad died last week", "I lost my job and I'm ashamed to tell my wife", "Ik wil dood",
+    "I can't sleep, I keep worrying about the exam", "Me siento muy sola en esta ciudad",
+    "Ich bin so wütend auf meinen Vermieter", "我考过了 太开心了", "Thanks, talk soon.",
+    "Mein Bruder sagt, er erschießt sich, und er hat eine Waffe",
 )  # fmt: skip
 _REWRITE = (
     "You failed to provide the documents. This is your last chance.", "He committed suicide in 2019.",
@@ -96,10 +101,10 @@ def _lines(name: str, output: Mapping[str, Any]) -> Iterator[str]:
     match name:
         case "supportive_reply":
             yield output["reply"]
-            yield from output["escalation_guidance"][:_MOST]
+            yield from output["escalation_guidance"][:_MAX_LINES]
         case "grief_support_response":
             yield output["reply"]
-            yield from output["care_notes"][:_MOST]
+            yield from output["care_notes"][:_MAX_LINES]
         case "rewrite_depression_sensitive_content":
             yield output["result"]
             yield from _alternatives(output)
@@ -107,27 +112,27 @@ def _lines(name: str, output: Mapping[str, Any]) -> Iterator[str]:
             yield output["reframed_message"]
             yield from _alternatives(output)
         case "deescalation_plan":
-            yield from (*output["plan"][:_MOST], *output["risk_notes"][:_MOST])
+            yield from (*output["plan"][:_MAX_LINES], *output["risk_notes"][:_MAX_LINES])
         case "cultural_context_check":
             yield output["adapted_message"]
-            yield from (f"{one['text']}: {one['suggestion']}" for one in output["findings"][:_MOST])
+            yield from (f"{one['text']}: {one['suggestion']}" for one in output["findings"][:_MAX_LINES])
         case "cognitive_accessibility_audit":
-            yield from output["findings"][:_MOST]
+            yield from output["findings"][:_MAX_LINES]
         case "accessibility_audit":
             yield output["summary"]
             yield from (
                 f"{one['path']}: {one['problem']} {one['fix']}"
-                for one in output["ranking"][0]["findings"][:_MOST]
+                for one in output["ranking"][0]["findings"][:_MAX_LINES]
             )
         case _:
-            yield from output["recommendations"][:_MOST]
+            yield from output["recommendations"][:_MAX_LINES]
 
 
 def _alternatives(output: Mapping[str, Any]) -> Iterator[str]:
     """What is flagged and was left to the writer."""
     if not output["flags"]:
         yield "(nothing was flagged)"
-    for flag in output["flags"][:_MOST]:
+    for flag in output["flags"][:_MAX_LINES]:
         if not flag["reworded"]:
             yield f"{flag['text']}: {flag['alternative'].rstrip('.')}. {flag['reason']}"
 
@@ -160,13 +165,12 @@ def tables() -> Sequence[Table]:
 
 def page() -> str:
     """The page of the documentation."""
-    parts = [_HEAD.format(most=_MOST)]
-    latest = ""
-    for name, given, lines in examples():
-        if name != latest:
-            parts.append(f"\n## {name}\n\n| input | output |\n|---|---|\n")
-            latest = name
-        parts.append(f"| {_cell(_asked(given))} | {'<br>'.join(map(_cell, lines))} |\n")
+    parts = [_HEAD]
+    for name, answers in groupby(examples(), key=itemgetter(0)):
+        parts.append(f"\n## {name}\n\n| input | output |\n|---|---|\n")
+        for _, given, lines in islice(answers, _PAGE_INPUTS):
+            shown = "<br>".join(map(_cell, lines[:_PAGE_LINES]))
+            parts.append(f"| {_cell(_asked(given))} | {shown} |\n")
     return "".join(parts)
 
 
