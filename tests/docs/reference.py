@@ -13,7 +13,7 @@ import json
 import os
 import pkgutil
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -164,27 +164,30 @@ def _docstring(kind: type) -> str:
 
 
 def commands() -> str:
-    """Return a table for each chapter: an example of every command, and the first sentence of its help."""
+    """Return a table for each chapter: every command with its members, its line of help and an example."""
     return "\n".join(
-        f"## {chapter}\n\n| for example | what it does |\n| --- | --- |\n"
-        + "".join(row for entry in entries for row in _command_rows([entry.name], load_command(entry.name)))
+        f"## {chapter}\n\n| command | what it does | for example |\n| --- | --- | --- |\n"
+        + "".join(
+            f"| {f'`{entry.name}` {_members(load_command(entry.name))}'.strip()} "
+            f"| {entry.help} | `{_example(entry.name)}` |\n"
+            for entry in entries
+        )
         for chapter, entries in CHAPTERS.items()
     )
 
 
-def _command_rows(words: list[str], command: Any) -> Iterator[str]:
-    """Leave out a group that shows one of its members as its example: it does nothing by itself."""
-    text = _help(words)
-    purpose = re.split(r"(?<=[.]) ", " ".join(text.partition("\n\n")[0].split()))[0]
-    found = re.search(r"^Examples\n {2}(.+?)(?: {2}|$)", text, re.MULTILINE)
-    assert found, f"comity {' '.join(words)} has no example"
-    example, members = found[1], getattr(command, "commands", {})
-    assert f"{example} ".startswith(f"comity {' '.join(words)} "), f"an example of another command: {example}"
-    if example.removeprefix(f"comity {' '.join(words)} ").partition(" ")[0] not in members:
-        cell = example.replace("|", r"\|")
-        yield f"| `{cell}` | {purpose} |\n"
-    for name, member in members.items():
-        yield from _command_rows([*words, name], member)
+def _members(command: Any) -> str:
+    """Name the commands of a group; those of a group inside it stand in brackets."""
+    return ", ".join(
+        f"{name} ({inner})" if (inner := _members(member)) else name
+        for name, member in getattr(command, "commands", {}).items()
+    )
+
+
+def _example(name: str) -> str:
+    found = re.search(r"^Examples\n {2}(.+?)(?: {2}|$)", _help([name]), re.MULTILINE)
+    assert found, f"comity {name} has no example"
+    return found[1]
 
 
 def _help(words: list[str]) -> str:

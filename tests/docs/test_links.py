@@ -66,14 +66,3 @@ def test_tests_that_a_page_names_exist():
         if not (ROOT / path).exists() or (name and f"def {name}(" not in (ROOT / path).read_text("utf-8"))
     ]
     assert not missing
-
-
-def test_the_places_that_the_architecture_names_exist():
-    text = (DOCS / "architecture.md").read_text("utf-8")
-    named_places = set(
-        re.findall(r"`((?:[a-z0-9_]+/)+(?:[a-z0-9_]+\.py)?|[a-z0-9_]+\.py|[a-z]+/[a-z0-9_/]+)`", text)
-    )
-    rings = {path.name for path in (ROOT / "src" / "comity").iterdir()}
-    places = {place for place in named_places if place.partition("/")[0] in rings}
-    assert len(places) > 30
-    assert not [place for place in places if not (ROOT / "src" / "comity" / place).exists()]

@@ -15,7 +15,7 @@ from evals.table import Table
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "reference" / "examples.md"
 _MAX_LINES = 4  # of a list
-_PAGE_INPUTS = 4  # of an action, on the page
+_PAGE_INPUTS = 3  # of an action, on the page
 _PAGE_LINES = 2  # of an answer, on the page
 _HEAD = f"""# What the actions say
 
