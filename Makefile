@@ -25,7 +25,7 @@ test: $(VENV)/ready-dev ## set up and run all tests
 lowest: ## every door with the lowest versions that are allowed
 	@$(PYTHON) .ci/lowest.py
 
-check: $(VENV)/ready-dev ## lint, format, types, rings
+check: $(VENV)/ready-dev ## lint, format, types, imports
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy

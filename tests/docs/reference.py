@@ -46,12 +46,22 @@ def settings() -> Table:
     options = set(re.findall(r"--[a-z-]+", _help(["up"])))
     return {
         f"`{key}`" + (f" `{_flag(key)}`" if _flag(key) in options else ""): (
-            _kind(key).replace("a list (in a variable: separated by commas), each", "list of"),
+            _short(_kind(key)),
             _default(key, value),
             NOT_WRITTEN,
         )
         for key, value in values.items()
     }
+
+
+def _short(kind: str) -> str:
+    for words, instead in (
+        ("a list (in a variable: separated by commas), each", "list of"),
+        ("a whole number from", "whole,"),
+        ("a number from ", ""),
+    ):
+        kind = kind.replace(words, instead)
+    return kind
 
 
 def _variable(key: str) -> str:
