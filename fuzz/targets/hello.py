@@ -8,11 +8,12 @@ import json
 from typing import Any
 
 from comity.vcp.protocol.agreement import CORE_FEATURES, Identity
+from comity.vcp.protocol.built_in import built_in
 from comity.vcp.protocol.client import ClientMachine, ClientPhase
 from comity.vcp.protocol.context import SessionContext, after, respond
 from comity.vcp.protocol.messages import PERSONAL, TORCH, Hello, encode, is_extension_id, read_ack
 from comity.vcp.protocol.negotiation import CheckIdentity, ExchangeContext, ServerPolicy
-from comity.vcp.protocol.registry import STANDARD_EXTENSIONS, ExtensionRegistry
+from comity.vcp.protocol.registry import ExtensionRegistry
 from comity.vcp.protocol.server import ServerMachine, ServerPhase
 from comity.wire.machine import Answered, Ask, Effect, Event, Received, Send, Started
 from comity.wire.rate_limit import RateLimiter
@@ -38,7 +39,7 @@ EXAMPLES = [
 
 _POLICY = ServerPolicy(
     core_features=dict.fromkeys(CORE_FEATURES, True),
-    registry=ExtensionRegistry(STANDARD_EXTENSIONS.values()),
+    registry=ExtensionRegistry(built_in().values()),
 )
 _HELLO = Hello(version="3.1", extensions=(PERSONAL, TORCH))
 

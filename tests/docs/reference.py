@@ -22,7 +22,6 @@ from msgspec import structs
 
 import comity
 from comity.cli.app import CHAPTERS, load_command, run
-from comity.extensions.protocol.operations import OPERATIONS
 from comity.http.statuses import http_status, rpc_code, sentence_for_strangers
 from comity.node.node import PARTS, load_settings
 from comity.runtime.settings import AgentSettings, Settings
@@ -30,6 +29,7 @@ from comity.runtime.settings_file import values_of
 from comity.store import interface
 from comity.terminal.options import HomeOptions, settings_of
 from comity.testing import bearer, running_node
+from comity.vcp.protocol.built_in import operations
 from comity.wire.errors import ComityError, ConfigError
 from tests.docs.markdown import DOCS
 
@@ -164,7 +164,7 @@ def extension_operations() -> Table:
             ", ".join(code for code in row.codes if code not in {"EXTENSION_INACTIVE", "INVALID_ARGUMENT"}),
             row.summary,
         )
-        for row in OPERATIONS.values()
+        for row in operations().values()
     }
 
 

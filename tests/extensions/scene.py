@@ -2,8 +2,7 @@
 
 from cryptography.fernet import Fernet
 
-from comity.extensions.handler import OperationRequest
-from comity.extensions.protocol.calls import ExtensionRules
+from comity.extensions.protocol.operations import ExtensionRules
 from comity.extensions.service import ExtensionService
 from comity.extensions.state import ExtensionStates
 from comity.identity.protocol.keys import SigningKey
@@ -15,6 +14,7 @@ from comity.store.memory import MemoryStore
 from comity.store.vault import Vault
 from comity.testing import SimulatedClock
 from comity.vcp.contexts import Contexts
+from comity.vcp.extension_host import OperationRequest
 from comity.vcp.protocol.agreement import Identity, Session
 
 KEY = SigningKey.from_seed(b"k" * 32)

@@ -1,11 +1,12 @@
 """State of the extensions: sealed, owned, written once, applied again where another process was first, and gone."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 from cryptography.fernet import Fernet
 
-from comity.extensions.protocol.calls import ExtensionRules
+from comity.extensions.protocol.operations import ExtensionRules
 from comity.extensions.state import MAX_STRANGER_BYTES, owner_key, session_key
 from comity.requests.caller import OWN_PROCESS
 from comity.store.interface import Put
@@ -300,5 +301,5 @@ class TestRegistrations:
         assert names(Processes()) == list(ALL)  # nobody keeps deliberations here
         world = Processes(names=frozenset(("VCP-X-Torch", CONSENSUS)))
         assert names(world) == ["VCP-X-Torch"]
-        world.service.run_deliberations(object())
+        world.service.run_by(SimpleNamespace(extension=CONSENSUS))
         assert names(world) == [CONSENSUS, "VCP-X-Torch"]

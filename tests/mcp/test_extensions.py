@@ -6,11 +6,11 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from comity.extensions.protocol.operations import OPERATIONS, input_schema
-from comity.extensions.protocol.summaries import SUMMARIES
+from comity.extensions.protocol.operations import input_schema
 from comity.extensions.tools import extension_tools
 from comity.runtime.system_clock import SystemClock
 from comity.testing import bearer
+from comity.vcp.protocol.built_in import operations
 from comity.vcp.protocol.signals import CATEGORIES
 from tests.mcp.conversing import initialize, modern, request
 from tests.mcp.extension_clients import ToolError, hello, over_http
@@ -32,6 +32,8 @@ pytestmark = pytest.mark.usefixtures("patience")
 
 WIRE = "🧑⚕️:💬:🔒:🌙:🏠:👤:📱:🧘:🇬🇧"
 MODERN_HELLO = "space.creed/vcp-hello"
+OPERATIONS = operations()
+TOOLS = {row.tool for row in OPERATIONS.values()}
 WORDS = {word for categories in CATEGORIES.values() for word in categories} - {"critical"}
 
 
@@ -46,10 +48,6 @@ async def stateless(scene, name, arguments, greeting, **meta):
 async def sent(scene, message):
     async with Http(f"{scene.node.url}/mcp", **bearer(scene.node)) as http:
         return (await http.post(message, **repeated(message))).json()["result"]
-
-
-def test_every_operation_has_its_tool_with_the_words_of_the_table():
-    assert {row.tool: (row.name, row.summary) for row in OPERATIONS.values()} == SUMMARIES
 
 
 def test_a_tool_says_whether_it_changes_anything():
@@ -71,7 +69,7 @@ class TestTools:
         async with extension_scene() as scene:
             async with over_http(scene) as client:
                 before = await client.tools()
-                assert not before.keys() & {*SUMMARIES, "vcp_send_context"}
+                assert not before.keys() & {*TOOLS, "vcp_send_context"}
             async with over_http(scene, hello()) as client:
                 assert (await client.tools()).keys() - before.keys() == {"vcp_send_context"}
             async with over_http(scene, hello(PERSONAL)) as client:
@@ -230,7 +228,7 @@ class TestStatelessRequests:
             assert told["structuredContent"]["protection_level"] == "standard"
             message = modern(1, "tools/list")
             names = {tool["name"] for tool in (await sent(scene, message))["tools"]}
-            assert not names & SUMMARIES.keys()
+            assert not names & TOOLS
 
     async def test_go_on_with_a_session_that_they_name(self):
         async with extension_scene() as scene:

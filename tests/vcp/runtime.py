@@ -20,8 +20,9 @@ from comity.testing import SimulatedClock
 from comity.vcp.contexts import Contexts
 from comity.vcp.identity import IdentityChecker
 from comity.vcp.protocol.agreement import Identity
+from comity.vcp.protocol.built_in import built_in
 from comity.vcp.protocol.negotiation import ServerPolicy
-from comity.vcp.protocol.registry import STANDARD_EXTENSIONS, ExtensionRegistry
+from comity.vcp.protocol.registry import ExtensionRegistry
 from comity.vcp.service import VcpServer
 from comity.vcp.sessions import RunningFeatures
 
@@ -41,7 +42,7 @@ def token(subject="alice"):
 
 
 def registry():
-    return ExtensionRegistry(STANDARD_EXTENSIONS[name] for name in (PERSONAL, RELATIONAL))
+    return ExtensionRegistry(built_in()[name] for name in (PERSONAL, RELATIONAL))
 
 
 def hello(*extensions, **members):
@@ -72,7 +73,7 @@ class NodeRuntime:
         clock=None,
         store=None,
         mode=IdentityMode.VERIFIED,
-        desk=None,
+        checker=None,
         ttl=900.0,
         production=False,
         **named,
@@ -104,7 +105,7 @@ class NodeRuntime:
             self.clock,
             policy=ServerPolicy(**policy),
             features=self.features,
-            desk=desk or IdentityChecker(self.clock, mode=mode, issuers=ISSUERS),
+            checker=checker or IdentityChecker(self.clock, mode=mode, issuers=ISSUERS),
             contexts=Contexts(self.store, self.clock, ttl=ttl),
             vault=lambda: self.vault,
             budget=self.budget,
@@ -124,7 +125,7 @@ class NodeRuntime:
         return [entry.verification_result for entry in await self.entries()]
 
 
-class SlowDesk:
+class SlowChecker:
     """It makes up its mind after `seconds`."""
 
     def __init__(self, seconds):

@@ -18,13 +18,14 @@ from comity.store.memory import MemoryStore
 from comity.store.vault import Vault
 from comity.testing import VirtualClock
 from comity.vcp.contexts import Contexts
+from comity.vcp.extension_host import ResourceReader
 from comity.vcp.identity import IdentityChecker
 from comity.vcp.protocol.agreement import Identity, Session
+from comity.vcp.protocol.built_in import addresses
 from comity.vcp.protocol.negotiation import ServerPolicy
-from comity.vcp.resource_addresses import EXTENSION_ADDRESSES, ResourceReader
 from comity.vcp.resources import VcpResources
 from comity.vcp.sessions import LiveSessions, RunningFeatures
-from comity.vcp.tools import VcpTools, vcp_resources, vcp_tools
+from comity.vcp.tools import VcpTools, core_resources, extension_resources, vcp_tools
 from comity.wire import strict_json
 from comity.wire.jsonrpc import RpcError, RpcRequest
 from tests.mcp.counter import Carrier
@@ -47,7 +48,7 @@ class NodeRuntime:
         vault = Vault([VAULT_KEY])
         features = RunningFeatures(clock, vault=lambda: vault)
         self.denied = Denylist()
-        desk = IdentityChecker(
+        checker = IdentityChecker(
             clock, mode=IdentityMode.VERIFIED, issuers=ISSUERS, denylist=lambda: self.denied
         )
         self.sessions = LiveSessions()
@@ -57,10 +58,10 @@ class NodeRuntime:
             sessions=self.sessions,
             contexts=Contexts(store, clock),
             vault=lambda: vault,
-            desk=desk,
+            checker=checker,
         )
         self.opened = 0
-        rooms = VcpTools(desk=desk, resources=self.resources, version="1.2.3", uptime=lambda: 7.5)
+        rooms = VcpTools(checker=checker, resources=self.resources, version="1.2.3", uptime=lambda: 7.5)
 
         async def opened():
             self.opened += 1
@@ -68,7 +69,7 @@ class NodeRuntime:
 
         self.catalog = Catalog()
         self.catalog.add_tools(vcp_tools(opened))
-        self.catalog.add_resources(*vcp_resources(opened, "vcp"))
+        self.catalog.add_resources(*extension_resources(opened, "vcp"), *core_resources(opened))
         self.server = Server(catalog=self.catalog, info={"name": "t", "version": "1"})
         self.calls = McpCalls(
             self.server, clock, sealer=Sealer(bytes(32), bytes), changes=Changes(self.catalog)
@@ -234,7 +235,7 @@ async def test_an_identity_is_read_by_the_beginning_of_its_own_token(runtime):
     assert token() not in refused.message
 
 
-@pytest.mark.parametrize("host", EXTENSION_ADDRESSES)
+@pytest.mark.parametrize("host", addresses())
 async def test_a_resource_of_an_extension_appears_with_it_and_is_refused_without(runtime, host):
     async def read(id_, _owner):
         return {"id": id_}
@@ -242,8 +243,8 @@ async def test_a_resource_of_an_extension_appears_with_it_and_is_refused_without
     async def ids(_owner):
         return ["ses_1"]
 
-    runtime.resources.readers.add(host, ResourceReader(read, ids))
-    extension = EXTENSION_ADDRESSES[host].extension
+    runtime.resources.readers[host] = ResourceReader(read, ids)
+    extension = addresses()[host].extension
     uri = f"vcp://{host}/ses_1"
     active, without = a_session("ses_1", extensions=(extension,)), a_session("ses_1")
     assert uri in await runtime.uris(session=active)
@@ -253,7 +254,7 @@ async def test_a_resource_of_an_extension_appears_with_it_and_is_refused_without
     assert refused.message == (
         f"Extension {extension} is not active. Re-initialize with the extension in your VCP-Hello"
     )
-    if EXTENSION_ADDRESSES[host].of_session:
+    if addresses()[host].of_session:
         stranger = a_session("ses_9", extensions=(extension,))
         assert isinstance(await runtime.read(uri, session=stranger), RpcError)
 

@@ -27,7 +27,7 @@ from tests.vcp.runtime import (
     STRANGER,
     TORCH,
     NodeRuntime,
-    SlowDesk,
+    SlowChecker,
     hello,
     token,
 )
@@ -157,7 +157,7 @@ def test_a_token_that_is_not_accepted_is_an_error():
 
 def test_an_identity_check_that_hangs_is_answered_in_time():
     async def main():
-        over = Over(desk=SlowDesk(60))
+        over = Over(checker=SlowChecker(60))
         refused = await over.say(hello(PERSONAL, identity=token()))
         assert refused.reply["code"] == "INTERNAL_ERROR"
         assert over.runtime.clock.monotonic() < 5
@@ -173,7 +173,7 @@ def test_an_identity_check_that_breaks_is_an_error_of_vcp_only():
             raise RuntimeError("the secret is 42")
 
     async def main():
-        refused = await Over(desk=Broken()).say(hello(PERSONAL, identity=token()))
+        refused = await Over(checker=Broken()).say(hello(PERSONAL, identity=token()))
         assert refused.reply["type"] == "vcp-error"
         assert "42" not in str(refused.reply)
 
@@ -258,11 +258,11 @@ def test_a_token_that_is_refused_later_is_refused_in_a_repetition_too():
             return Identity(issuer="creed", subject="alice", owner="creed:user:alice")
 
     async def main():
-        desk = Changing()
-        over = Over(desk=desk)
+        checker = Changing()
+        over = Over(checker=checker)
         said = hello(PERSONAL, identity=token())
         assert (await over.say(said, modern=True)).attached is not None
-        desk.good = False
+        checker.good = False
         assert (await over.say(said, modern=True)).attached is None
         assert "HANDSHAKE_ERROR" in await over.runtime.results()
 
@@ -323,8 +323,8 @@ def test_a_revoked_identity_ends_its_session_at_the_next_request():
     async def main():
         denied = Denylist()
         clock = SimulatedClock()
-        desk = IdentityChecker(clock, mode=IdentityMode.VERIFIED, issuers=ISSUERS, denylist=lambda: denied)
-        over = Over(clock=clock, desk=desk)
+        checker = IdentityChecker(clock, mode=IdentityMode.VERIFIED, issuers=ISSUERS, denylist=lambda: denied)
+        over = Over(clock=clock, checker=checker)
         alice = (await over.say(hello(PERSONAL, identity=token()))).agreed(client())
         bob = (await over.say(hello(PERSONAL, identity=token("bob")))).agreed(client())
         assert over.vcp.current(alice).active == {PERSONAL}

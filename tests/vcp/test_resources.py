@@ -10,12 +10,14 @@ from comity.store.memory import MemoryStore
 from comity.store.vault import Vault
 from comity.testing import VirtualClock
 from comity.vcp.contexts import Contexts, UnreadableContextError
+from comity.vcp.extension_host import Owner, ResourceReader
 from comity.vcp.identity import IdentityChecker
 from comity.vcp.protocol.agreement import Identity, Session
+from comity.vcp.protocol.built_in import BUILT_IN, addresses
 from comity.vcp.protocol.context import after, constitution_id, read_request
 from comity.vcp.protocol.negotiation import ServerPolicy
+from comity.vcp.protocol.resource_addresses import core_templates
 from comity.vcp.protocol.signals import CATEGORIES
-from comity.vcp.resource_addresses import EXTENSION_ADDRESSES, Owner, ResourceReader
 from comity.vcp.resources import VcpResources, may_watch
 from comity.vcp.sessions import LiveSessions, RunningFeatures
 from comity.vcp.tool_handlers import InactiveExtensionError, RevocationUnknownError, RevokedError
@@ -26,7 +28,7 @@ BOB = Identity(issuer="creed", subject="bob", owner="creed:user:bob")
 STRUCTURAL = Identity(issuer="creed", subject="alice")
 NOBODY = Owner()
 CONSTITUTION = "Be kind to children."
-EXTENSIONS = [address.extension for address in EXTENSION_ADDRESSES.values()]
+EXTENSIONS = [address.extension for address in addresses().values()]
 IDS = {"consensus": "delib_1"}
 
 
@@ -53,7 +55,7 @@ class NodeRuntime:
             sessions=self.sessions,
             contexts=self.contexts,
             vault=lambda: self.vault,
-            desk=IdentityChecker(
+            checker=IdentityChecker(
                 self.clock, mode=IdentityMode.VERIFIED, issuers=ISSUERS, denylist=lambda: self.denied
             ),
         )
@@ -77,12 +79,12 @@ class NodeRuntime:
         return json.loads(content["text"])
 
     def add_readers(self):
-        for host in EXTENSION_ADDRESSES:
-            self.resources.readers.add(host, ResourceReader(_read_of(host), _ids_of(host)))
+        for host in addresses():
+            self.resources.readers[host] = ResourceReader(_read_of(host), _ids_of(host))
 
 
 class Unsure:
-    """A desk whose lists cannot be had."""
+    """A checker whose lists cannot be had."""
 
     async def still_good(self, jtis, identity):
         return RevocationStatus(Status.UNKNOWN, Source.FAIL_CLOSED, "no answer")
@@ -102,13 +104,17 @@ def _ids_of(host):
     return ids
 
 
+def test_every_extension_has_one_address():
+    assert sorted(address.extension for address in addresses().values()) == sorted(BUILT_IN)
+
+
 class TestTheLists:
     async def test_show_a_stranger_what_everybody_has(self):
         runtime = NodeRuntime()
         await runtime.open("ses_1", ALICE)
         assert await runtime.uris(NOBODY) == ["vcp://capabilities"]
         assert await runtime.uris(Owner(identity=STRUCTURAL)) == ["vcp://capabilities"]
-        assert [one["uriTemplate"] for one in runtime.resources.templates(())] == [
+        assert [one["uriTemplate"] for one in core_templates()] == [
             "vcp://bundle/{session_id}",
             "vcp://identity/{token}",
             "vcp://constitution/{csm1_code}",
@@ -135,18 +141,14 @@ class TestTheLists:
     async def test_show_an_extension_while_it_is_active(self):
         runtime = NodeRuntime()
         runtime.add_readers()
-        for host, address in EXTENSION_ADDRESSES.items():
+        for host, address in addresses().items():
             uri = f"vcp://{host}/{IDS.get(host, 'ses_1')}"
             assert await runtime.uris(NOBODY, [address.extension]) == ["vcp://capabilities", uri]
-            (template,) = runtime.resources.templates([address.extension])[3:]
-            assert template["uriTemplate"].startswith(f"vcp://{host}/{{")
         assert await runtime.uris(NOBODY) == ["vcp://capabilities"]
-        assert len(runtime.resources.templates(EXTENSIONS)) == 8
 
     async def test_do_not_show_an_extension_that_nobody_implements(self):
         runtime = NodeRuntime()
         assert await runtime.uris(NOBODY, EXTENSIONS) == ["vcp://capabilities"]
-        assert len(runtime.resources.templates(EXTENSIONS)) == 3
 
     async def test_write_an_id_so_that_it_can_be_read(self):
         runtime = NodeRuntime()
@@ -240,7 +242,7 @@ class TestABundle:
     async def test_is_refused_with_another_sentence_when_nobody_can_tell(self):
         runtime = NodeRuntime()
         await runtime.open("ses_1", ALICE)
-        runtime.resources._desk = Unsure()
+        runtime.resources._checker = Unsure()
         with pytest.raises(RevocationUnknownError, match="list of its issuer was not available"):
             await runtime.read("vcp://bundle/ses_1", Owner(identity=ALICE))
 
@@ -336,11 +338,11 @@ class TestTheOthers:
 
 
 class TestAnExtension:
-    @pytest.mark.parametrize("host", [*EXTENSION_ADDRESSES, "deliberation"])
+    @pytest.mark.parametrize("host", [*addresses(), "deliberation"])
     async def test_that_is_not_active_or_not_there_is_refused_with_the_remedy(self, host):
         runtime = NodeRuntime()
         session = await runtime.open("ses_1", ALICE)
-        extension = EXTENSION_ADDRESSES["consensus" if host == "deliberation" else host].extension
+        extension = addresses()["consensus" if host == "deliberation" else host].extension
         said = f"Extension {extension} is not active. Re-initialize with the extension in your VCP-Hello"
         owner = Owner(identity=ALICE, session=session)
         with pytest.raises(InactiveExtensionError) as refusal:
@@ -411,7 +413,7 @@ class TestSubscriptions:
             "vcp://constitution/N5%2BE%2BF",
             "vcp://identity/family.safe.guide",
             "vcp://identity/0123abcd",
-            *(f"vcp://{host}/ses_1" for host in EXTENSION_ADDRESSES),
+            *(f"vcp://{host}/ses_1" for host in addresses()),
             "vcp://deliberation/d",
         ],
     )
@@ -419,5 +421,5 @@ class TestSubscriptions:
         session = await NodeRuntime().open("ses_1", ALICE)
         owner = Owner(identity=ALICE, session=session, token_prefix="0123abcd")
         assert may_watch(uri, owner, EXTENSIONS)
-        of_extension = uri.split("/")[2] in {*EXTENSION_ADDRESSES, "deliberation"}
+        of_extension = uri.split("/")[2] in {*addresses(), "deliberation"}
         assert may_watch(uri, owner, ()) is not of_extension

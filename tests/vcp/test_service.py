@@ -25,7 +25,7 @@ from tests.vcp.runtime import (
     VAULT_KEY,
     WIRE,
     NodeRuntime,
-    SlowDesk,
+    SlowChecker,
     hello,
     token,
 )
@@ -65,7 +65,7 @@ def test_a_hello_timer_below_two_seconds_is_refused():
 
 @simulated
 async def test_an_identity_check_that_takes_6_seconds_is_answered_before_5_and_only_once():
-    runtime = NodeRuntime(desk=SlowDesk(6.0))
+    runtime = NodeRuntime(checker=SlowChecker(6.0))
     client = runtime.connect()
     began = runtime.clock.monotonic()
     error = await client.ask(hello(identity=token()))
@@ -250,7 +250,7 @@ async def test_a_token_that_is_revoked_while_its_session_is_open_ends_it_at_the_
     clock = SimulatedClock()
     runtime = NodeRuntime(
         clock=clock,
-        desk=IdentityChecker(clock, mode=IdentityMode.VERIFIED, issuers=ISSUERS, denylist=lambda: denied),
+        checker=IdentityChecker(clock, mode=IdentityMode.VERIFIED, issuers=ISSUERS, denylist=lambda: denied),
     )
     alice, bob = runtime.connect(), runtime.connect()
     await alice.ask(hello(PERSONAL, identity=token()))
@@ -271,8 +271,8 @@ async def test_a_revoked_constitution_is_refused_and_not_stored():
     text = "Be kind to strangers."
     denied = Denylist(jtis=frozenset({constitution_id(text)}))
     clock = SimulatedClock()
-    desk = IdentityChecker(clock, mode=IdentityMode.VERIFIED, issuers=ISSUERS, denylist=lambda: denied)
-    runtime = NodeRuntime(clock=clock, desk=desk)
+    checker = IdentityChecker(clock, mode=IdentityMode.VERIFIED, issuers=ISSUERS, denylist=lambda: denied)
+    runtime = NodeRuntime(clock=clock, checker=checker)
     client = runtime.connect()
     await client.ask(hello(identity=token()))
     error = (await client.ask({"constitution": text}))["error"]

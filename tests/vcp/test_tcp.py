@@ -12,7 +12,7 @@ from comity.http.server import bind
 from comity.vcp.doors import TcpDoor
 from comity.wire.errors import ConfigError
 from tests.vcp.doors import open_doors
-from tests.vcp.runtime import WIRE, SlowDesk, hello, token
+from tests.vcp.runtime import WIRE, SlowChecker, hello, token
 
 pytestmark = pytest.mark.usefixtures("patience")
 
@@ -41,7 +41,7 @@ async def test_the_last_line_needs_no_end_and_is_answered_before_we_close():
 
 
 async def test_an_answer_that_takes_a_moment_is_waited_for_too():
-    async with opened(desk=SlowDesk(0.2)) as (_, client):
+    async with opened(checker=SlowChecker(0.2)) as (_, client):
         client.writer.write(HELLO)
         client.writer.write_eof()
         assert json.loads(await client.reader.read())["type"] == "vcp-ack"

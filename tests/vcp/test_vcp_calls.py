@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from comity.extensions.protocol.operations import OPERATIONS
 from comity.identity.secrets import TOKEN_FILE, read_token
 from comity.vcp.client import VcpClient
+from comity.vcp.protocol.built_in import operations
 from comity.vcp.protocol.extension_calls import ExtensionError
 from comity.vcp.protocol.signals import ContextError
 from comity.wire.errors import InvalidError, TooLargeError, UnusableAnswerError
@@ -106,7 +106,7 @@ async def test_what_is_not_active_is_not_sent():
 def test_the_groups_are_those_of_the_table():
     from comity.vcp.client_session import GROUPS
 
-    assert {name.partition(".")[0] for name in OPERATIONS} == set(GROUPS)
+    assert {name.partition(".")[0] for name in operations()} == set(GROUPS)
 
 
 @pytest.mark.parametrize(

@@ -12,21 +12,27 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
+from msgspec.structs import asdict
 
-from comity.extensions.handler import OperationRequest
 from comity.extensions.part import Extensions, extension_service
-from comity.extensions.protocol import calls
-from comity.extensions.protocol.calls import RelationalReport
-from comity.extensions.protocol.torch import TorchLineage
+from comity.extensions.protocol.relational import RelationalReport, relational_view
+from comity.extensions.protocol.torch import TorchLineage, torch_view
 from comity.extensions.service import ExtensionService
 from comity.requests.caller import OWN_PROCESS
 from comity.requests.pipeline import Pipeline
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.terminal.help import HelpfulApp
-from comity.terminal.open_target import own_key, own_vault, refuse_memory, refuse_off, writing
+from comity.terminal.open_target import own_key, own_vault, refuse_memory, refuse_off, work_with, writing
 from comity.terminal.options import Json, KeyOptions, Yes, argument, confirm, option
 from comity.terminal.output import counted, note, one_line, print_fields, print_json, print_line, print_table
+from comity.vcp.extension_host import OperationRequest
+from comity.vcp.protocol.context_wire import PERSONAL_SYMBOLS, SITUATIONAL
+from comity.vcp.protocol.context_wire import decode as decode_wire
+from comity.vcp.protocol.extension_calls import ExtensionError, in_words_of
+from comity.vcp.protocol.signals import PARTS, ContextError
+from comity.vcp.protocol.signals import parse as parse_symbols
+from comity.vcp.tool_handlers import encode_context
 from comity.wire import strict_json
 from comity.wire.errors import ConfigError, InvalidError, MalformedError
 
@@ -48,7 +54,7 @@ class OwnExtensions:
     async def relation(self) -> tuple[TorchLineage, RelationalReport]:
         """What torches and sessions have come to. Looking counts for nothing and changes nothing."""
         call = await self._service.view(self._session)
-        return calls.torch_view(call), calls.relational_view(call)
+        return torch_view(call), relational_view(call)
 
     async def forget(self, session_id: str | None) -> int:
         return await self._service.forget(session_id, OWN_PROCESS, _DOOR)
@@ -61,7 +67,10 @@ async def own_extensions(settings: Settings, passphrase_file: str | None) -> Asy
     key, vault, clock = own_key(settings, passphrase_file), own_vault(settings), SystemClock()
     async with writing(settings, key) as (store, record, _chain):
         pipeline = Pipeline(record, clock, budget=None)
-        yield OwnExtensions(extension_service(settings, pipeline, store, clock, vault, key))
+        try:
+            yield OwnExtensions(extension_service(settings, pipeline, store, clock, vault, key))
+        except ExtensionError as refusal:
+            raise in_words_of({"to": "--to"}, refusal) from None
 
 
 # `comity context`: the wire formats of VCP contexts, and what this node keeps of the owner's sessions.
@@ -78,7 +87,7 @@ context_app = HelpfulApp(
     comity context encode company=children cognitive_state=foggy:3  a situation, and the state of the person with its strength
 """)
 def encode(
-    told: Annotated[
+    pairs: Annotated[
         list[str],
         typer.Argument(
             metavar="DIMENSION=VALUE",
@@ -89,11 +98,8 @@ def encode(
     as_json: Json = False,
 ) -> None:
     """Encode a context in the VCP/A wire format, and print it. To give a dimension several values, repeat it."""
-    from comity.vcp.protocol.context_wire import PERSONAL_SYMBOLS, SITUATIONAL
-    from comity.vcp.tool_handlers import encode_context
-
     values: dict[str, Any] = {}
-    for pair in told:
+    for pair in pairs:
         name, equals, value = pair.partition("=")
         if name not in SITUATIONAL and name not in PERSONAL_SYMBOLS:
             known = ", ".join((*SITUATIONAL, *PERSONAL_SYMBOLS))
@@ -127,8 +133,6 @@ def decode(
     as_json: Json = False,
 ) -> None:
     """Show what an encoded context says, one line for each dimension."""
-    from comity.vcp.protocol.signals import ContextError
-
     try:
         fields = _read(wire)
     except ContextError as fault:
@@ -173,8 +177,6 @@ def forget(
         raise ConfigError("give either --session ID or --mine")
     if mine:
         confirm("Your sessions, trust, norms and torches are removed for good. Forget them?", yes=yes)
-    from comity.terminal.open_target import work_with
-
     values = work_with(own_extensions, home, lambda own: own.forget(session))
     if as_json:
         print_json({"forgotten": values})
@@ -184,17 +186,14 @@ def forget(
 
 def _read(wire: str) -> dict[str, Any]:
     """The fields of a wire, whichever of the two it is."""
-    from msgspec.structs import asdict
-
-    from comity.vcp.protocol.context_wire import decode as decode_wire
-    from comity.vcp.protocol.signals import PARTS, parse
-
     if wire.count(":") == PARTS - 1 and "|" not in wire:
-        return {name: value for name, value in asdict(parse(wire, "WIRE")).items() if value is not None}
-    told = decode_wire(wire).json_format
+        return {
+            name: value for name, value in asdict(parse_symbols(wire, "WIRE")).items() if value is not None
+        }
+    decoded = decode_wire(wire).json_format
     return {
-        **told["situational"],
-        **{name: f"{signal['value']}:{signal['intensity']}" for name, signal in told["personal"].items()},
+        **decoded["situational"],
+        **{name: f"{signal['value']}:{signal['intensity']}" for name, signal in decoded["personal"].items()},
     }
 
 
@@ -283,8 +282,6 @@ def take(
 
 
 def _run(home: KeyOptions, work: Callable[[Any], Awaitable[Any]]) -> Any:
-    from comity.terminal.open_target import work_with
-
     return work_with(own_extensions, home, work)
 
 

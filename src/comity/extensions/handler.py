@@ -1,27 +1,28 @@
-"""The handler of the extension operations: every row of the table of ruling 47 runs here, whoever calls.
+"""The handler of the extension operations: every operation of ruling 47 runs here, whoever calls.
 
 - One queue per owner: its operations run one after the other. What another process has stored meanwhile is read, and
   the operation is applied to that.
 - A session counts towards trust with its first accepted operation, as with its first accepted exchange (ruling 49).
 - The entry on record names the operation and the session by its hash. Arguments are in no entry, not even as a hash:
   there are so few states of a person that a hash could be guessed.
-- Deliberations have a log of their own; whoever keeps it runs their rows.
+- An extension whose state another part keeps is run by that part.
 """
 
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from comity.extensions.protocol.calls import Audience, CallFacts, ExtensionRules
-from comity.extensions.protocol.operations import OPERATIONS, perform, refuse_inactive
-from comity.extensions.protocol.relational import StandingLevel, set_standing
-from comity.extensions.protocol.state import ExtensionState, count_exchange
+from comity.extensions.protocol import relational
+from comity.extensions.protocol.calls import CallFacts
+from comity.extensions.protocol.operations import ExtensionRules, perform, read_operation, refuse_inactive
+from comity.extensions.protocol.relational import StandingLevel, count_exchange, set_standing
+from comity.extensions.protocol.state import ExtensionState
 from comity.extensions.state import ExtensionStates, LoadedState
 from comity.identity.protocol.keys import SigningKey
+from comity.requests.caller import Caller
 from comity.requests.handler import (
     Admission,
     Call,
@@ -34,16 +35,14 @@ from comity.requests.handler import (
 from comity.store.audit_chain import privacy_hash
 from comity.store.interface import Operation, StoreConflict
 from comity.vcp.contexts import owner_of
+from comity.vcp.extension_host import OperationRequest
 from comity.vcp.protocol.agreement import Session
+from comity.vcp.protocol.built_in import operations
 from comity.vcp.protocol.context import SessionContext
-from comity.vcp.protocol.extension_calls import Code, ExtensionError
-from comity.vcp.protocol.messages import CONSENSUS, RELATIONAL
+from comity.vcp.protocol.extension_calls import Audience, Code, ExtensionError
+from comity.vcp.protocol.messages import RELATIONAL
 from comity.vcp.protocol.signals import Categorical
-from comity.votes.protocol.vote import Voice
 from comity.wire.errors import ComityError, ConflictError, ForbiddenError, NotFoundError, StorageFullError
-
-if TYPE_CHECKING:
-    from comity.votes.extension import DeliberationOperations
 
 DEADLINE: Final = 30.0
 NO_SUCH_SESSION: Final = "there is no such session, or its state has expired; begin a new one"
@@ -56,15 +55,31 @@ _CODES: Final[tuple[tuple[type[ComityError], Code], ...]] = (
 )
 
 
-class OperationRequest(Struct, frozen=True, kw_only=True):
-    op: str
-    args: Any
-    session: Session
-    audience: Audience = "owner"
+class OperationRunner(Protocol):
+    """Runs the operations of the extension with this id."""
+
+    extension: str
+
+    async def perform(
+        self, op: str, args: dict[str, Any], given: Any, facts: CallFacts, caller: Caller
+    ) -> Any:
+        """Run an operation; `given` are its arguments as a Struct. Raises ExtensionError."""
+        ...
+
+    async def ids_of(self, facts: CallFacts) -> list[str]:
+        """Return the ids of the resources that the caller may read."""
+        ...
+
+
+@runtime_checkable
+class RunsOperations(Protocol):
+    """The part that keeps the state of an extension."""
+
+    def operation_runner(self) -> OperationRunner: ...
 
 
 class CallerFacts:
-    """Who a session speaks for: makes the facts of a call."""
+    """Makes the facts of a call from a session."""
 
     def __init__(self, key: SigningKey, standing: StandingLevel = "none") -> None:
         """`standing` is what the node's own user grants to the model (ruling 49)."""
@@ -73,28 +88,22 @@ class CallerFacts:
         self._standing = standing
 
     def of(self, session: Session, audience: Audience, categorical: Categorical | None) -> CallFacts:
-        owner = owner_of(session)
-        voice = None
-        if owner is not None:
-            voice = Voice(self.own_id, None if owner == self.own_id else owner)
         return CallFacts(
             session_id=session.id,
             active=frozenset(session.extensions),
             key=self.key,
             fresh_id=secrets.token_hex(16),
-            owner=owner,
+            owner=owner_of(session),
             audience=audience,
-            voice=voice,
             categorical=categorical,
         )
 
     def begin(self, loaded: LoadedState, session: Session, now: float) -> ExtensionState:
-        """The state that an accepted exchange is applied to: the session counts with it."""
+        """Return the state that an accepted exchange is applied to: the session counts with it."""
         state = loaded.state
-        relation = state.owner.relational
+        relation = relational.STATE.of(state)
         if loaded.owner == self.own_id and relation.standing != self._standing != "none":
-            granted = set_standing(relation, self._standing)
-            state = replace(state, owner=replace(state.owner, relational=granted))
+            state = relational.STATE.put(state, set_standing(relation, self._standing))
         return count_exchange(state, now) if session.active(RELATIONAL) else state
 
 
@@ -117,15 +126,15 @@ class ExtensionHandler(HandlerDefaults):
         rules: ExtensionRules,
         *,
         context: Callable[[Session], Awaitable[tuple[SessionContext, tuple[Operation, ...]]]],
-        turns: KeyedLocks,
+        locks: KeyedLocks,
     ) -> None:
-        """`context` is awaited for what a session was told, and for what keeps that from expiring."""
-        self.deliberations: DeliberationOperations | None = None
+        """`context` is awaited for the context of a session, and for what keeps that from expiring."""
+        self.runners: dict[str, OperationRunner] = {}
         self._states = states
         self._facts = facts
         self._rules = rules
         self._context = context
-        self._turns = turns
+        self._locks = locks
 
     def identify(self, request: Request) -> Identified:
         return Identified(request.caller, _Visit())
@@ -135,24 +144,22 @@ class ExtensionHandler(HandlerDefaults):
 
     def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
         request: OperationRequest = call.request.body
-        if _is_of_consensus(request.op):
-            return nullcontext()
-        return self._turns.of(turn_of(request.session))
+        return nullcontext() if self._runner(request.op) else self._locks.of(lock_name(request.session))
 
     async def admit(self, call: Call) -> Admission:
         request: OperationRequest = call.request.body
-        row = OPERATIONS.get(request.op)
-        if row is not None:
-            refuse_inactive(row, frozenset(request.session.extensions))
-        return Admission(checks=() if row is None else (f"op:{row.name}",))
+        operation = operations().get(request.op)
+        if operation is not None:
+            refuse_inactive(operation, request.session.extensions)
+        return Admission(checks=() if operation is None else (f"op:{operation.name}",))
 
     async def handle(self, call: Call) -> Any:
         request: OperationRequest = call.request.body
-        session, visit = request.session, call.evidence
-        if _is_of_consensus(request.op):
-            assert self.deliberations is not None, "it would not be active otherwise"
+        session, visit, runner = request.session, call.evidence, self._runner(request.op)
+        if runner is not None:
             facts = self._facts.of(session, request.audience, None)
-            return await self.deliberations.perform(request.op, request.args, facts, call.caller)
+            _, given = read_operation(request.op, request.args, facts.active, self._rules)
+            return await runner.perform(request.op, request.args, given, facts, call.caller)
         visit.before = await self._states.load(session.id, owner_of(session))
         context, visit.renewals = await self._context(session)
         facts = self._facts.of(session, request.audience, context.categorical)
@@ -162,16 +169,20 @@ class ExtensionHandler(HandlerDefaults):
 
     async def seal(self, call: Call, result: Any) -> HandlerResult:
         request: OperationRequest = call.request.body
-        operations: tuple[Operation, ...] = ()
-        if not _is_of_consensus(request.op):
+        stored: tuple[Operation, ...] = ()
+        if self._runner(request.op) is None:
             visit = call.evidence
-            operations = self._states.keeping(visit.before, visit.after) + visit.renewals
+            stored = self._states.keeping(visit.before, visit.after) + visit.renewals
         # what changes nothing is counted with others of its kind (ruling 23)
-        hashed = {"session_id_hash": privacy_hash(request.session.id)} if operations else {}
-        return HandlerResult(reply=result, operations=operations, audit=hashed, about=request.op)
+        hashed = {"session_id_hash": privacy_hash(request.session.id)} if stored else {}
+        return HandlerResult(reply=result, operations=stored, audit=hashed, about=request.op)
 
     async def answer_conflict(self, call: Call, conflict: StoreConflict) -> HandlerResult:
         return await self.seal(call, await self.handle(call))
+
+    def _runner(self, op: str) -> OperationRunner | None:
+        operation = operations().get(op)
+        return None if operation is None else self.runners.get(operation.extension)
 
 
 class ForgetRequest(Struct, frozen=True, kw_only=True):
@@ -182,20 +193,20 @@ class ForgetRequest(Struct, frozen=True, kw_only=True):
 
 
 class ForgetHandler(HandlerDefaults):
-    """What an owner has stored here is removed at once, when the owner says so (ruling 48)."""
+    """Removes what an owner has stored here, at once, when the owner says so (ruling 48)."""
 
     name = "forget"
     deadline = DEADLINE
 
-    def __init__(self, states: ExtensionStates, turns: KeyedLocks) -> None:
+    def __init__(self, states: ExtensionStates, locks: KeyedLocks) -> None:
         self._states = states
-        self._turns = turns
+        self._locks = locks
 
     def identify(self, request: Request) -> Identified:
         return Identified(request.caller)
 
     def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
-        return self._turns.of(f"owner {call.request.body.owner}")
+        return self._locks.of(f"owner {call.request.body.owner}")
 
     async def handle(self, call: Call) -> tuple[Operation, ...]:
         request: ForgetRequest = call.request.body
@@ -213,22 +224,17 @@ class ForgetHandler(HandlerDefaults):
         return HandlerResult(reply=len(result), operations=result, audit=hashed)
 
 
-def turn_of(session: Session) -> str:
-    """The name of the queue that a session's operations wait in."""
+def lock_name(session: Session) -> str:
+    """Return the name of the queue that a session's operations wait in."""
     owner = owner_of(session)
     return f"session {session.id}" if owner is None else f"owner {owner}"
 
 
 def as_refusal(error: ComityError) -> ExtensionError:
-    """Any error of ours as the refusal of an operation (ruling 47)."""
+    """Return any error of ours as the refusal of an operation (ruling 47)."""
     if isinstance(error, ExtensionError):
         return error
     for kind, code in _CODES:
         if isinstance(error, kind):
             return ExtensionError(code, error.message)
     return ExtensionError("CONFLICT", "this node could not run the operation; try again later")
-
-
-def _is_of_consensus(op: str) -> bool:
-    row = OPERATIONS.get(op)
-    return row is not None and row.extension == CONSENSUS

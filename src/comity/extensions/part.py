@@ -1,31 +1,45 @@
 """The VCP extensions: what is switched on, where their state is, their tools and resources of MCP."""
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from msgspec import Struct
 
+from comity.runtime.lazy import late
 from comity.runtime.part import Chore, OpenNode, Panel, Part
 from comity.runtime.settings import list_of, number, one_of, text
-from comity.votes.part import Deliberations
+from comity.vcp.part import Vcp
+from comity.vcp.protocol.built_in import NAMES
 from comity.wire.errors import ConfigError
 
 if TYPE_CHECKING:
-    from comity.extensions.protocol.calls import ExtensionRules
-    from comity.extensions.service import ExtensionService
+    from comity.extensions import handler, service, state
+    from comity.extensions import tools as mcp_tools
+    from comity.extensions.protocol import operations, personal, torch
     from comity.identity.protocol.keys import SigningKey
-    from comity.mcp.protocol.catalog import Tool
+    from comity.mcp.protocol.catalog import Resources, Tool
     from comity.requests.pipeline import Pipeline
     from comity.runtime.node_runtime import NodeRuntime
     from comity.runtime.settings import Settings
     from comity.store.interface import Store
     from comity.store.vault import Vault
+    from comity.vcp import contexts
+    from comity.vcp import tools as vcp_tools
+    from comity.vcp.extension_host import ExtensionHost
+    from comity.vcp.protocol import extension_calls
     from comity.vcp.protocol.signals import Signal
-    from comity.vcp.resource_addresses import ResourceReaders
-    from comity.vcp.sessions import LiveSessions
     from comity.wire.machine import Clock
-
-NAMES: Final = ("personal", "relational", "consensus", "torch", "intent")
+else:
+    contexts = late("comity.vcp.contexts")
+    extension_calls = late("comity.vcp.protocol.extension_calls")
+    handler = late("comity.extensions.handler")
+    operations = late("comity.extensions.protocol.operations")
+    personal = late("comity.extensions.protocol.personal")
+    service = late("comity.extensions.service")
+    state = late("comity.extensions.state")
+    mcp_tools = late("comity.extensions.tools")
+    torch = late("comity.extensions.protocol.torch")
+    vcp_tools = late("comity.vcp.tools")
 
 _PURGE_EVERY: Final = 3600.0
 _SIGNAL: Final = "[a-z_]{1,64}:[a-z_]{1,64}(:[1-5])?"
@@ -61,6 +75,7 @@ class Extensions(Part):
     name = "extensions"
     settings = ExtensionSettings
     tool_group = "vcp"
+    of_extensions = True
     switch = "take `extensions` and `vcp` out of the setting `off`"
 
     @classmethod
@@ -69,15 +84,15 @@ class Extensions(Part):
 
     @classmethod
     def tools(cls, runtime: OpenNode) -> "Iterable[Tool]":
-        from comity.extensions.tools import ExtensionTools, extension_tools
+        async def opened() -> "mcp_tools.ExtensionTools":
+            node = await runtime()
+            return mcp_tools.ExtensionTools(node.find(cls).service, node.find(Vcp).service)
 
-        async def services() -> ExtensionTools:
-            from comity.vcp.part import Vcp
+        return mcp_tools.extension_tools(opened, cls.tool_group)
 
-            opened = await runtime()
-            return ExtensionTools(opened.find(cls).service, opened.find(Vcp).service)
-
-        return extension_tools(services, cls.tool_group)
+    @classmethod
+    def resources(cls, runtime: OpenNode) -> "Iterable[Resources]":
+        return vcp_tools.extension_resources(lambda: Vcp.opened_tools(runtime), cls.tool_group)
 
     async def open(self, runtime: "NodeRuntime") -> None:
         self.service = extension_service(
@@ -88,19 +103,13 @@ class Extensions(Part):
             runtime.current_vault,
             runtime.key,
         )
-        deliberations = runtime.find_open(Deliberations)
-        if deliberations is not None:
-            from comity.votes.extension import DeliberationOperations
-
-            operations = DeliberationOperations(deliberations.desk, runtime.clock, self.service.rules)
-            self.service.run_deliberations(operations)
+        for part in runtime.parts:
+            if isinstance(part, handler.RunsOperations):
+                self.service.run_by(part.operation_runner())
         self.chores = [Chore(_PURGE_EVERY, self.service.purge)]
 
-    def readers(self, sessions: "LiveSessions") -> "ResourceReaders":
-        """Of the resources of the extensions."""
-        from comity.extensions.service import extension_readers
-
-        return extension_readers(self.service, sessions)
+    def extension_host(self) -> "ExtensionHost":
+        return self.service
 
     async def panel(self) -> Panel:
         names = ", ".join(extension.id.removeprefix("VCP-X-") for extension in self.service.registrations())
@@ -114,55 +123,44 @@ def extension_service(
     clock: "Clock",
     vault: "Callable[[], Vault]",
     key: "SigningKey",
-) -> "ExtensionService":
-    """The extensions of a data folder, as its settings say."""
-    from comity.extensions.service import ExtensionService
-    from comity.extensions.state import ExtensionStates
-    from comity.vcp.contexts import Contexts
-
-    own = settings.of(ExtensionSettings)
-    ttl = settings.vcp.session_ttl_seconds
-    states = ExtensionStates(store, clock, vault=vault, session_ttl=ttl, owner_ttl=own.owner_ttl_seconds)
-    return ExtensionService(
+) -> "service.ExtensionService":
+    """Return the extensions of a data folder, as its settings say."""
+    own, ttl = settings.of(ExtensionSettings), settings.vcp.session_ttl_seconds
+    return service.ExtensionService(
         pipeline,
         clock,
-        states=states,
-        contexts=Contexts(store, clock, ttl=ttl),
+        states=state.ExtensionStates(
+            store, clock, vault=vault, session_ttl=ttl, owner_ttl=own.owner_ttl_seconds
+        ),
+        contexts=contexts.Contexts(store, clock, ttl=ttl),
         vault=vault,
         key=key,
-        rules=_rules(own),
+        rules=operations.ExtensionRules(
+            personal=personal.PersonalRules(
+                presets=_presets(own.presets), infer_body_signals=own.infer_body_signals
+            ),
+            torch=torch.TorchRules(
+                signers=frozenset(own.torch_signers), max_age_seconds=own.torch_max_age_seconds
+            ),
+        ),
         standing=own.standing,
         names=frozenset(f"VCP-X-{name.capitalize()}" for name in own.enabled),
     )
 
 
-def _rules(settings: ExtensionSettings) -> "ExtensionRules":
-    from comity.extensions.protocol.calls import ExtensionRules
-    from comity.extensions.protocol.personal import PersonalRules
-    from comity.extensions.protocol.torch import TorchRules
-
-    return ExtensionRules(
-        personal=PersonalRules(
-            presets=dict(_presets(settings.presets)), infer_body_signals=settings.infer_body_signals
-        ),
-        torch=TorchRules(
-            signers=frozenset(settings.torch_signers), max_age_seconds=settings.torch_max_age_seconds
-        ),
-    )
-
-
-def _presets(presets: Iterable[str]) -> "Iterable[tuple[str, dict[str, Signal]]]":
-    from comity.extensions.protocol.personal import read_signals
-    from comity.vcp.protocol.extension_calls import ExtensionError
-
+def _presets(presets: Iterable[str]) -> "Mapping[str, dict[str, Signal]]":
+    found = {}
     for preset in presets:
         name, _, signals = preset.partition("=")
-        told: dict[str, dict[str, object]] = {}
+        declared: dict[str, dict[str, Any]] = {}
         for signal in signals.split("+"):
             dimension, category, *intensity = signal.split(":")
-            told[dimension] = {"category": category} | ({"intensity": int(intensity[0])} if intensity else {})
+            declared[dimension] = {"category": category} | (
+                {"intensity": int(intensity[0])} if intensity else {}
+            )
         try:
-            read = read_signals(told, f"extensions.presets: {name}")
-        except ExtensionError as fault:
+            read = personal.read_signals(declared, f"extensions.presets: {name}")
+        except extension_calls.ExtensionError as fault:
             raise ConfigError(fault.message) from None
-        yield name, {dimension: signal for dimension, signal in read.items() if signal is not None}
+        found[name] = {dimension: signal for dimension, signal in read.items() if signal is not None}
+    return found

@@ -1,11 +1,11 @@
-"""The extensions of a node, for its doors: operations, context exchanges, what a model may know of a session."""
+"""The extensions of a node, for its doors: operations, context exchanges, resources, and what a model may know."""
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from comity.extensions.handler import (
@@ -14,16 +14,17 @@ from comity.extensions.handler import (
     ExtensionHandler,
     ForgetHandler,
     ForgetRequest,
-    OperationRequest,
+    OperationRunner,
     as_refusal,
-    turn_of,
+    lock_name,
 )
-from comity.extensions.protocol import calls, personal
-from comity.extensions.protocol.calls import Audience, CallFacts, ExtensionRules, OperationCall
+from comity.extensions.protocol import personal
+from comity.extensions.protocol.calls import CallFacts, OperationCall
+from comity.extensions.protocol.operations import ExtensionRules
 from comity.extensions.protocol.payloads import answers, apply_payload
 from comity.extensions.protocol.relational import StandingLevel
 from comity.extensions.protocol.state import ExtensionState
-from comity.extensions.state import ExtensionStates, LoadedState
+from comity.extensions.state import ExtensionStates
 from comity.identity.protocol.keys import SigningKey
 from comity.requests.caller import Caller, vcp_identity
 from comity.requests.handler import KeyedLocks, Request
@@ -31,40 +32,24 @@ from comity.requests.pipeline import Pipeline
 from comity.store.interface import Operation, Versioned
 from comity.store.vault import Vault
 from comity.vcp.contexts import Contexts, owner_of
-from comity.vcp.protocol.agreement import V3_1, Identity, Session
-from comity.vcp.protocol.context import ContextRequest, SessionContext
-from comity.vcp.protocol.context import after as context_after
-from comity.vcp.protocol.extension_calls import ExtensionError
-from comity.vcp.protocol.messages import CONSENSUS, PERSONAL
-from comity.vcp.protocol.registry import STANDARD_EXTENSIONS, Extension
-from comity.vcp.protocol.signals import ModelSafeContext, Signal, model_safe
-from comity.vcp.resource_addresses import (
-    EXTENSION_ADDRESSES,
+from comity.vcp.extension_host import (
+    AppliedExchange,
     FadingContent,
+    OperationRequest,
     Owner,
     ResourceReader,
-    ResourceReaders,
 )
+from comity.vcp.protocol.agreement import V3_1, Identity, Session
+from comity.vcp.protocol.built_in import built_in
+from comity.vcp.protocol.context import ContextRequest, SessionContext
+from comity.vcp.protocol.context import after as context_after
+from comity.vcp.protocol.extension_calls import Audience, ExtensionError
+from comity.vcp.protocol.messages import PERSONAL
+from comity.vcp.protocol.registry import Extension
+from comity.vcp.protocol.signals import ModelSafeContext, Signal, model_safe
 from comity.vcp.sessions import LiveSessions
 from comity.wire.errors import ComityError, ForbiddenError, NotFoundError
 from comity.wire.machine import Clock
-
-if TYPE_CHECKING:
-    from comity.votes.extension import DeliberationOperations
-
-
-class AppliedExchange(Struct, frozen=True, kw_only=True):
-    """The result of a context request. `request` names what was applied, and `kept` is stored;
-    `context` is the new context of the session; `signals` are the effective ones, None if those of the context count.
-    """
-
-    request: ContextRequest
-    context: SessionContext
-    kept: ContextRequest
-    signals: Mapping[str, Signal] | None
-    answers: Mapping[str, Any]
-    before: LoadedState
-    after: ExtensionState
 
 
 class ExtensionService:
@@ -91,62 +76,63 @@ class ExtensionService:
         self._vault = vault
         self._names = names
         self._facts = CallerFacts(key, standing)
-        self._turns = KeyedLocks()
-        self._forgetting = ForgetHandler(states, self._turns)
-        self._room = ExtensionHandler(
+        self._locks = KeyedLocks()
+        self._forget_handler = ForgetHandler(states, self._locks)
+        self._handler = ExtensionHandler(
             states,
             self._facts,
             self.rules,
             context=lambda session: contexts.used(session, vault()),
-            turns=self._turns,
+            locks=self._locks,
         )
 
-    def run_deliberations(self, runner: "DeliberationOperations") -> None:
-        """From now on Consensus works here."""
-        self._room.deliberations = runner
+    def run_by(self, runner: OperationRunner) -> None:
+        """Let the part that keeps the state of an extension run its operations."""
+        self._handler.runners[runner.extension] = runner
 
     def registrations(self) -> tuple[Extension, ...]:
-        """The extensions that work here (ruling 16), for the registry of the handshake."""
         return tuple(
             extension
-            for extension in STANDARD_EXTENSIONS.values()
+            for extension in built_in().values()
             if (self._names is None or extension.id in self._names)
-            and (extension.id != CONSENSUS or self._room.deliberations is not None)
+            and (extension.id in self._handler.runners or all(each.run for each in extension.operations))
         )
 
     async def perform(self, request: OperationRequest, caller: Caller, door: str) -> Any:
-        """One operation, through the walk. Raises ExtensionError."""
+        """Run one operation in the pipeline. Raises ExtensionError."""
         try:
-            return await self._pipeline.run(self._room, Request(door=door, caller=caller, body=request))
+            return await self._pipeline.run(self._handler, Request(door=door, caller=caller, body=request))
         except ComityError as refusal:
             raise as_refusal(refusal) from refusal
 
     def facts(self, session: Session) -> CallFacts:
-        """Who calls, as a model."""
+        """Return the facts of a call by a model."""
         return self._facts.of(session, "model", None)
 
-    async def deliberations_of(self, session: Session) -> list[str]:
-        voice, runner = self.facts(session).voice, self._room.deliberations
-        return [] if voice is None or runner is None else await runner.ids_of(voice)
-
     def turn(self, session: Session) -> AbstractAsyncContextManager[None]:
-        """Held while a session's state is read, changed and written."""
-        return self._turns.of(turn_of(session))
+        return self._locks.of(lock_name(session))
 
     async def exchange(
-        self,
-        session: Session,
-        request: ContextRequest,
-        known: SessionContext,
-        held: Mapping[str, Versioned],
-        audience: Audience,
+        self, session: Session, request: ContextRequest, audience: Audience
     ) -> AppliedExchange:
-        """Apply a context request to what is stored; nothing is kept yet. Raises ExtensionError."""
+        recent = self.states.recent.take(session.id, self._clock.now())
+        if recent is not None:
+            try:
+                return await self._exchange(session, request, audience, recent)
+            except ComityError:
+                pass  # what is stored now decides
+        held = await self.states.held(session.id, owner_of(session))
+        return await self._exchange(session, request, audience, held)
+
+    async def _exchange(
+        self, session: Session, request: ContextRequest, audience: Audience, held: Mapping[str, Versioned]
+    ) -> AppliedExchange:
+        known = await self.contexts.read(session, self._vault(), held)
         now = self._clock.now()
         before = await self.states.load(session.id, owner_of(session), held)
         # what the extension holds is held there alone, so that taking it back leaves nothing behind
         holds_signals = session.active(PERSONAL)
-        context = context_after(known, replace(request, signals={}) if holds_signals else request)
+        context = context_after(known.context, replace(request, signals={}) if holds_signals else request)
         call = OperationCall(
             state=self._facts.begin(before, session, now),
             facts=self._facts.of(session, audience, context.categorical),
@@ -156,20 +142,20 @@ class ExtensionService:
         applied = apply_payload(call, request)
         return AppliedExchange(
             request=applied.request,
-            context=context,
             kept=replace(applied.request, signals={}) if holds_signals else applied.request,
+            before=known,
+            context=context,
             signals=self._effective(session, applied.state, now),
             answers=answers(replace(call, state=applied.state)),
-            before=before,
-            after=applied.state,
+            # all that the answer was made from is written, so that the store reports if another write was first
+            operations=lambda: self.states.keeping(before, applied.state, whole=True),
         )
 
-    def keeping(self, applied: AppliedExchange) -> tuple[Operation, ...]:
-        """All that the answer was made from: it is written, so that the store tells if somebody else was first."""
-        return self.states.keeping(applied.before, applied.after, whole=True)
+    def stored(self, session_id: str, operations: Sequence[Operation], versions: Sequence[int]) -> None:
+        self.states.recent.wrote(session_id, operations, versions)
 
     async def view(self, session: Session) -> OperationCall:
-        """What a model may look at in a session. Nothing is counted and nothing is written."""
+        """Return what a model may look at in a session. Nothing is counted and nothing is written."""
         loaded = await self.states.load(session.id, owner_of(session))
         context = await self.contexts.known(session, self._vault())
         return OperationCall(
@@ -186,11 +172,14 @@ class ExtensionService:
         if session.active(PERSONAL):
             loaded = await self.states.load(session.id, owner_of(session))
             signals = self._effective(session, loaded.state, self._clock.now())
-        told = context.signals if signals is None else signals
-        return model_safe(told, context.categorical, session_active=active)
+        used = context.signals if signals is None else signals
+        return model_safe(used, context.categorical, session_active=active)
+
+    async def owner_of(self, session_id: str) -> str | None:
+        return await self.states.owner_of(session_id)
 
     async def refuse_others(self, session_id: str, asking: Session) -> None:
-        """Raises NotFoundError or ForbiddenError, unless a stored session has the same owner as the one that asks."""
+        """Raise NotFoundError or ForbiddenError, unless a stored session has the same owner as the one that asks."""
         owner = await self.states.owner_of(session_id)
         if owner is None:
             raise NotFoundError(NO_SUCH_SESSION)
@@ -198,12 +187,11 @@ class ExtensionService:
             raise ForbiddenError("this session belongs to another owner; start your own session")
 
     def end(self, session_id: str) -> None:
-        """A session is over: what is held of it here goes, what is stored of it stays for its time."""
         self.states.forget_stranger(session_id)
         self.states.recent.forget(session_id)
 
     def own_session(self) -> Session:
-        """A session of the node's own user, for a command: all that works here is active in it."""
+        """Return a session of the node's own user, for a command: all that works here is active in it."""
         return Session(
             id=f"ses_{secrets.token_hex(16)}",
             version=str(V3_1),
@@ -212,13 +200,13 @@ class ExtensionService:
         )
 
     async def forget(self, session_id: str | None, caller: Caller, door: str) -> int:
-        """Remove all that the node's own user has here, or one of its sessions; how many values that were.
+        """Remove all that the node's own user has here, or one of its sessions; return how many values that were.
 
         Raises NotFoundError, ForbiddenError.
         """
         request = ForgetRequest(owner=self.own_id, session_id=session_id)
         forgotten: int = await self._pipeline.run(
-            self._forgetting, Request(door=door, caller=caller, body=request)
+            self._forget_handler, Request(door=door, caller=caller, body=request)
         )
         return forgotten
 
@@ -228,74 +216,57 @@ class ExtensionService:
     def _effective(self, session: Session, state: ExtensionState, now: float) -> Mapping[str, Signal] | None:
         if not session.active(PERSONAL):
             return None
-        return personal.effective_signals(state.session.personal, self.rules.personal, now)
+        return personal.effective_signals(personal.STATE.of(state), self.rules.personal, now)
 
+    def readers(self, sessions: LiveSessions) -> dict[str, ResourceReader]:
+        """Return the readers of the resources (vcp 7.2). The owner of a session is checked before one is asked."""
 
-# The resources of the extensions: what a model may read of a session of its own (vcp 7.2, ruling 49).
+        async def session_ids(owner: Owner) -> Iterable[str]:
+            return sessions.ids_for(owner.session, owner.id)
 
+        readers = {}
+        for extension in built_in().values():
+            if extension.resource is None:
+                continue
+            readers[extension.resource.host] = (
+                self._operation_reader(extension)
+                if extension.view is None
+                else ResourceReader(self._view_reader(extension), session_ids)
+            )
+        return readers
 
-def extension_readers(service: ExtensionService, sessions: LiveSessions) -> ResourceReaders:
-    """`sessions` are those that are open; `VcpResources` has looked whose a session is before a reader is asked."""
-    readers = ResourceReaders()
-    for host, view in _VIEWS.items():
-        readers.add(host, ResourceReader(_reading(service, host, view), _own(sessions)))
-    readers.add(_CONSENSUS, ResourceReader(_reading_deliberation(service), _own_deliberations(service)))
-    return readers
+    def _view_reader(self, extension: Extension) -> Any:
+        async def read(session_id: str, owner: Owner) -> FadingContent:
+            asking = owner.session or Session(
+                id=session_id, version=str(V3_1), extensions=(extension.id,), identity=owner.identity
+            )
+            call = await self.view(replace(asking, id=session_id))
+            assert extension.view is not None
+            return FadingContent(extension.view(call), extension.unchanged_for(call))
 
+        return read
 
-def _reading(service: ExtensionService, host: str, view: Callable[[OperationCall], Any]) -> Any:
-    extension = EXTENSION_ADDRESSES[host].extension
-    assert extension is not None
+    def _operation_reader(self, extension: Extension) -> ResourceReader:
+        op, argument = extension.reads
 
-    async def read(session_id: str, owner: Owner) -> FadingContent:
-        asking = owner.session or Session(
-            id=session_id, version=str(V3_1), extensions=(extension,), identity=owner.identity
-        )
-        call = await service.view(replace(asking, id=session_id))
-        state, rules = call.state.session.personal, call.rules.personal
-        fades = host in _FADING
-        return FadingContent(view(call), personal.unchanged_for(state, rules, call.now) if fades else 0.0)
+        async def read(id_: str, owner: Owner) -> dict[str, Any]:
+            if owner.session is None:
+                raise NotFoundError("there is no such deliberation for you here")
+            request = OperationRequest(op=op, args={argument: id_}, session=owner.session, audience="model")
+            try:
+                result = await self.perform(request, vcp_identity(owner.id or ""), "mcp")
+            except ExtensionError as refusal:
+                # a caller who takes no part does not learn whether there is one
+                raise NotFoundError(refusal.message) from refusal
+            found: dict[str, Any] = to_builtins(result)
+            return found
 
-    return read
+        async def ids(owner: Owner) -> Iterable[str]:
+            runner = self._handler.runners.get(extension.id)
+            return (
+                []
+                if owner.session is None or runner is None
+                else await runner.ids_of(self.facts(owner.session))
+            )
 
-
-def _reading_deliberation(service: ExtensionService) -> Any:
-    async def read(delib_id: str, owner: Owner) -> dict[str, Any]:
-        if owner.session is None:
-            raise NotFoundError("there is no such deliberation for you here")
-        request = OperationRequest(
-            op="consensus.result", args={"delib_id": delib_id}, session=owner.session, audience="model"
-        )
-        try:
-            result = await service.perform(request, vcp_identity(owner.id or ""), "mcp")
-        except ExtensionError as refusal:
-            # who takes no part does not learn whether there is one
-            raise NotFoundError(refusal.message) from refusal
-        told: dict[str, Any] = to_builtins(result)
-        return told
-
-    return read
-
-
-def _own_deliberations(service: ExtensionService) -> Any:
-    async def ids(owner: Owner) -> Iterable[str]:
-        return [] if owner.session is None else await service.deliberations_of(owner.session)
-
-    return ids
-
-
-def _own(sessions: LiveSessions) -> Any:
-    async def ids(owner: Owner) -> Iterable[str]:
-        return sessions.ids_for(owner.session, owner.id)
-
-    return ids
-
-
-_VIEWS: dict[str, Callable[[OperationCall], Any]] = {
-    "personal-state": calls.personal_view,
-    "relational": calls.relational_view,
-    "torch": calls.torch_view,
-    "intent": calls.intent_view,
-}
-_CONSENSUS = "consensus"
-_FADING = frozenset(("personal-state", "intent"))
+        return ResourceReader(read, ids)

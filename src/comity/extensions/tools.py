@@ -1,31 +1,34 @@
 """The operations of the extensions as MCP tools (vcp 7.1, rulings 47 and 49).
 
 A tool is listed while its extension is active. It answers what a model may see. `session_id` names another session of
-the same owner: a modern client, whose requests stand alone, goes on with a session in that way. It may also tell its
+the same owner: a modern client, whose requests stand alone, continues a session in that way. It may also send its
 context with each request, in `_meta` (vcp 7.6); a session that is named counts instead.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
-from comity.extensions.protocol.summaries import SUMMARIES
+from comity.extensions.protocol.operations import input_schema, tool_arguments
+from comity.extensions.service import ExtensionService
 from comity.mcp.protocol.catalog import VCP_SESSION, Tool
 from comity.mcp.protocol.context import Context
 from comity.mcp.protocol.results import ToolResult, structured, text
+from comity.vcp.extension_host import OperationRequest
+from comity.vcp.protocol.agreement import Session
+from comity.vcp.protocol.built_in import operations
+from comity.vcp.protocol.context import read_request
+from comity.vcp.protocol.extension_calls import ExtensionError, ExtensionOperation
 from comity.vcp.protocol.mcp_places import META_CONTEXT
+from comity.vcp.protocol.negotiation import ExchangeContext
+from comity.vcp.protocol.signals import ContextError
+from comity.vcp.service import VcpServer
 from comity.wire.errors import NotFoundError
-
-if TYPE_CHECKING:
-    from comity.extensions.service import ExtensionService
-    from comity.vcp.protocol.agreement import Session
-    from comity.vcp.service import VcpServer
 
 SEND_CONTEXT: Final = "vcp_send_context"
 
-_READING: Final = frozenset(("get", "attest", "list", "result", "record", "lineage", "infer"))
 _CONTEXT_INPUT: Final = {
     "type": "object",
     "properties": {
@@ -44,15 +47,15 @@ _CONTEXT_INPUT: Final = {
 class ExtensionTools(NamedTuple):
     """What the tools work with."""
 
-    extensions: "ExtensionService"
-    vcp: "VcpServer"
+    extensions: ExtensionService
+    vcp: VcpServer
 
 
 OpenedServices = Callable[[], Awaitable[ExtensionTools]]
 
 
 def extension_tools(opened: OpenedServices, group: str) -> list[Tool]:
-    tools = [_tool(opened, name, op, summary, group) for name, (op, summary) in SUMMARIES.items()]
+    tools = [_tool(opened, operation, group) for operation in operations().values()]
 
     async def send(context: Context, arguments: dict[str, Any]) -> ToolResult:
         services = await opened()
@@ -76,72 +79,45 @@ def extension_tools(opened: OpenedServices, group: str) -> list[Tool]:
     ]
 
 
-class _LaterSchema(Mapping[str, Any]):
-    """The schema of the arguments of a tool, built at the first access."""
-
-    def __init__(self, op: str) -> None:
-        self._op = op
-
-    @cached_property
-    def _schema(self) -> Mapping[str, Any]:
-        from comity.extensions.protocol.operations import OPERATIONS, input_schema
-
-        return input_schema(OPERATIONS[self._op])
-
-    def __getitem__(self, name: str) -> Any:
-        return self._schema[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._schema)
-
-    def __len__(self) -> int:
-        return len(self._schema)
-
-
-def _tool(opened: OpenedServices, name: str, op: str, summary: str, group: str) -> Tool:
+def _tool(opened: OpenedServices, operation: ExtensionOperation, group: str) -> Tool:
     async def handler(context: Context, arguments: dict[str, Any]) -> ToolResult:
         services = await opened()
-        return await _answered(_perform(services, op, context, arguments))
+        return await _answered(_perform(services, operation, context, arguments))
 
-    extension, _, verb = op.partition(".")
     return Tool(
-        name=name,
-        title=summary,
-        description=f"{summary}.",
+        name=operation.tool,
+        title=operation.summary,
+        description=f"{operation.summary}.",
         handler=handler,
-        input_schema=_LaterSchema(op),
-        annotations={"readOnlyHint": verb in _READING, "openWorldHint": verb == "join"},
+        input_schema=input_schema(operation),
+        annotations={"readOnlyHint": operation.only_reads, "openWorldHint": operation.calls_nodes},
         group=group,
-        extension=f"VCP-X-{extension.capitalize()}",
+        extension=operation.extension,
         audit="own",
     )
 
 
-async def _perform(services: ExtensionTools, op: str, context: Context, arguments: dict[str, Any]) -> Any:
-    from comity.extensions.handler import OperationRequest
-    from comity.extensions.protocol.operations import OPERATIONS, tool_arguments
-
-    row = OPERATIONS[op]
-    session = await _session(services, context, arguments if "session_id" in row.tool_members else {})
+async def _perform(
+    services: ExtensionTools, operation: ExtensionOperation, context: Context, arguments: dict[str, Any]
+) -> Any:
+    named = arguments if "session_id" in operation.tool_members else {}
+    session = await _session(services, context, named)
     ambient = context.meta.get(META_CONTEXT) if context.client.modern else None
     if ambient is not None and session is context.client.attached:
         await _exchange(services, context, session, ambient)
-    args = tool_arguments(row, arguments, services.extensions.facts(session))
-    request = OperationRequest(op=op, args=args, session=session, audience="model")
+    args = tool_arguments(operation, arguments, services.extensions.facts(session))
+    request = OperationRequest(op=operation.name, args=args, session=session, audience="model")
     return await services.vcp.perform(request, context.client.caller, "mcp")
 
 
-async def _exchange(services: ExtensionTools, context: Context, session: "Session", value: Any) -> Any:
-    from comity.vcp.protocol.context import read_request
-    from comity.vcp.protocol.negotiation import ExchangeContext
-
+async def _exchange(services: ExtensionTools, context: Context, session: Session, value: Any) -> Any:
     request = read_request(value, session, services.vcp.scan_threshold)
     question = ExchangeContext(session, request)
     return await services.vcp.exchange(question, context.client.caller.address, "model")
 
 
-async def _session(services: ExtensionTools, context: Context, arguments: dict[str, Any]) -> "Session":
-    """The session that a call is about: the one that asks, or another one of its owner."""
+async def _session(services: ExtensionTools, context: Context, arguments: dict[str, Any]) -> Session:
+    """Return the session that a call is about: the one that asks, or another one of its owner."""
     asking: Session | None = context.client.attached
     assert asking is not None, "the tool would not be there otherwise"
     named = arguments.get("session_id")
@@ -155,15 +131,10 @@ async def _session(services: ExtensionTools, context: Context, arguments: dict[s
 
 
 async def _answered(running: Awaitable[Any]) -> ToolResult:
-    """The result, or the refusal as an error of the tool: its code, what was wrong, and where."""
-    import msgspec
-
-    from comity.vcp.protocol.extension_calls import ExtensionError
-    from comity.vcp.protocol.signals import ContextError
-
+    """Return the result, or the refusal as an error of the tool: its code, what was wrong, and where."""
     try:
         result = await running
     except (ExtensionError, ContextError) as refusal:
-        told = {"error": refusal.message, "code": refusal.wire_code, "field": refusal.field}
-        return ToolResult([text(f"{refusal.wire_code}: {refusal.message}")], told, is_error=True)
+        fields = {"error": refusal.message, "code": refusal.wire_code, "field": refusal.field}
+        return ToolResult([text(f"{refusal.wire_code}: {refusal.message}")], fields, is_error=True)
     return structured(msgspec.to_builtins(result))

@@ -62,8 +62,11 @@ def mcp_side(
 
     catalog = Catalog()
     for part in parts:
-        catalog.add_tools_later(partial(part.tools, for_tools))
-        catalog.add_resources(*part.resources(runtime))
+        if part.of_extensions:
+            catalog.add_of_extensions(partial(part.tools, for_tools), partial(part.resources, runtime))
+        else:
+            catalog.add_tools_later(partial(part.tools, for_tools))
+            catalog.add_resources(*part.resources(runtime))
         catalog.add_prompts(*part.prompts(runtime))
     if Peers in parts:
         catalog.add_namespace(VDO_TOOLS)

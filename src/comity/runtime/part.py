@@ -133,6 +133,8 @@ class Part:
     """What a model is told of its tools, where it is offered some of them."""
     has_core_tools: ClassVar[bool] = False
     """Whether some of its tools are offered whatever `comity mcp --rooms` names."""
+    of_extensions: ClassVar[bool] = False
+    """Whether its tools and resources are for clients with active VCP extensions only."""
     tool_right: ClassVar[Right | None] = None
     """The right that all its tools need, where it is more than the right to use MCP."""
     paths: ClassVar[tuple[str, ...]] = ()

@@ -32,23 +32,6 @@ from comity.wire.errors import ConfigError, NotFoundError
 
 CLI_CHAIN: Final = "cli"
 
-_TYPED: Final = {
-    "clause_id": "--clause",
-    "text": "--text",
-    "level": "--level",
-    "concern": "--concern",
-    "reason": "--reason",
-    "ranking": "RANKING",
-    "delib_id": "ID",
-    "stakeholder.id": "PARTY",
-    "signal": "TEXT",
-    "to": "--to",
-    "title": "TITLE",
-    "clauses": "--clause",
-    "quorum": "--quorum",
-    "ratification": "--ratification",
-}
-
 _Own = TypeVar("_Own")
 _Result = TypeVar("_Result")
 
@@ -122,16 +105,11 @@ def work_with(
     home: KeyOptions,
     work: Callable[[_Own], Awaitable[_Result]],
 ) -> _Result:
-    """Open a data folder, run `work`, and report refusals with the names of the command line options."""
-    from comity.vcp.protocol.extension_calls import ExtensionError, in_words_of
-
+    """Open a data folder and run `work`."""
     settings = settings_of(home).settings
 
     async def run() -> _Result:
         async with opening(settings, home.passphrase_file) as own:
             return await work(own)
 
-    try:
-        return asyncio.run(run())
-    except ExtensionError as refusal:
-        raise in_words_of(_TYPED, refusal) from None
+    return asyncio.run(run())

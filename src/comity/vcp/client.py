@@ -1,4 +1,4 @@
-"""The VCP client: connect, say hello, and have a session, or be told why not (vcp 1.9).
+"""The VCP client: connect, say hello, and have a session, or learn why not (vcp 1.9).
 
     async with VcpClient.connect("wss://host/vcp", extensions=["VCP-X-Personal"]) as session:
         answer = await session.send_context({"personal": {...}})

@@ -4,7 +4,7 @@
   request is a call of the tool `vcp_send_context`, and a call of an extension one of the operation's own tool. They answer
   what a model may see.
 - Each hello has a session of its own: another `initialize`, or the program started anew.
-- What goes wrong in MCP itself is told as an error of the handshake, with a code that is ours: MCP_REFUSED where the server
+- What goes wrong in MCP itself is reported as an error of the handshake, with a code that is ours: MCP_REFUSED where the server
   refuses, NO_VCP where it answers without a word of VCP.
 """
 
@@ -20,6 +20,7 @@ from comity.http.client import GuardedHttp
 from comity.release import __version__
 from comity.vcp.client_targets import McpTarget
 from comity.vcp.protocol import mcp_places as vcp_places
+from comity.vcp.protocol.built_in import operations
 from comity.vcp.protocol.extension_calls import CALL, RESULT, Code
 from comity.wire import strict_json
 from comity.wire.errors import ComityError, MalformedError, PeerError, UnreachableError
@@ -133,35 +134,35 @@ class McpLink:
             result = await self._request("tools/call", {"name": _TOOL, "arguments": {"context": request}})
         except McpRefusedError as refusal:
             return {"error": {"code": MCP_REFUSED, "message": refusal.message, "field": None}}
-        told = result.get("structuredContent")
-        told = told if isinstance(told, dict) else {}
+        content = _structured(result)
         if not result.get("isError"):
-            return told
-        message = told.get("error") or "\n".join(_texts(result)) or "the tool gave no reason"
+            return content
+        message = content.get("error") or "\n".join(_texts(result)) or "the tool gave no reason"
         return {
-            "error": {"code": told.get("code", MCP_REFUSED), "message": message, "field": told.get("field")}
+            "error": {
+                "code": content.get("code", MCP_REFUSED),
+                "message": message,
+                "field": content.get("field"),
+            }
         }
 
     async def _call(self, call: dict[str, Any]) -> Any:
-        from comity.extensions.protocol.operations import OPERATIONS
-
         answered: dict[str, Any] = {"type": RESULT, "id": call["id"], "ok": False}
-        row = OPERATIONS.get(call["op"])
-        if row is None:
+        operation = operations().get(call["op"])
+        if operation is None:
             return answered | {"error": {"code": "NOT_FOUND", "message": "there is no such operation"}}
         try:
-            result = await self._request("tools/call", {"name": row.tool, "arguments": call["args"]})
+            result = await self._request("tools/call", {"name": operation.tool, "arguments": call["args"]})
         except McpRefusedError as refusal:
             return answered | {"error": {"code": "NOT_FOUND", "message": refusal.message}}
-        told = result.get("structuredContent")
-        told = told if isinstance(told, dict) else {}
+        content = _structured(result)
         if not result.get("isError"):
-            return answered | {"ok": True, "result": told}
-        code, message = told.get("code"), told.get("error") or "\n".join(_texts(result))
+            return answered | {"ok": True, "result": content}
+        code, message = content.get("code"), content.get("error") or "\n".join(_texts(result))
         error = {
             "code": code if code in get_args(Code) else "FORBIDDEN",
             "message": str(message)[:1024] or "the tool gave no reason",
-            "field": told.get("field"),
+            "field": content.get("field"),
         }
         return answered | {"error": error}
 
@@ -173,8 +174,8 @@ class McpLink:
         result, error = response.get("result"), response.get("error")
         if isinstance(result, dict):
             return result
-        told = error.get("message") if isinstance(error, dict) else None
-        raise McpRefusedError(told[:_MAX_DETAIL_LENGTH] if isinstance(told, str) else "no result")
+        message = error.get("message") if isinstance(error, dict) else None
+        raise McpRefusedError(message[:_MAX_DETAIL_LENGTH] if isinstance(message, str) else "no result")
 
 
 class _Stdio:
@@ -313,12 +314,17 @@ def _events(body: bytes) -> Iterator[bytes]:
 
 def _refusal_in(body: bytes) -> str | None:
     with contextlib.suppress(MalformedError):
-        told = strict_json.loads(body)
-        if isinstance(told, dict):
-            error = told.get("error")
-            message = error.get("message") if isinstance(error, dict) else told.get("detail")
+        answer = strict_json.loads(body)
+        if isinstance(answer, dict):
+            error = answer.get("error")
+            message = error.get("message") if isinstance(error, dict) else answer.get("detail")
             return message[:_MAX_DETAIL_LENGTH] if isinstance(message, str) else None
     return None
+
+
+def _structured(result: Mapping[str, Any]) -> dict[str, Any]:
+    content = result.get("structuredContent")
+    return content if isinstance(content, dict) else {}
 
 
 def _texts(result: Mapping[str, Any]) -> Iterator[str]:

@@ -260,9 +260,9 @@ class VcpSession:
         Raises ContextError for a request that the server refused, VcpRefusedError when it ended the
         session, and InvalidError for a request of which nothing could be sent.
         """
-        told = dict(request)
-        withheld = self._prepared(told).withheld
-        received = await self._in_time("the context request", self._conversation.say(told))
+        copied = dict(request)
+        withheld = self._prepared(copied).withheld
+        received = await self._in_time("the context request", self._conversation.say(copied))
         return ContextAnswer(message=_read_answer(received), withheld=withheld)
 
     async def call(self, op: str, args: Mapping[str, Any] | None = None) -> Any:
@@ -353,12 +353,12 @@ def _answered_call(message: bytes) -> str | None:
 
 def _read_result(received: bytes) -> Any:
     try:
-        told = read_result(strict_json.loads(received, unique_keys=True))
+        result = read_result(strict_json.loads(received, unique_keys=True))
     except (ExtensionError, MalformedError) as fault:
         raise UnusableAnswerError(f"the server's answer cannot be read: {fault.message}") from None
-    if told.error is None:
-        return told.result
-    error = told.error
+    if result.error is None:
+        return result.result
+    error = result.error
     raise ExtensionError(error.code, clean(error.message[:1024]), error.field and clean(error.field[:1024]))
 
 
@@ -371,8 +371,8 @@ def _read_answer(received: bytes) -> dict[str, Any]:
         raise UnusableAnswerError("the server's answer is not a JSON object")
     if "error" not in answer:
         return answer
-    told = answer["error"] if type(answer["error"]) is dict else {}
-    code, message, field = (_text(told.get(name)) for name in ("code", "message", "field"))
+    error = answer["error"] if type(answer["error"]) is dict else {}
+    code, message, field = (_text(error.get(name)) for name in ("code", "message", "field"))
     raise ContextError(code or "UNKNOWN", message or "the server gave no reason", field or None)  # type: ignore[arg-type] # the code is the server's
 
 

@@ -39,10 +39,11 @@ from comity.terminal.output import (
 from comity.vcp.client import MIN_VERSION, NOT_REMEMBERED, VERSION, VcpClient
 from comity.vcp.client_session import VcpRefusedError, VcpSession
 from comity.vcp.client_targets import McpTarget, read_target
-from comity.vcp.issuing import read_credential
+from comity.vcp.issuing import issue_token, read_credential, revoke_token, verify_token
 from comity.vcp.protocol import agreement
+from comity.vcp.protocol.built_in import BUILT_IN
 from comity.vcp.protocol.messages import VcpError
-from comity.vcp.protocol.registry import STANDARD_EXTENSIONS
+from comity.vcp.tool_handlers import parse_csm1
 from comity.wire.errors import ConfigError, InvalidError, MalformedError, NoAnswerError, TargetRefusedError
 
 # `comity csm1`: what a constitution code means.
@@ -65,26 +66,29 @@ def parse(
 
     If the code is not valid, the command prints the reason, and the exit code is 1.
     """
-    from comity.vcp.tool_handlers import parse_csm1
-
-    told = parse_csm1(code).structured
+    code_fields = parse_csm1(code).structured
     if as_json:
-        print_json(told)
-        if not told["valid"]:
+        print_json(code_fields)
+        if not code_fields["valid"]:
             raise typer.Exit(1)
         return
-    if not told["valid"]:
-        raise InvalidError(one_line(told["error"]))
-    scopes = zip(told["scope_codes"], told["scopes"], told["scope_descriptions"], strict=True)
+    if not code_fields["valid"]:
+        raise InvalidError(one_line(code_fields["error"]))
+    scopes = zip(
+        code_fields["scope_codes"], code_fields["scopes"], code_fields["scope_descriptions"], strict=True
+    )
     print_fields(
         (
-            ("persona", f"{told['persona_code']} {told['persona_name']}: {told['persona_description']}"),
-            ("adherence", f"{told['adherence']} {told['adherence_name']}"),
+            (
+                "persona",
+                f"{code_fields['persona_code']} {code_fields['persona_name']}: {code_fields['persona_description']}",
+            ),
+            ("adherence", f"{code_fields['adherence']} {code_fields['adherence_name']}"),
             *(("scope", f"{letter} {name.lower()}: {meaning}") for letter, name, meaning in scopes),
-            ("namespace", told["namespace"] or "none"),
-            ("version", told["version"] or "none"),
-            ("canonical", told["canonical"]),
-            *(("warning", warning) for warning in told["warnings"]),
+            ("namespace", code_fields["namespace"] or "none"),
+            ("version", code_fields["version"] or "none"),
+            ("canonical", code_fields["canonical"]),
+            *(("warning", warning) for warning in code_fields["warnings"]),
         )
     )
 
@@ -194,12 +198,12 @@ def hello(
         say(error.code, words, as_json=as_json)
         raise typer.Exit(FAILED) from None
     if as_json:
-        print_json({"server": target.url, **_as_json(shown), "remembered": not forgetful.told})
+        print_json({"server": target.url, **_as_json(shown), "remembered": not forgetful.reason})
         return
     _print(target.url, shown)
-    if forgetful.told:
+    if forgetful.reason:
         sys.stdout.flush()
-        note(forgetful.told)
+        note(forgetful.reason)
 
 
 async def _hello(settings: Settings, url: str, seconds: float, **asked: Any) -> VcpSession:
@@ -215,13 +219,13 @@ async def _hello(settings: Settings, url: str, seconds: float, **asked: Any) -> 
 
 
 class _Forgetful(logging.Handler):
-    """Hears why an answer could not be remembered."""
+    """Keeps the reason why an answer could not be remembered."""
 
-    told = ""
+    reason = ""
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.msg == NOT_REMEMBERED:
-            self.told = record.getMessage()
+            self.reason = record.getMessage()
 
 
 def _own_token(settings: Settings, target: McpTarget) -> str | None:
@@ -234,7 +238,7 @@ def _own_token(settings: Settings, target: McpTarget) -> str | None:
 
 def _extensions(written: str | None) -> Sequence[str]:
     if written is None:
-        return tuple(STANDARD_EXTENSIONS)
+        return tuple(BUILT_IN)
     return [name.strip() for name in written.split(",") if name.strip()]
 
 
@@ -403,8 +407,6 @@ def issue(
     """
     if secret_file is not None and kind is not None:
         raise ConfigError("a token with a shared secret has no kind; remove --kind or --secret-file")
-    from comity.vcp.issuing import issue_token
-
     settings = settings_of(home).settings
     issue_token(settings, subject, kind or KIND, issuer, secret_file, home.passphrase_file, as_json=as_json)
 
@@ -437,8 +439,6 @@ def verify(
         raise ConfigError(
             "--key is for signed tokens and --secret-file for tokens with a shared secret; give one of them"
         )
-    from comity.vcp.issuing import verify_token
-
     verify_token(settings_of(home).settings, token, key, secret_file, as_json=as_json)
 
 
@@ -472,7 +472,5 @@ def revoke(
     """
     if (token is None) == (subject is None):
         raise ConfigError("give either a TOKEN or --subject ISSUER:SUBJECT")
-    from comity.vcp.issuing import revoke_token
-
     settings = settings_of(home).settings
     revoke_token(settings, token, subject, reason, home.passphrase_file, as_json=as_json)

@@ -3,7 +3,7 @@
 - Only the context of a session with an owner is stored, for `ttl` seconds after the last exchange, so that the owner may
   resume. The context of a stranger stays in memory during the session and is never stored (vcp 1.7).
 - The encrypted value contains its owner. Every other caller is refused. A session without an owner cannot be resumed.
-- If a value cannot be decrypted, it is not treated as missing: the session is told that it may be corrupted.
+- If a value cannot be decrypted, it is not treated as missing: the session gets the error that it may be corrupted.
 - The history keeps the last exchanges without the constitution text, which is large and is in the context.
 - A write names the versions that were read. If two exchanges of one session run at the same time, the second one gets a
   conflict and is applied to the result of the first.

@@ -287,9 +287,9 @@ class WebSocketServerLink:
         if self._ended is not None:
             return
         self._ended = reason or "closed"
-        told = reason.encode()[:_MAX_REASON_LENGTH].decode(errors="ignore")
+        shown = reason.encode()[:_MAX_REASON_LENGTH].decode(errors="ignore")
         try:
-            await self._send({"type": "websocket.close", "code": self._code, "reason": told})
+            await self._send({"type": "websocket.close", "code": self._code, "reason": shown})
         except OSError:
             return
 

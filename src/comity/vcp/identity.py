@@ -1,7 +1,7 @@
 """Verify an identity token: first its signature, then its revocation; both results are recorded (vcp 2.1, 5.4).
 
 - No external lookup is made for a token whose signature is not verified.
-- If the revocation status is unknown, the token is refused, and the peer is told that the list was the reason. A token
+- If the revocation status is unknown, the token is refused, and the peer learns that the list was the reason. A token
   that the owner of this node revoked is refused in every mode, also in structural mode.
 - The identity of an open session is checked again at every exchange, without waiting while a list is at hand.
 - A structural token has no owner: its sender stays anonymous for storage and ownership (ruling 20).
@@ -82,7 +82,7 @@ class IdentityChecker:
         self._denylist = denylist
 
     async def check(self, token: str, decided: Decided) -> Identity:
-        """Raises UnauthenticatedError. `decided` is told of each decision about revocation."""
+        """Raises UnauthenticatedError. `decided` is called with each decision about revocation."""
         verdict = verify_identity(token, mode=self._mode, issuers=self._issuers, now=self._clock.now())
         if verdict.ok:
             status = await self._revocation(verdict)
@@ -127,14 +127,14 @@ class IdentityChecker:
         looking at the list of the issuer, if it says in a signed member that it is about this bundle: the proof of
         another one would be good for anything.
         """
-        told = Status.UNKNOWN
+        stapled_status = Status.UNKNOWN
         if stapled is not None and bundle in (stapled.get("bundle_id"), stapled.get("jti")):
-            told = self._proven_by(stapled)
+            stapled_status = self._proven_by(stapled)
         verdict = _verdict((bundle,), session.identity)
-        if told is Status.UNKNOWN or self._denylist().names(verdict.revocable):
+        if stapled_status is Status.UNKNOWN or self._denylist().names(verdict.revocable):
             status = await self._revocation(verdict)
         else:
-            status = RevocationStatus(told, Source.STAPLED, "as the stapled proof says")
+            status = RevocationStatus(stapled_status, Source.STAPLED, "as the stapled proof says")
         if status.status is Status.REVOKED:
             raise ContextError(
                 "CONSTITUTION_REFUSED", f"constitution has been revoked: {status.detail}", "constitution"
@@ -153,9 +153,9 @@ class IdentityChecker:
         responder = self._issuers.get(name) if isinstance(name, str) else None
         for key in () if responder is None else responder.signature_keys:
             if not (key.validity.too_early(now) or key.validity.too_late(now)):
-                told = proof_status(stapled, responders={str(name): PublicKey(key.public)}, now=now)
-                if told is not Status.UNKNOWN:
-                    return told
+                stapled_status = proof_status(stapled, responders={str(name): PublicKey(key.public)}, now=now)
+                if stapled_status is not Status.UNKNOWN:
+                    return stapled_status
         return Status.UNKNOWN
 
     async def still_good(self, jtis: tuple[str, ...], identity: Identity | None) -> RevocationStatus:

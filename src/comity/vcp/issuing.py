@@ -13,6 +13,7 @@ from typing import Any, Final
 import typer
 
 from comity.identity.key_files import has_identity
+from comity.identity.private_files import read_private
 from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.identity.protocol.revocation import (
     CRLEntry,
@@ -75,8 +76,6 @@ def read_credential(written: str) -> str:
     """The same for a token that is to prove who we are: others must not be able to read its file. What is typed can be
     seen by other users of the machine while the command runs.
     """
-    from comity.identity.private_files import read_private
-
     return _read(written, read_private)
 
 
@@ -135,10 +134,10 @@ def issue_token(
     if secret_file is None:
         key = own_key(settings, passphrase_file)
         token = issue_a(key, issuer=name, kind=kind, subject=subject)
-        told: dict[str, Any] = {"form": "signed", "kind": kind, "key": own.hex()}
+        details: dict[str, Any] = {"form": "signed", "kind": kind, "key": own.hex()}
     else:
         token = issue_b(_secret(secret_file).secret, issuer=name, subject=subject, issued_at=now)
-        told = {"form": "stamped", "issued_at": write_moment(now)}
+        details = {"form": "stamped", "issued_at": write_moment(now)}
     if _is_revoked(settings, Revocable((token_id(token),), subject_id(name, subject))):
         raise ConflictError(
             f"this token of {subject} is revoked here for good; choose another subject or kind"
@@ -146,7 +145,7 @@ def issue_token(
     revocations = OwnRevocations(settings.data, own)
     if name not in revocations.issuers():
         revocations.open_list(name, own_key(settings, passphrase_file), now)
-    about = {"issuer": name, "subject": subject, **told}
+    about = {"issuer": name, "subject": subject, **details}
     print_answer({"token": token, "token_id": token_id(token), **about}, token, as_json=as_json)
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from comity.extensions.part import Extensions
 from comity.release import __version__
+from comity.runtime.lazy import late
 from comity.runtime.part import (
     CheckResult,
     Chore,
@@ -24,12 +24,46 @@ from comity.runtime.settings import Settings
 from comity.wire.errors import KeyRefusedError, NotFoundError
 
 if TYPE_CHECKING:
-    from comity.http.asgi import Receive, Scope
+    from starlette import routing
+
+    from comity.http import asgi
+    from comity.http import server as http_server
+    from comity.identity.protocol import tokens
     from comity.mcp.protocol.catalog import Resources, Tool
     from comity.runtime.node_runtime import NodeRuntime
-    from comity.vcp.issuers import OwnRevocations
-    from comity.vcp.plugins import VcpExtension
-    from comity.vcp.tools import VcpTools
+    from comity.vcp import (
+        contexts,
+        doors,
+        extension_host,
+        identity,
+        issuers,
+        over_mcp,
+        plugins,
+        service,
+        sessions,
+    )
+    from comity.vcp import resources as vcp_resources
+    from comity.vcp import tools as mcp_tools
+    from comity.vcp.protocol import agreement, negotiation, registry
+else:
+    agreement = late("comity.vcp.protocol.agreement")
+    asgi = late("comity.http.asgi")
+    contexts = late("comity.vcp.contexts")
+    doors = late("comity.vcp.doors")
+    extension_host = late("comity.vcp.extension_host")
+    http_server = late("comity.http.server")
+    identity = late("comity.vcp.identity")
+    issuers = late("comity.vcp.issuers")
+    negotiation = late("comity.vcp.protocol.negotiation")
+    over_mcp = late("comity.vcp.over_mcp")
+    plugins = late("comity.vcp.plugins")
+    registry = late("comity.vcp.protocol.registry")
+    vcp_resources = late("comity.vcp.resources")
+    routing = late("starlette.routing")
+    service = late("comity.vcp.service")
+    sessions = late("comity.vcp.sessions")
+    tokens = late("comity.identity.protocol.tokens")
+    mcp_tools = late("comity.vcp.tools")
 
 
 REVOCATIONS_PREFIX: Final = "/v1/revocations/"
@@ -46,72 +80,47 @@ class Vcp(Part):
 
     @classmethod
     def tools(cls, runtime: OpenNode) -> "Iterable[Tool]":
-        from comity.vcp.tools import vcp_tools
-
-        return vcp_tools(lambda: cls._services(runtime))
+        return mcp_tools.vcp_tools(lambda: cls.opened_tools(runtime))
 
     @classmethod
     def resources(cls, runtime: OpenNode) -> "Iterable[Resources]":
-        from comity.vcp.tools import vcp_resources
-
-        return vcp_resources(lambda: cls._services(runtime), cls.tool_group)
+        return mcp_tools.core_resources(lambda: cls.opened_tools(runtime))
 
     @classmethod
     def checks(cls, settings: Settings) -> Iterable[CheckResult]:
         names = settings.vcp.secret_issuers
         if not names:
             return []
-        from comity.vcp.issuers import read_secrets, secret_file
-
         found = []
         for name in names:
             try:
-                read_secrets(secret_file(settings.data, name))
+                issuers.read_secrets(issuers.secret_file(settings.data, name))
             except KeyRefusedError as refusal:
                 remedy = "put the secret there, or take the issuer out of vcp.secret_issuers"
                 found.append(CheckResult("vcp issuers", "fail", refusal.message, remedy))
         return found or [CheckResult("vcp issuers", "ok", f"{len(names)} with a shared secret")]
 
     @classmethod
-    async def _services(cls, runtime: OpenNode) -> "VcpTools":
+    async def opened_tools(cls, runtime: OpenNode) -> "mcp_tools.VcpTools":
         return (await runtime()).find(cls).services
 
     async def open(self, runtime: "NodeRuntime") -> None:
-        from comity.identity.protocol.tokens import IdentityMode
-        from comity.vcp.contexts import Contexts
-        from comity.vcp.identity import IdentityChecker
-        from comity.vcp.issuers import (
-            CRL_LIMIT,
-            CRL_TIMEOUT,
-            CrlFetcher,
-            OwnRevocations,
-            issuers_of,
-            own_names,
-        )
-        from comity.vcp.over_mcp import VcpOverMcp
-        from comity.vcp.protocol.agreement import offered
-        from comity.vcp.protocol.negotiation import ServerPolicy
-        from comity.vcp.protocol.registry import ExtensionRegistry
-        from comity.vcp.resources import VcpResources
-        from comity.vcp.service import VcpServer
-        from comity.vcp.sessions import RunningFeatures
-        from comity.vcp.tools import VcpTools
-
         settings, vcp, clock = runtime.settings, runtime.settings.vcp, runtime.clock
-        part = runtime.find_open(Extensions)
-        extensions = None if part is None else part.service
-        contexts = (
-            Contexts(runtime.store, clock, ttl=vcp.session_ttl_seconds)
-            if part is None
-            else part.service.contexts
+        hosting = [part for part in runtime.parts if isinstance(part, extension_host.HostsExtensions)]
+        host = hosting[0].extension_host() if hosting else None
+        known = (
+            contexts.Contexts(runtime.store, clock, ttl=vcp.session_ttl_seconds)
+            if host is None
+            else host.contexts
         )
-        features = RunningFeatures(clock, vault=runtime.current_vault)
+        features = sessions.RunningFeatures(clock, vault=runtime.current_vault)
         runtime.stack.push_async_callback(features.aclose)
-        http = runtime.open_http(CRL_TIMEOUT, CRL_LIMIT)
-        lists = CrlFetcher(http, clock, https_only=settings.production)
+        http = runtime.open_http(issuers.CRL_TIMEOUT, issuers.CRL_LIMIT)
+        lists = issuers.CrlFetcher(http, clock, https_only=settings.production)
         runtime.stack.push_async_callback(lists.aclose)
-        own = OwnRevocations(settings.data, runtime.vacant_id)
-        await asyncio.to_thread(_open_lists, own, own_names(settings, runtime.vacant_id), runtime)
+        own = issuers.OwnRevocations(settings.data, runtime.vacant_id)
+        names = issuers.own_names(settings, runtime.vacant_id)
+        await asyncio.to_thread(_open_lists, own, names, runtime)
 
         async def renew() -> None:
             await asyncio.to_thread(own.renew, runtime.key, int(clock.now()))
@@ -119,79 +128,69 @@ class Vcp(Part):
         self._runtime, self._own_lists = runtime, own
         self.views = [View("vcp", "VCP sessions", self._view)]
         self.chores = [Chore(_RENEW_EVERY, renew)]
-        desk = IdentityChecker(
+        checker = identity.IdentityChecker(
             clock,
-            mode=IdentityMode(vcp.identity_mode),
-            issuers=issuers_of(settings, runtime.vacant_id),
+            mode=tokens.IdentityMode(vcp.identity_mode),
+            issuers=issuers.issuers_of(settings, runtime.vacant_id),
             lists=lists,
             denylist=own.denylist,
         )
         added = _added_extensions(runtime)
-        policy = ServerPolicy(
+        registered = () if host is None else host.registrations()
+        policy = negotiation.ServerPolicy(
             core_features=features.running(),
-            registry=ExtensionRegistry(
-                (
-                    *(() if extensions is None else extensions.registrations()),
-                    *(each.registration() for each in added),
-                )
-            ),
-            versions=offered(vcp.versions),
+            registry=registry.ExtensionRegistry((*registered, *(each.registration() for each in added))),
+            versions=agreement.offered(vcp.versions),
             identity=vcp.identity_policy,
             environment=settings.environment,
             server_id=vcp.server_id or runtime.vacant_id.hex(),
             hello_seconds=vcp.hello_seconds,
             idle_seconds=vcp.idle_seconds,
         )
-        self.service = VcpServer(
+        self.service = service.VcpServer(
             runtime.record,
             clock,
             policy=policy,
             features=features,
-            desk=desk,
-            contexts=contexts,
+            checker=checker,
+            contexts=known,
             vault=runtime.current_vault,
             budget=runtime.budget,
-            extensions=extensions,
+            extensions=host,
             plugins=added,
         )
-        resources = VcpResources(
+        readable = vcp_resources.VcpResources(
             policy=policy,
             features=features,
             sessions=self.service.sessions,
-            contexts=contexts,
+            contexts=known,
             vault=runtime.current_vault,
-            desk=desk,
-            readers=None if part is None else part.readers(self.service.sessions),
-            extensions=extensions,
+            checker=checker,
+            extensions=host,
         )
-        self.services = VcpTools(desk, resources, __version__, runtime.uptime)
-        self.over_mcp = VcpOverMcp(self.service, clock, own_id=runtime.vacant_id.hex())
+        self.services = mcp_tools.VcpTools(checker, readable, __version__, runtime.uptime)
+        self.over_mcp = over_mcp.VcpOverMcp(self.service, clock, own_id=runtime.vacant_id.hex())
         runtime.stack.push_async_callback(self.over_mcp.aclose)
 
     async def serve(self, runtime: "NodeRuntime") -> None:
-        from starlette.routing import Route
-
-        from comity.http.asgi import Endpoint
-        from comity.http.server import bind, tls_context
-        from comity.vcp.doors import VCP_PATH, TcpDoor, VcpOverWebSocket
-
         settings = runtime.settings
 
-        async def revoked(scope: "Scope", _receive: "Receive") -> Any:
+        async def revoked(scope: "asgi.Scope", _receive: "asgi.Receive") -> Any:
             issuer, now = scope["path_params"]["issuer"], int(runtime.clock.now())
             found = await asyncio.to_thread(self._own_lists.current, issuer, runtime.key, now)
             if found is None:
                 raise NotFoundError("this node issues no tokens under this name, and has no list for it")
             return msgspec.to_builtins(found)
 
-        self.sockets = {VCP_PATH: VcpOverWebSocket(self.service)}
-        self.public = {VCP_PATH}
-        lists = Endpoint("GET", revoked, feature=self.tool_group, record=runtime.record)
-        self.routes = [Route(REVOCATIONS_PREFIX + "{issuer}", lists)]
+        self.sockets = {doors.VCP_PATH: doors.VcpOverWebSocket(self.service)}
+        self.public = {doors.VCP_PATH}
+        lists = asgi.Endpoint("GET", revoked, feature=self.tool_group, record=runtime.record)
+        self.routes = [routing.Route(REVOCATIONS_PREFIX + "{issuer}", lists)]
         self.public_prefixes = (REVOCATIONS_PREFIX,)
         if settings.vcp.tcp_port:
-            listening = bind(settings.host, settings.vcp.tcp_port)
-            tcp = TcpDoor(self.service, listening, tls_context(settings.tls.cert, settings.tls.key))
+            listening = http_server.bind(settings.host, settings.vcp.tcp_port)
+            tls = http_server.tls_context(settings.tls.cert, settings.tls.key)
+            tcp = doors.TcpDoor(self.service, listening, tls)
             runtime.stack.push_async_callback(tcp.stop)
             await tcp.start()
 
@@ -222,22 +221,21 @@ class Vcp(Part):
         )
 
 
-def _open_lists(own: "OwnRevocations", names: Iterable[str], runtime: "NodeRuntime") -> None:
+def _open_lists(own: "issuers.OwnRevocations", names: Iterable[str], runtime: "NodeRuntime") -> None:
     """Each name that this node issues under has a list from the start."""
     for name in (None, *names):
         own.open_list(name, runtime.key, int(runtime.clock.now()))
 
 
-def _added_extensions(runtime: "NodeRuntime") -> "list[VcpExtension]":
-    """Those of parts, of the settings and of installed packages, each id once."""
-    from comity.vcp.plugins import BringsExtensions, announced_extensions, named_extensions
+def _added_extensions(runtime: "NodeRuntime") -> "list[plugins.VcpExtension]":
+    """Return those of parts, of the settings and of installed packages, each id once."""
 
     async def this_runtime() -> "NodeRuntime":
         return runtime
 
     kinds: tuple[object, ...] = runtime.kinds
-    bringing = [kind for kind in kinds if isinstance(kind, BringsExtensions)]
+    bringing = [kind for kind in kinds if isinstance(kind, plugins.BringsExtensions)]
     added = [each for kind in bringing for each in kind.vcp_extensions(this_runtime)]
-    added += named_extensions(runtime.settings.vcp.plugins)
+    added += plugins.named_extensions(runtime.settings.vcp.plugins)
     known = {each.id for each in added}
-    return added + [each for each in announced_extensions() if each.id not in known]
+    return added + [each for each in plugins.announced_extensions() if each.id not in known]

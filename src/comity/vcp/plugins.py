@@ -4,11 +4,12 @@
   function that answers its payload of a context request. Supported means that it works (ruling 16), so it must have one.
 - A module is named in `vcp.plugins` as `module:NAME`, and looked for in the working folder first; one that cannot be used
   ends the start. Installed packages announce theirs in the entry point group `comity.vcp_extensions`; one of those that
-  cannot be used is left out and told.
-- What a function raises is our fault and told to the log; an `InvalidError` of it is the client's fault and told to it.
+  cannot be used is left out, and the log says so.
+- An error of a function goes to the log; an `InvalidError` is the fault of the client, which gets it.
 """
 
 import asyncio
+import importlib.metadata
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -19,8 +20,9 @@ from msgspec import Struct
 from comity.runtime.part import OpenNode
 from comity.system import import_user_module
 from comity.vcp.protocol.agreement import Session
+from comity.vcp.protocol.built_in import BUILT_IN
 from comity.vcp.protocol.context import ContextRequest
-from comity.vcp.protocol.registry import STANDARD_EXTENSIONS, Dependency, Extension
+from comity.vcp.protocol.registry import Dependency, Extension
 from comity.vcp.protocol.signals import ContextError
 from comity.wire import strict_json
 from comity.wire.errors import ComityError, ConfigError, InvalidError
@@ -47,7 +49,7 @@ class VcpExtension(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         self.registration()
-        if self.id in STANDARD_EXTENSIONS:
+        if self.id in BUILT_IN:
             raise ConfigError(f"{self.id} is an extension of VCP itself; choose another id")
         if not callable(self.answer):
             raise ConfigError(f"{self.id} needs an answer, a function of a payload and a session")
@@ -79,10 +81,8 @@ def named_extensions(specs: Iterable[str]) -> tuple[VcpExtension, ...]:
 
 def announced_extensions() -> tuple[VcpExtension, ...]:
     """Those of installed packages."""
-    from importlib.metadata import entry_points
-
     found = []
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+    for point in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda point: point.name):
         try:
             found.append(_load(point.value))
         except ConfigError as refusal:
@@ -94,12 +94,12 @@ async def answers_of(
     extensions: Mapping[str, VcpExtension], request: ContextRequest, session: Session
 ) -> dict[str, Any]:
     """What these extensions answer to their payloads, by id. Raises ContextError."""
-    told = {}
+    answers = {}
     for id_, payload in request.extensions.items():
         extension = extensions.get(id_)
         if extension is not None:
-            told[id_] = await _answer(extension, payload, session)
-    return told
+            answers[id_] = await _answer(extension, payload, session)
+    return answers
 
 
 async def _answer(extension: VcpExtension, payload: Mapping[str, Any], session: Session) -> dict[str, Any]:

@@ -6,7 +6,7 @@
 | `vcp://constitution/{csm1_code}` | everybody: it says what a code means |
 | `vcp://identity/{token}` | a value token, everybody; an identity, by the beginning of its token's id, its owner |
 | `vcp://bundle/{session_id}` | the owner of the session, and the session itself |
-| the five of the extensions | as above, while the extension is active (`resource_readers`) |
+| the five of the extensions | as above, while the extension is active  |
 
 - A session of somebody else is never listed, and reading it is refused.
 - A credential has no place in an address: an identity token there is refused, whole or cut, and not repeated.
@@ -17,7 +17,7 @@
 
 import re
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 import msgspec
@@ -28,29 +28,25 @@ from comity.identity.protocol.uvc import UvcToken
 from comity.mcp.protocol.results import Contents
 from comity.store.vault import Vault
 from comity.vcp.contexts import Contexts
+from comity.vcp.extension_host import ExtensionHost, FadingContent, Owner
 from comity.vcp.identity import IdentityChecker
 from comity.vcp.protocol.agreement import V3_1, Identity, Session
+from comity.vcp.protocol.built_in import addresses
 from comity.vcp.protocol.context import SessionContext, constitution_id
 from comity.vcp.protocol.csm1 import Csm1Error, parse_csm1
 from comity.vcp.protocol.messages import PERSONAL
 from comity.vcp.protocol.negotiation import ServerPolicy
-from comity.vcp.protocol.signals import ModelSafeContext, model_safe
-from comity.vcp.resource_addresses import (
+from comity.vcp.protocol.resource_addresses import (
     ALIASES,
     BUNDLE,
     CAPABILITIES,
     CONSTITUTION,
-    EXTENSION_ADDRESSES,
     IDENTITY,
     MIME_TYPE,
-    FadingContent,
-    Owner,
-    ResourceReaders,
     VcpAddress,
-    core_templates,
     shown,
-    template,
 )
+from comity.vcp.protocol.signals import ModelSafeContext, model_safe
 from comity.vcp.sessions import LiveSessions, RunningFeatures
 from comity.vcp.tool_handlers import (
     InactiveExtensionError,
@@ -60,9 +56,6 @@ from comity.vcp.tool_handlers import (
     validate_token,
 )
 from comity.wire.errors import ComityError, ForbiddenError, InvalidError, NotFoundError
-
-if TYPE_CHECKING:
-    from comity.extensions.service import ExtensionService
 
 Entries = list[dict[str, Any]]
 
@@ -85,17 +78,16 @@ class VcpResources:
         sessions: LiveSessions,
         contexts: Contexts,
         vault: Callable[[], Vault],
-        desk: IdentityChecker,
-        readers: ResourceReaders | None = None,
-        extensions: "ExtensionService | None" = None,
+        checker: IdentityChecker,
+        extensions: ExtensionHost | None = None,
     ) -> None:
-        self.readers = readers or ResourceReaders()
+        self.readers = {} if extensions is None else dict(extensions.readers(sessions))
         self._policy = policy
         self._features = features
         self._sessions = sessions
         self._contexts = contexts
         self._vault = vault
-        self._desk = desk
+        self._checker = checker
         self._extensions = extensions
 
     async def list(self, owner: Owner, active: Collection[str]) -> Entries:
@@ -104,12 +96,11 @@ class VcpResources:
         listed += [shown(BUNDLE, id_) for id_ in self._sessions.ids_for(owner.session, owner.id)]
         if owner.token_prefix is not None:
             listed.append(shown(IDENTITY, owner.token_prefix))
-        for address, reader in self.readers.active(active):
-            listed += [shown(address, id_) for id_ in await reader.ids(owner)]
+        for host, reader in self.readers.items():
+            address = addresses()[host]
+            if address.extension in active:
+                listed += [shown(address, id_) for id_ in await reader.ids(owner)]
         return listed
-
-    def templates(self, active: Collection[str]) -> Entries:
-        return core_templates() + [template(address) for address, _ in self.readers.active(active)]
 
     async def read(self, uri: str, owner: Owner, active: Collection[str]) -> Contents:
         """One content with `uri`, `mimeType` and `text`. Raises NotFoundError, ForbiddenError (also as
@@ -117,8 +108,8 @@ class VcpResources:
         """
         host, id_ = _parse(uri)
         content: Any
-        if host in EXTENSION_ADDRESSES:
-            content = await self._read_extension(EXTENSION_ADDRESSES[host], id_, owner, active)
+        if host in addresses():
+            content = await self._read_extension(addresses()[host], id_, owner, active)
         elif host == CAPABILITIES.host and not id_:
             content = self._capabilities()
         elif host == CONSTITUTION.host and id_:
@@ -139,9 +130,9 @@ class VcpResources:
     async def _read_extension(
         self, address: VcpAddress, id_: str, owner: Owner, active: Collection[str]
     ) -> Any:
-        reader = self.readers.get(address.host, active)
-        if reader is None:
-            assert address.extension is not None
+        reader = self.readers.get(address.host)
+        assert address.extension is not None
+        if reader is None or address.extension not in active:
             raise InactiveExtensionError(address.extension)
         if not id_:
             raise _no_such()
@@ -153,7 +144,7 @@ class VcpResources:
         """The owner of a closed session is found in the store."""
         if self._session(session_id, owner) is not None:
             return
-        stored = None if self._extensions is None else await self._extensions.states.owner_of(session_id)
+        stored = None if self._extensions is None else await self._extensions.owner_of(session_id)
         if stored is None:
             raise NotFoundError("there is no such session; begin a new one")
         if stored != owner.id:
@@ -175,7 +166,7 @@ class VcpResources:
                 f"{LOG_PREFIX_LENGTH} digits of its SHA-256, or have it checked by vcp_validate_token"
             )
         if not _PREFIX.fullmatch(token):
-            return (await validate_token(token, self._desk)).structured
+            return (await validate_token(token, self._checker)).structured
         if owner.identity is None or token != owner.token_prefix:
             raise NotFoundError("this is not the identity that you came with; only your own can be read")
         return {"token_prefix": token, **_who(owner.identity)}
@@ -205,8 +196,10 @@ class VcpResources:
         if self._extensions is None:
             return model_safe(context.signals, context.categorical, session_active=session is not None)
         # the signals of a closed session count, whichever extensions were active in it
-        told = session or Session(id=session_id, version=str(V3_1), extensions=(PERSONAL,), identity=identity)
-        return await self._extensions.model_safe_context(told, context, active=session is not None)
+        asking = session or Session(
+            id=session_id, version=str(V3_1), extensions=(PERSONAL,), identity=identity
+        )
+        return await self._extensions.model_safe_context(asking, context, active=session is not None)
 
     def _session(self, session_id: str, owner: Owner) -> Session | None:
         """The session, if it is the owner's; None for one that is not open any more."""
@@ -217,7 +210,7 @@ class VcpResources:
         return self._sessions.of(session_id, owner.identity)
 
     async def _refuse_revoked(self, jti: str, identity: Identity | None) -> None:
-        status = await self._desk.still_good((jti,), identity)
+        status = await self._checker.still_good((jti,), identity)
         if status.status is Status.REVOKED:
             raise RevokedError(status.detail or "no reason was given")
         if status.refuses:
@@ -245,7 +238,7 @@ def may_watch(uri: str, owner: Owner, active: Collection[str]) -> bool:
         return False
     if host == CAPABILITIES.host:
         return not id_
-    address = BUNDLE if host == BUNDLE.host else EXTENSION_ADDRESSES.get(host)
+    address = BUNDLE if host == BUNDLE.host else addresses().get(host)
     if address is None or not id_ or (address.extension is not None and address.extension not in active):
         return False
     return not address.of_session or (owner.session is not None and owner.session.id == id_)

@@ -17,15 +17,12 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
-from comity.extensions.protocol.calls import Audience
-from comity.extensions.protocol.operations import OPERATIONS
-from comity.extensions.protocol.state import StateScope
 from comity.identity.protocol.revocation import RevocationStatus
 from comity.identity.protocol.tokens import TokenVerdict
 from comity.requests.budget import Budget
@@ -37,10 +34,12 @@ from comity.store.vault import Vault
 from comity.vcp import sessions as record
 from comity.vcp.conductor import Conductor
 from comity.vcp.contexts import ContextExchange, Contexts, UnreadableContextError, owner_of
+from comity.vcp.extension_host import ExtensionHost, OperationRequest
 from comity.vcp.identity import IdentityChecker
 from comity.vcp.plugins import VcpExtension, answers_of
 from comity.vcp.protocol import agreement as core_features
 from comity.vcp.protocol.agreement import Identity, Session
+from comity.vcp.protocol.built_in import addresses, built_in, operations
 from comity.vcp.protocol.context import (
     CallerContext,
     ContextResponse,
@@ -49,7 +48,7 @@ from comity.vcp.protocol.context import (
     constitution_id,
     respond,
 )
-from comity.vcp.protocol.extension_calls import MAX_CALLS_IN_FLIGHT, ExtensionError
+from comity.vcp.protocol.extension_calls import MAX_CALLS_IN_FLIGHT, Audience, ExtensionError
 from comity.vcp.protocol.injection import Severity
 from comity.vcp.protocol.messages import RELATIONAL
 from comity.vcp.protocol.negotiation import (
@@ -61,16 +60,13 @@ from comity.vcp.protocol.negotiation import (
     SessionEndedError,
     WatchFeatures,
 )
+from comity.vcp.protocol.resource_addresses import BUNDLE, StateScope
 from comity.vcp.protocol.server import ServerMachine, lost_message
 from comity.vcp.protocol.signals import ContextError, model_safe
 from comity.vcp.sessions import ConnectionLimits, LiveSessions, OpenConnections, RunningFeatures
 from comity.wire.errors import ComityError, ConflictError, ForbiddenError, OverloadedError
 from comity.wire.link import GONE, PeerLink
 from comity.wire.machine import Ask, Clock, Effect, Event, Received
-
-if TYPE_CHECKING:
-    from comity.extensions.handler import OperationRequest
-    from comity.extensions.service import ExtensionService
 
 log = logging.getLogger("comity.vcp")
 
@@ -101,12 +97,12 @@ class VcpServer:
         *,
         policy: ServerPolicy,
         features: RunningFeatures,
-        desk: IdentityChecker,
+        checker: IdentityChecker,
         contexts: Contexts,
         vault: Callable[[], Vault],
         limits: ConnectionLimits | None = None,
         budget: Budget | None = None,
-        extensions: "ExtensionService | None" = None,
+        extensions: ExtensionHost | None = None,
         plugins: Iterable[VcpExtension] = (),
         new_id: Callable[[], str] = lambda: f"ses_{secrets.token_hex(16)}",
     ) -> None:
@@ -121,7 +117,7 @@ class VcpServer:
         self._clock = clock
         self._policy = policy
         self.features = features
-        self._desk = desk
+        self._checker = checker
         self._contexts = contexts
         self._vault = vault
         self._extensions = extensions
@@ -189,7 +185,7 @@ class VcpServer:
         if session is None:
             return None
         try:
-            await self._desk.check_open(session)
+            await self._checker.check_open(session)
             context = await self._contexts.known(session, self._vault())
             if self._extensions is None:
                 safe = model_safe(context.signals, context.categorical, session_active=True)
@@ -237,7 +233,7 @@ class VcpServer:
         self._note(act, peer, written=what.what == _ACK)
 
     async def check_identity(self, token: str) -> Identity:
-        return await self._desk.check(token, self._decided)
+        return await self._checker.check(token, self._decided)
 
     def ended(self, session: Session) -> SessionEndedError | None:
         """Why a session must end, without a fetch; None if it can continue."""
@@ -246,42 +242,39 @@ class VcpServer:
         lost = core_features.lost(session.core_features, claimed)
         if lost:
             return SessionEndedError("INTERNAL_ERROR", lost_message(lost))
-        return self._desk.ended(session)
+        return self._checker.ended(session)
 
     async def call(self, question: RunOperation, peer: str) -> Any:
         """Run an operation of an extension for the owner of a session. Raises ExtensionError, SessionEndedError."""
-        from comity.extensions.handler import OperationRequest
-
         session, call = question.session, question.call
         request = OperationRequest(op=call.op, args=call.args, session=session)
         return await self.perform(request, record.caller_in(session, peer), record.FEATURE)
 
-    async def perform(self, request: "OperationRequest", caller: Caller, door: str) -> Any:
+    async def perform(self, request: OperationRequest, caller: Caller, door: str) -> Any:
         """The same, for any door."""
         if self._extensions is None:
             raise ExtensionError("EXTENSION_INACTIVE", "this server has no extensions")
         self.features.look()
-        await self._desk.check_open(request.session)
+        await self._checker.check_open(request.session)
         result = await self._extensions.perform(request, caller, door)
-        scopes = OPERATIONS[request.op].writes
-        self._tell_changes(request.session, scopes)
-        if "deliberation" in scopes:
-            self.on_change(f"vcp://consensus/{request.args.get('delib_id', getattr(result, 'id', ''))}")
+        operation = operations()[request.op]
+        self._notify_changes(request.session, operation.writes)
+        extension = built_in()[operation.extension]
+        if "shared" in operation.writes and extension.resource is not None:
+            _, argument = extension.reads
+            self.on_change(extension.resource.uri(request.args.get(argument, getattr(result, "id", ""))))
         return result
 
-    def _tell_changes(self, session: Session, scopes: Collection[StateScope]) -> None:
-        """Tell who watches a resource that it is another one now. All sessions of an owner share a relation."""
+    def _notify_changes(self, session: Session, scopes: Collection[StateScope]) -> None:
+        """Notify those who watch a resource that has changed. All sessions of an owner share what the owner has."""
+        changed = {"session": {session.id}, "owner": {session.id}}
         owner = owner_of(session)
-        if "session" in scopes:
-            for host in ("personal-state", "intent", "bundle"):
-                self.on_change(f"vcp://{host}/{session.id}")
-        if "owner" in scopes:
-            ids = {session.id}
-            if owner is not None:
-                ids |= {one.id for one in self.sessions if owner_of(one) == owner}
-            for id_ in ids:
-                for host in ("relational", "torch"):
-                    self.on_change(f"vcp://{host}/{id_}")
+        if owner is not None and "owner" in scopes:
+            changed["owner"] |= {one.id for one in self.sessions if owner_of(one) == owner}
+        for address in (*addresses().values(), BUNDLE):
+            if address.scope in scopes:
+                for id_ in changed.get(address.scope, ()):
+                    self.on_change(address.uri(id_))
 
     async def exchange(
         self, question: ExchangeContext, peer: str, audience: Audience = "owner"
@@ -289,7 +282,7 @@ class VcpServer:
         """Apply and store a context request, and return the response."""
         try:
             self.features.look()
-            await self._desk.check_open(question.session)
+            await self._checker.check_open(question.session)
             await self._check_constitution(question)
             async with nullcontext() if self._extensions is None else self._extensions.turn(question.session):
                 return await self._apply(question, peer, audience)
@@ -306,55 +299,40 @@ class VcpServer:
         request = question.request
         if request.constitution is not None:
             bundle = constitution_id(request.constitution)
-            await self._desk.check_bundle(bundle, request.stapled_proof, question.session)
+            await self._checker.check_bundle(bundle, request.stapled_proof, question.session)
 
     async def _apply(self, question: ExchangeContext, peer: str, audience: Audience) -> ContextResponse:
         session, request = question.session, question.request
         began = self._clock.now()
         vault = self._vault()
-        told = await answers_of(self._plugins, request, session)
+        added = await answers_of(self._plugins, request, session)
         for _ in range(MAX_APPLIED):
             if self._extensions is None:
                 before = await self._contexts.read(session, vault)
                 context = after(before.context, request)
-                response = respond(request, context, session, told)
-                operations = self._contexts.keeping(session, request, before, context, vault)
+                response = respond(request, context, session, added)
+                stored = self._contexts.keeping(session, request, before, context, vault)
             else:
-                response, operations = await self._extended(question, told, audience, vault)
+                applied = await self._extensions.exchange(session, request, audience)
+                context, before = applied.context, applied.before
+                answered = {**applied.answers, **added}
+                response = respond(applied.request, context, session, answered, applied.signals)
+                stored = self._contexts.keeping(session, applied.kept, before, context, vault)
+                stored += applied.operations()
             act = record.exchanged(session, response, peer, self._clock.now() - began)
-            if not operations:
+            if not stored:
                 self._watch(self._record.note(act))
-            elif not await self._committed(session, operations, act):
+            elif not await self._committed(session, stored, act):
                 continue
             self._record.measure(record.FEATURE, act.result.lower(), act.seconds)
-            told_of: tuple[StateScope, ...] = (
-                ("session", "owner") if RELATIONAL in request.extensions else ("session",)
-            )
-            self._tell_changes(session, told_of)
+            changed: tuple[StateScope, ...] = ("session",)
+            if RELATIONAL in request.extensions:
+                changed = ("session", "owner")
+            self._notify_changes(session, changed)
             return response
         raise ConflictError(
             f"other requests of this session were stored first, {MAX_APPLIED} times in a row; send it again"
         )
-
-    async def _extended(
-        self, question: ExchangeContext, told: Mapping[str, Any], audience: Audience, vault: Vault
-    ) -> tuple[ContextResponse, tuple[Operation, ...]]:
-        """An exchange in which extensions take part: the answer, and what has to be stored."""
-        extensions, session = self._extensions, question.session
-        assert extensions is not None
-        recent = extensions.states.recent.take(session.id, self._clock.now())
-        held = recent or await extensions.states.held(session.id, owner_of(session))
-        try:
-            before = await self._contexts.read(session, vault, held)
-            applied = await extensions.exchange(session, question.request, before.context, held, audience)
-        except ComityError:
-            if recent is None:
-                raise
-            return await self._extended(question, told, audience, vault)  # by what is stored now
-        context, said = applied.context, {**applied.answers, **told}
-        response = respond(applied.request, context, session, said, applied.signals)
-        operations = self._contexts.keeping(session, applied.kept, before, context, vault)
-        return response, operations + extensions.keeping(applied)
 
     async def _committed(self, session: Session, operations: Sequence[Operation], act: Act) -> bool:
         """False where something else was stored since it was read."""
@@ -367,7 +345,7 @@ class VcpServer:
             raise
         self.features.audit_written(True)
         if self._extensions is not None:
-            self._extensions.states.recent.wrote(session.id, operations, versions)
+            self._extensions.stored(session.id, operations, versions)
         return True
 
     def _decided(self, verdict: TokenVerdict, status: RevocationStatus) -> None:

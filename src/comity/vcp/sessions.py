@@ -5,7 +5,7 @@ connections, and the number of connections is limited:
 - Each address has a limit, unless it is exempt. A connection over the limit is refused.
 - A connection that has sent nothing yet is half open. There are at most `half_open` of them: one more closes the one that
   has been silent for the longest time. So a client that speaks at once always gets in, however many others are silent.
-- There are at most `connections` in total. If none of them is half open, a new client is told to try again later.
+- There are at most `connections` in total. If none of them is half open, a new client is asked to try again later.
 """
 
 import asyncio

@@ -75,10 +75,10 @@ class RevocationUnknownError(ForbiddenError):
 
 def refused(error: ComityError) -> VcpToolAnswer:
     """The error as the answer of a tool."""
-    told: dict[str, Any] = {"error": _lines(error), "code": error.code}
+    fields: dict[str, Any] = {"error": _lines(error), "code": error.code}
     if isinstance(error, ContextError):
-        told |= {"code": error.wire_code.lower(), "field": error.field}
-    return VcpToolAnswer(structured=told, text=told["error"], is_error=True)
+        fields |= {"code": error.wire_code.lower(), "field": error.field}
+    return VcpToolAnswer(structured=fields, text=fields["error"], is_error=True)
 
 
 def _lines(error: ComityError) -> str:
@@ -97,9 +97,9 @@ _NO_FEATURES: Final = dict.fromkeys(CORE_FEATURES, False)
 
 
 async def validate_token(
-    token: Any, desk: IdentityChecker, decided: Decided = lambda _verdict, _status: None
+    token: Any, checker: IdentityChecker, decided: Decided = lambda _verdict, _status: None
 ) -> VcpToolAnswer:
-    """`decided` is told of each decision about revocation, for the record."""
+    """`decided` is called with each decision about revocation, for the record."""
     try:
         read = _read_token(token)
     except ComityError as fault:
@@ -115,15 +115,15 @@ async def validate_token(
     verification = "none"
     chain: list[dict[str, str]] = []
     try:
-        identity = await desk.check(str(read), note)
+        identity = await checker.check(str(read), note)
         verification = "verified" if identity.verified else "structural"
         if identity.verified and not isinstance(read, UvcToken):
             chain = _trust_chain(read)
     except UnauthenticatedError as refusal:
         if revoked or not isinstance(read, UvcToken):
             return _invalid(f"identity_invalid: {refusal.message}", kind=_kind(read))
-    told = _uvc(read) if isinstance(read, UvcToken) else _signed(read)
-    return VcpToolAnswer(structured={**told, "verification": verification, "trust_chain": chain})
+    fields = _uvc(read) if isinstance(read, UvcToken) else _signed(read)
+    return VcpToolAnswer(structured={**fields, "verification": verification, "trust_chain": chain})
 
 
 def parse_csm1(code: Any) -> VcpToolAnswer:
@@ -137,7 +137,7 @@ def parse_csm1(code: Any) -> VcpToolAnswer:
 def describe(code: Csm1Code) -> dict[str, Any]:
     """All that a code says, in letters and in words."""
     persona, scopes = code.character, code.places
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "persona": persona.name.upper(),
         "persona_name": persona.name,
         "persona_code": persona.code,
@@ -155,18 +155,18 @@ def describe(code: Csm1Code) -> dict[str, Any]:
         "canonical": code.canonical(),
         "warnings": [f"{persona.name} is not meant for {scope.name.lower()}" for scope in code.unsuitable],
     }
-    return told if code.token is None else {**told, "token": str(code.token)}
+    return fields if code.token is None else {**fields, "token": str(code.token)}
 
 
 def encode_context(arguments: Mapping[str, Any]) -> VcpToolAnswer:
-    """`dimensions` and `personal`, or the dimensions one by one beside them. What is told in the more particular
+    """`dimensions` and `personal`, or the dimensions one by one beside them. What stands in the more particular
     place counts: `personal` before `dimensions`, both before a dimension of its own.
     """
     try:
-        told = {name: value for name, value in arguments.items() if name not in _OBJECTS}
-        told |= _object(arguments, "dimensions")
-        personal = {name: told.pop(name) for name in PERSONAL_SYMBOLS if name in told}
-        context = read_context(told, personal | _signals(_object(arguments, "personal")))
+        given = {name: value for name, value in arguments.items() if name not in _OBJECTS}
+        given |= _object(arguments, "dimensions")
+        personal = {name: given.pop(name) for name in PERSONAL_SYMBOLS if name in given}
+        context = read_context(given, personal | _signals(_object(arguments, "personal")))
     except ContextError as fault:
         return refused(fault)
     return VcpToolAnswer(

@@ -11,25 +11,28 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from comity.mcp.protocol.catalog import CORE_GROUP, Resources, Tool
 from comity.mcp.protocol.context import Context, McpClient
 from comity.mcp.protocol.results import Contents, ToolResult, structured, text
+from comity.runtime.lazy import late
 from comity.vcp.protocol.agreement import CORE_FEATURES
+from comity.vcp.protocol.built_in import addresses
 from comity.vcp.protocol.context_wire import MAX_VALUES, PERSONAL_SYMBOLS, RELATIONSHIP, SITUATIONAL
-from comity.vcp.protocol.signals import CATEGORIES, INTENSITIES, SOURCES
-from comity.vcp.resource_addresses import (
+from comity.vcp.protocol.resource_addresses import (
     ALIASES,
     CAPABILITIES,
-    EXTENSION_ADDRESSES,
     VcpAddress,
     core_templates,
     shown,
     template,
 )
+from comity.vcp.protocol.signals import CATEGORIES, INTENSITIES, SOURCES
 
 if TYPE_CHECKING:
-    from comity.vcp.identity import IdentityChecker
+    from comity.vcp import extension_host, identity, tool_handlers
+    from comity.vcp import resources as vcp_resources
     from comity.vcp.protocol.agreement import Session
-    from comity.vcp.resource_addresses import Owner
-    from comity.vcp.resources import VcpResources
-    from comity.vcp.tool_handlers import VcpToolAnswer
+else:
+    extension_host = late("comity.vcp.extension_host")
+    vcp_resources = late("comity.vcp.resources")
+    tool_handlers = late("comity.vcp.tool_handlers")
 
 Schema = dict[str, Any]
 
@@ -221,8 +224,8 @@ _READS = {"readOnlyHint": True, "openWorldHint": False}
 class VcpTools(NamedTuple):
     """What the tools work with. `uptime` is in seconds."""
 
-    desk: "IdentityChecker"
-    resources: "VcpResources"
+    checker: "identity.IdentityChecker"
+    resources: "vcp_resources.VcpResources"
     version: str
     uptime: Callable[[], float]
 
@@ -232,27 +235,19 @@ Opened = Callable[[], Awaitable[VcpTools]]
 
 def vcp_tools(opened: Opened) -> list[Tool]:
     async def validate(_context: Context, arguments: dict[str, Any]) -> ToolResult:
-        from comity.vcp import tool_handlers as tools
-
-        return _shown(await tools.validate_token(arguments["token"], (await opened()).desk))
+        return _shown(await tool_handlers.validate_token(arguments["token"], (await opened()).checker))
 
     def parse(_context: Context, arguments: dict[str, Any]) -> ToolResult:
-        from comity.vcp import tool_handlers as tools
-
         # vcp 3.2: a code that is none is a finding, not an error of the call
-        return structured(tools.parse_csm1(arguments["code"]).structured)
+        return structured(tool_handlers.parse_csm1(arguments["code"]).structured)
 
     def encode(_context: Context, arguments: dict[str, Any]) -> ToolResult:
-        from comity.vcp import tool_handlers as tools
-
-        return _shown(tools.encode_context(arguments))
+        return _shown(tool_handlers.encode_context(arguments))
 
     async def status(context: Context, _arguments: dict[str, Any]) -> ToolResult:
-        from comity.vcp import tool_handlers as tools
-
         services = await opened()
         client = context.client
-        answer = tools.status(
+        answer = tool_handlers.status(
             server_version=services.version,
             uptime=services.uptime(),
             session=client.attached,
@@ -297,37 +292,41 @@ def vcp_tools(opened: Opened) -> list[Tool]:
     ]
 
 
-def vcp_resources(opened: Opened, group: str) -> list[Resources]:
-    """Those of the core; an extension's are of a group, and come and go with the extension."""
-
+def core_resources(opened: Opened) -> list[Resources]:
     async def listed(context: Context) -> list[dict[str, Any]]:
         if context.client.attached is None:  # without a hello there is nothing of one's own to look for
             return [shown(CAPABILITIES)]
         return await (await opened()).resources.list(_owner(context.client), context.client.active)
 
-    async def read(context: Context, uri: str) -> Contents:
-        return await (await opened()).resources.read(uri, _owner(context.client), context.client.active)
+    return [
+        Resources(
+            group=CORE_GROUP,
+            owns=lambda uri: uri.startswith("vcp://"),
+            read=partial(_read, opened),
+            list=listed,
+            templates=core_templates(),
+            watchable=_is_watchable,
+        )
+    ]
 
-    of_extensions = [
+
+def extension_resources(opened: Opened, group: str) -> list[Resources]:
+    """Those of the extensions, each while it is active. The core lists them."""
+    return [
         Resources(
             group=group,
             owns=partial(_is_at, address),
-            read=read,
+            read=partial(_read, opened),
             templates=[template(address)],
             extension=address.extension,
             watchable=_is_watchable,
         )
-        for address in EXTENSION_ADDRESSES.values()
+        for address in addresses().values()
     ]
-    core = Resources(
-        group=CORE_GROUP,
-        owns=lambda uri: uri.startswith("vcp://"),
-        read=read,
-        list=listed,
-        templates=core_templates(),
-        watchable=_is_watchable,
-    )
-    return [*of_extensions, core]
+
+
+async def _read(opened: Opened, context: Context, uri: str) -> Contents:
+    return await (await opened()).resources.read(uri, _owner(context.client), context.client.active)
 
 
 def _is_at(address: VcpAddress, uri: str) -> bool:
@@ -336,20 +335,16 @@ def _is_at(address: VcpAddress, uri: str) -> bool:
 
 
 def _is_watchable(client: McpClient, uri: str) -> bool:
-    from comity.vcp.resources import may_watch
-
-    return may_watch(uri, _owner(client), client.active)
+    return vcp_resources.may_watch(uri, _owner(client), client.active)
 
 
-def _owner(client: McpClient) -> "Owner":
-    from comity.vcp.resource_addresses import Owner
-
+def _owner(client: McpClient) -> "extension_host.Owner":
     session: Session | None = client.attached
     identity = None if session is None else session.identity
-    return Owner(identity=identity, session=session, token_prefix=client.token_prefix)
+    return extension_host.Owner(identity=identity, session=session, token_prefix=client.token_prefix)
 
 
-def _shown(answer: "VcpToolAnswer") -> ToolResult:
+def _shown(answer: "tool_handlers.VcpToolAnswer") -> ToolResult:
     """An invalid token is an error of the call, with the details in the structured content."""
     if answer.structured.get("valid") is False:
         return ToolResult([text(answer.structured["error"])], answer.structured, is_error=True)

@@ -1,8 +1,7 @@
-"""The operations `consensus.*`: an act becomes an entry of its log, and the answer is read from the log (ruling 50a).
+"""Run the operations `consensus.*`: an act becomes an entry of its log, and the answer is read from the log (ruling 50a).
 
-What was said elsewhere since is fetched before an answer is read; where the keeper does not answer, our copy counts. An
-act that waits for its keeper decides nothing: the answer is the deliberation as it stands, with the reason under
-`waiting`.
+New entries elsewhere are fetched before an answer is read; where the host of the vote does not answer, our copy counts. An
+act that waits for its host decides nothing: the answer is the deliberation as it is, with the reason under `waiting`.
 """
 
 import contextlib
@@ -10,86 +9,81 @@ from typing import Any, Final
 
 import msgspec
 
-from comity.extensions.protocol.calls import CallFacts, ExtensionRules, JoinArguments
-from comity.extensions.protocol.operations import OPERATIONS, perform
-from comity.extensions.protocol.state import ExtensionState
-from comity.extensions.protocol.texts import refuse_injection
+from comity.extensions.protocol.calls import CallFacts
 from comity.requests.caller import Caller
-from comity.vcp.protocol.extension_calls import ExtensionError, invalid, shaped
-from comity.votes.logs import KeptDeliberation
+from comity.vcp.protocol.extension_calls import ExtensionError
+from comity.vcp.protocol.messages import CONSENSUS
 from comity.votes.party import VoteParty
-from comity.votes.protocol.vote import Voice
+from comity.votes.protocol.operations import (
+    DeliberationList,
+    ResultArguments,
+    result_report,
+    summary_of,
+    voice_of,
+)
+from comity.votes.protocol.provenance import provenance_of
+from comity.votes.protocol.vote import Voice, stakeholder_of
 from comity.wire.errors import RetryLaterError
-from comity.wire.machine import Clock
 
-_OPEN: Final = "consensus.open"
-_JOIN: Final = "consensus.join"
-_LIST: Final = "consensus.list"
-_RESULT: Final = "consensus.result"
-_WHICH_CLAUSE: Final = frozenset(("delib_id", "clause_id"))
-_OF_A_CLAUSE: Final = frozenset(("consensus.act", "consensus.ballot"))
+_ON_A_CLAUSE: Final = frozenset(("consensus.act", "consensus.ballot"))
 
 
 class DeliberationOperations:
-    def __init__(self, desk: VoteParty, clock: Clock, rules: ExtensionRules) -> None:
-        self._desk = desk
-        self._clock = clock
-        self._rules = rules
+    extension = CONSENSUS
 
-    async def perform(self, op: str, args: Any, facts: CallFacts, caller: Caller) -> Any:
-        """Run one of the operations `consensus.*`, which was found active. Raises ExtensionError."""
-        if type(args) is not dict:
-            raise invalid("args must be an object", "args")
-        if facts.voice is None:
-            raise ExtensionError("FORBIDDEN", "deliberations need an identity; send a hello with one")
-        refuse_injection(args, self._rules.scan_threshold)
-        shaped(args, OPERATIONS[op].arguments)
-        if op == _OPEN:
-            return (await self._desk.open(facts.fresh_id, args, facts.voice, caller)).deliberation
-        if op == _JOIN:
-            return await self._join(args, facts.voice, caller)
-        if OPERATIONS[op].logged:
-            return await self._act(op, args, facts, caller)
-        return await self._read(op, args, facts, caller)
+    def __init__(self, party: VoteParty) -> None:
+        self._party = party
 
-    async def ids_of(self, voice: Voice) -> list[str]:
-        """The deliberations in which a voice takes part."""
-        return [kept.deliberation.id for kept in await self._desk.those_of(voice)]
+    async def perform(
+        self, op: str, args: dict[str, Any], given: Any, facts: CallFacts, caller: Caller
+    ) -> Any:
+        """Run an operation; `given` are its arguments as a Struct. Raises ExtensionError."""
+        voice = _voice(facts)
+        match op:
+            case "consensus.open":
+                return (await self._party.open(facts.fresh_id, args, voice, caller)).deliberation
+            case "consensus.join":
+                return await self._join(given.url, given.delib_id, voice, caller)
+            case "consensus.list":
+                known = await self._party.those_of(voice)
+                listed = tuple(summary_of(kept.deliberation, voice) for kept in known)
+                return DeliberationList(deliberations=listed)
+            case "consensus.result" | "consensus.record":
+                return await self._read(given, voice, caller)
+            case _:
+                return await self._act(op, args, given, voice, caller)
 
-    async def _join(self, args: dict[str, Any], voice: Voice, caller: Caller) -> Any:
-        given = shaped(args, JoinArguments)
+    async def ids_of(self, facts: CallFacts) -> list[str]:
+        """Return the ids of the deliberations in which the caller takes part."""
+        if facts.owner is None:
+            return []
+        return [kept.deliberation.id for kept in await self._party.those_of(_voice(facts))]
+
+    async def _join(self, url: str, delib_id: str, voice: Voice, caller: Caller) -> Any:
         try:
-            return (await self._desk.join(given.url, given.delib_id, voice, caller)).deliberation
+            return (await self._party.join(url, delib_id, voice, caller)).deliberation
         except RetryLaterError as reason:
             raise ExtensionError("NOT_FOUND", reason.message, "url") from reason
 
-    async def _act(self, op: str, args: dict[str, Any], facts: CallFacts, caller: Caller) -> Any:
-        assert facts.voice is not None
-        outcome = await self._desk.act(op, args, facts.voice, caller)
-        told: Any = outcome.kept.deliberation
-        if op in _OF_A_CLAUSE:
-            asked = {name: value for name, value in args.items() if name in _WHICH_CLAUSE}
-            told = self._told(_RESULT, asked, facts, outcome.kept)
+    async def _act(self, op: str, args: dict[str, Any], given: Any, voice: Voice, caller: Caller) -> Any:
+        outcome = await self._party.act(op, args, voice, caller)
+        result: Any = outcome.kept.deliberation
+        if op in _ON_A_CLAUSE:
+            result = result_report(outcome.kept.deliberation, given.clause_id)
         if outcome.entry is None:
-            return {**msgspec.to_builtins(told), "waiting": outcome.why}
-        return told
-
-    async def _read(self, op: str, args: dict[str, Any], facts: CallFacts, caller: Caller) -> Any:
-        assert facts.voice is not None
-        if op == _LIST:
-            known = [kept.deliberation for kept in await self._desk.those_of(facts.voice)]
-            return self._run(op, args, facts, ExtensionState(deliberations=tuple(known)))
-        kept = await self._desk.find(args["delib_id"])
-        self._told(
-            _RESULT, {"delib_id": args["delib_id"]}, facts, kept
-        )  # who takes no part makes us ask nobody
-        with contextlib.suppress(RetryLaterError):
-            kept = await self._desk.refresh(args["delib_id"], caller)
-        return self._told(op, args, facts, kept)
-
-    def _told(self, op: str, args: dict[str, Any], facts: CallFacts, kept: KeptDeliberation) -> Any:
-        return self._run(op, args, facts, ExtensionState(deliberation=kept.deliberation))
-
-    def _run(self, op: str, args: dict[str, Any], facts: CallFacts, state: ExtensionState) -> Any:
-        _, result = perform(op, state, args, facts, self._rules, self._clock.now())
+            return {**msgspec.to_builtins(result), "waiting": outcome.why}
         return result
+
+    async def _read(self, given: Any, voice: Voice, caller: Caller) -> Any:
+        found = (await self._party.find(given.delib_id)).deliberation
+        stakeholder_of(found, voice)  # no other node is asked for a caller who takes no part
+        with contextlib.suppress(RetryLaterError):
+            found = (await self._party.refresh(given.delib_id, caller)).deliberation
+        stakeholder_of(found, voice)
+        if isinstance(given, ResultArguments):
+            return result_report(found, given.clause_id)
+        return provenance_of(found)
+
+
+def _voice(facts: CallFacts) -> Voice:
+    return voice_of(facts.key.vacant_id.hex(), facts.owner)

@@ -11,6 +11,7 @@ from comity.wire.errors import KeyRefusedError
 if TYPE_CHECKING:
     from comity.requests.metrics import Metric
     from comity.runtime.node_runtime import NodeRuntime
+    from comity.votes.extension import DeliberationOperations
 
 
 _COUNTED_SECONDS = 5.0
@@ -81,6 +82,11 @@ class Deliberations(Part):
         with contextlib.suppress(KeyRefusedError):  # a request for a deliberation reports the missing key
             await self.count()
 
+    def operation_runner(self) -> "DeliberationOperations":
+        from comity.votes.extension import DeliberationOperations
+
+        return DeliberationOperations(self.desk)
+
     def metrics(self) -> "Iterator[Metric]":
         from comity.requests.metrics import Metric
 
@@ -94,7 +100,7 @@ class Deliberations(Part):
         )
 
     async def _view(self, query: ViewQuery) -> ViewPage:
-        from comity.extensions.protocol.calls import clause_report
+        from comity.votes.protocol.operations import clause_report
         from comity.votes.protocol.vote import COPIES
 
         known = await self.ledger.all()

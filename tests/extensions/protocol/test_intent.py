@@ -4,7 +4,6 @@ from hypothesis import strategies as st
 
 from comity.extensions.protocol import intent
 from comity.testing.vectors import format_runner, known_keys
-from comity.vcp.protocol import messages
 from comity.vcp.protocol.extension_calls import ExtensionError
 from comity.vcp.protocol.signals import CATEGORIES as DIMENSIONS
 from comity.vcp.protocol.signals import Signal, parse
@@ -83,8 +82,9 @@ class TestARule:
         assert intent.infer({}, situation)[0].confidence <= 0.7
 
     def test_gives_only_categories_that_are_advertised(self):
-        assert [word.upper() for word in intent.CATEGORIES] == messages.intent()["categories"]
-        assert messages.intent()["max_alternatives"] == intent.MAX_ALTERNATIVES
+        advertised = intent.EXTENSION.capability()
+        assert [word.upper() for word in intent.CATEGORIES] == advertised["categories"]
+        assert advertised["max_alternatives"] == intent.MAX_ALTERNATIVES
 
 
 class TestTheSituation:

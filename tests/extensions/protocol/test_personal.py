@@ -21,7 +21,7 @@ signals = st.fixed_dictionaries(
 
 
 def after(told, *, state=None, rules=RULES, now=NOW):
-    return personal.tell(state or PersonalState(), personal.read_signals(told), rules, now)
+    return personal.declare(state or PersonalState(), personal.read_signals(told), rules, now)
 
 
 def shown(state, seconds=0.0, rules=RULES):
@@ -175,7 +175,7 @@ class TestTime:
 
     @given(signals, st.floats(0, 1e6), st.floats(0, 1e6))
     def test_never_raises_the_protection_a_person_needs(self, told, one, other):
-        state = personal.tell(PersonalState(), told, RULES, NOW)
+        state = personal.declare(PersonalState(), told, RULES, NOW)
         earlier, later = (
             score(personal.effective_signals(state, RULES, NOW + seconds)) for seconds in sorted((one, other))
         )
@@ -193,7 +193,7 @@ class TestTime:
             levels.index(
                 protection_level(
                     personal.effective_signals(
-                        personal.tell(PersonalState(), said, RULES, NOW), RULES, NOW + seconds
+                        personal.declare(PersonalState(), said, RULES, NOW), RULES, NOW + seconds
                     )
                 )
             )

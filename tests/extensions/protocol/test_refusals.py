@@ -2,7 +2,7 @@
 
 import pytest
 
-from comity.extensions.protocol.operations import OPERATIONS
+from comity.vcp.protocol.built_in import operations
 from comity.vcp.protocol.extension_calls import ExtensionError, shaped
 
 NORM = {"norm_id": "n1", "description": "Be brief", "origin": "human", "established_date": "2026-01-15"}
@@ -42,6 +42,6 @@ OPENING = {"title": "Rules", "clauses": ["A."], "stakeholders": []}
 )
 def test_an_argument_that_is_wrong_is_told_by_its_name_and_what_it_must_be(op, args, said):
     with pytest.raises(ExtensionError) as refusal:
-        shaped(args, OPERATIONS[op].arguments)
+        shaped(args, operations()[op].arguments)
     assert refusal.value.message == said
     assert refusal.value.wire_code == "INVALID_ARGUMENT"

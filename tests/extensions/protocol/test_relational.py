@@ -16,7 +16,6 @@ from comity.extensions.protocol.relational import (
     Trend,
 )
 from comity.testing.vectors import format_runner, known_keys
-from comity.vcp.protocol import messages
 from comity.vcp.protocol.extension_calls import ExtensionError
 
 NOW = 1_772_314_200.0
@@ -324,7 +323,7 @@ class TestPrivacy:
 
 
 def test_every_word_is_advertised():
-    told = messages.relational()
+    told = relational.EXTENSION.capability()
     assert told["trust_levels"] == [word.upper() for word in relational.TRUST_LEVELS]
     assert told["standing_levels"] == [word.upper() for word in relational.STANDINGS]
     assert told["self_model_scaffolds"] == [word.upper() for word in words(Scaffold)]

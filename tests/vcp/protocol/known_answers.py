@@ -3,8 +3,9 @@
 from comity.identity.protocol.tokens import IdentityMode, IssuerRegistry, verify_identity
 from comity.vcp.protocol import agreement
 from comity.vcp.protocol.agreement import Identity
+from comity.vcp.protocol.built_in import built_in
 from comity.vcp.protocol.negotiation import ServerPolicy
-from comity.vcp.protocol.registry import DEPENDENCIES, Extension, ExtensionRegistry
+from comity.vcp.protocol.registry import Extension, ExtensionRegistry
 
 JUDGED_APART = ("negotiated", "capability_contains", "message_contains", "rejected")
 
@@ -36,7 +37,7 @@ def policy_of(server):
             Extension(
                 id=id_,
                 capability=lambda capability=capability: capability,
-                dependencies=DEPENDENCIES.get(id_, ()),
+                dependencies=built_in()[id_].dependencies if id_ in built_in() else (),
                 conflicts=tuple(other for pair in conflicts if id_ in pair for other in pair if other != id_),
             )
             for id_, capability in server.get("extensions", {}).items()

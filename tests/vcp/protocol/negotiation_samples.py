@@ -3,6 +3,7 @@
 import json
 
 from comity.vcp.protocol.agreement import CORE_FEATURES, Identity
+from comity.vcp.protocol.built_in import built_in
 from comity.vcp.protocol.context import SessionContext, after, respond
 from comity.vcp.protocol.messages import VcpError, read_hello
 from comity.vcp.protocol.negotiation import (
@@ -14,7 +15,7 @@ from comity.vcp.protocol.negotiation import (
     conclude,
     screen,
 )
-from comity.vcp.protocol.registry import STANDARD_EXTENSIONS, ExtensionRegistry
+from comity.vcp.protocol.registry import ExtensionRegistry
 from comity.vcp.protocol.server import ServerMachine
 from comity.wire.errors import ComityError
 from comity.wire.machine import (
@@ -33,7 +34,7 @@ from comity.wire.rate_limit import RateLimiter
 
 ALL_FEATURES = dict.fromkeys(CORE_FEATURES, True)
 NO_FEATURES = dict.fromkeys(CORE_FEATURES, False)
-EVERY_EXTENSION = tuple(STANDARD_EXTENSIONS)
+EVERY_EXTENSION = tuple(built_in())
 
 ALICE = Identity(issuer="creed", subject="alice", owner="creed:alice")
 SOMEBODY = Identity(issuer="creed", subject="somebody")
@@ -44,7 +45,7 @@ HANGS = object()
 
 
 def registry(*ids):
-    return ExtensionRegistry(STANDARD_EXTENSIONS[id_] for id_ in ids or EVERY_EXTENSION)
+    return ExtensionRegistry(built_in()[id_] for id_ in ids or EVERY_EXTENSION)
 
 
 def policy(**settings):

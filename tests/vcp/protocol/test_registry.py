@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from comity.vcp.protocol.built_in import built_in
 from comity.vcp.protocol.messages import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
-from comity.vcp.protocol.registry import STANDARD_EXTENSIONS, Dependency, Extension, ExtensionRegistry
+from comity.vcp.protocol.registry import Dependency, Extension, ExtensionRegistry
 from comity.wire.errors import ConfigError
 from tests.vcp.protocol.negotiation_samples import registry
 
@@ -87,7 +88,7 @@ class TestTheFiveExtensions:
 class TestDependencies:
     @pytest.mark.parametrize("stale", [True, False, "yes", None])
     def test_are_told_last_so_that_a_stale_setting_cannot_lie(self, stale):
-        torch = STANDARD_EXTENSIONS[TORCH]
+        torch = built_in()[TORCH]
         configured = extension(
             TORCH, capability=lambda: {"degraded": stale, "lineage": 1}, dependencies=torch.dependencies
         )
@@ -133,7 +134,7 @@ class TestConflicts:
         assert known.conflict(["VCP-X-A", "VCP-X-B", "VCP-X-C", "VCP-X-D"]) == ("VCP-X-B", "VCP-X-C")
 
     def test_are_not_defined_among_the_five(self):
-        assert registry().conflict(list(STANDARD_EXTENSIONS)) is None
+        assert registry().conflict(list(built_in())) is None
 
 
 class TestARegistry:

@@ -9,11 +9,17 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from comity.vcp.protocol.extension_calls import invalid
+from comity.extensions.protocol import personal
+from comity.extensions.protocol.calls import OperationCall, OperationOutcome, showing
+from comity.vcp.protocol.extension_calls import ExtensionOperation, invalid
+from comity.vcp.protocol.messages import INTENT, PERSONAL
+from comity.vcp.protocol.registry import Dependency, Extension, StateSlot
+from comity.vcp.protocol.resource_addresses import VcpAddress
 from comity.vcp.protocol.signals import Categorical, Signal
 
 CATEGORIES: Final = (
@@ -102,9 +108,9 @@ def words_of(categorical: Categorical | None) -> frozenset[str]:
     """What the categorical wire tells of the situation."""
     if categorical is None:
         return frozenset()
-    told = read_words(part for part in (categorical.setting, categorical.audience) if part is not None)
+    words = read_words(part for part in (categorical.setting, categorical.audience) if part is not None)
     time = _TIMES_ON_THE_WIRE.get((categorical.time or "").translate(_PRESENTATION))
-    return told if time is None else told | {time}
+    return words if time is None else words | {time}
 
 
 def infer(
@@ -151,10 +157,10 @@ def report(state: IntentState, personal: Mapping[str, Signal], situation: Collec
     )
 
 
-def for_model(told: IntentReport) -> IntentForModel:
-    if told.user_correction is not None:
-        return IntentForModel(category=told.user_correction, confidence=1.0)
-    return IntentForModel(category=told.primary.category, confidence=told.primary.confidence)
+def for_model(found: IntentReport) -> IntentForModel:
+    if found.user_correction is not None:
+        return IntentForModel(category=found.user_correction, confidence=1.0)
+    return IntentForModel(category=found.primary.category, confidence=found.primary.confidence)
 
 
 def _says(personal: Mapping[str, Signal], dimension: str, *categories: str, at_least: int = 0) -> bool:
@@ -210,3 +216,74 @@ def _rules_if_little_is_known(personal: Mapping[str, Signal], found: Mapping[str
     # a workplace needs no mention here: its own rule is stronger than that
     if unhurried and best < 0.6:
         yield _Rule("casual_conversation", 0.4, "no hurry, and nothing stronger is known", (_URGENCY,))
+
+
+# The extension.
+
+
+STATE: Final = StateSlot("session", "intent", IntentState())
+
+
+class CorrectArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    category: str | None
+
+
+def intent_view(call: OperationCall) -> IntentReport | IntentForModel:
+    # vcp 1.5: the dependency has to be active in this session
+    signals = (
+        personal.effective_signals(personal.STATE.of(call.state), call.rules.personal, call.now)
+        if PERSONAL in call.facts.active
+        else {}
+    )
+    found = report(STATE.of(call.state), signals, words_of(call.facts.categorical))
+    return for_model(found) if call.facts.audience == "model" else found
+
+
+def _correct(call: OperationCall, args: CorrectArguments) -> OperationOutcome:
+    after = replace(call, state=STATE.put(call.state, correct(args.category)))
+    return after.state, intent_view(after)
+
+
+def _capability() -> dict[str, Any]:
+    return {
+        "categories": [category.upper() for category in CATEGORIES],
+        "max_alternatives": MAX_ALTERNATIVES,
+        "user_correction": True,
+    }
+
+
+EXTENSION: Final = Extension(
+    id=INTENT,
+    capability=_capability,
+    dependencies=(Dependency(PERSONAL, "personal_signals", when_active=True),),
+    state=(STATE,),
+    view=intent_view,
+    unchanged_for=personal.seconds_unchanged,
+    remedy="correct an intent with intent.correct",
+    resource=VcpAddress(
+        host="intent",
+        parameter="session_id",
+        title="Intent",
+        description="What the person in a session seems to be after, with alternatives",
+        extension=INTENT,
+    ),
+    operations=(
+        ExtensionOperation(
+            name="intent.infer",
+            tool="vcp_infer_intent",
+            summary="What the person probably wants",
+            run=showing(intent_view),
+            tool_members=("session_id",),
+        ),
+        ExtensionOperation(
+            name="intent.correct",
+            tool="vcp_correct_intent",
+            summary="Set the right category; null removes the correction",
+            arguments=CorrectArguments,
+            run=_correct,
+            writes=("session",),
+            tool_members=("session_id",),
+            described={"category": {"enum": [*CATEGORIES, None]}},
+        ),
+    ),
+)

@@ -13,17 +13,31 @@ A signal fades by one of three curves, through five states of its life:
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.extensions.protocol.texts import read_moment
+from comity.extensions.protocol.calls import OperationCall, OperationOutcome, showing
+from comity.extensions.protocol.texts import read_moment, refuse_injection
 from comity.store.audit_chain import timestamp
-from comity.vcp.protocol.extension_calls import ExtensionError, invalid
-from comity.vcp.protocol.signals import INFERRED, ContextError, Signal, read_personal
+from comity.vcp.protocol.context import ContextRequest
+from comity.vcp.protocol.extension_calls import ExtensionError, ExtensionOperation, invalid
+from comity.vcp.protocol.messages import MAX_INTENSITY, PERSONAL
+from comity.vcp.protocol.registry import Extension, StateSlot
+from comity.vcp.protocol.resource_addresses import VcpAddress
+from comity.vcp.protocol.signals import (
+    CATEGORIES,
+    INFERRED,
+    ContextError,
+    ModelSafeContext,
+    Signal,
+    model_safe,
+    read_personal,
+)
 from comity.wire.errors import ConfigError
 
 Curve = Literal["exponential", "linear", "step"]
@@ -172,26 +186,26 @@ class SignalReport(Struct, frozen=True, kw_only=True):
 def read_signals(value: Any, field: str = "signals") -> dict[str, Signal | None]:
     """Raises ExtensionError, also for a dimension that does not exist."""
     try:
-        told = read_personal(value, field)
+        signals = read_personal(value, field)
     except ContextError as fault:
         raise invalid(fault.message, fault.field) from None
-    if told.unknown:
-        place = told.unknown[0][:128]
+    if signals.unknown:
+        place = signals.unknown[0][:128]
         raise invalid(f"{place} is no dimension; use {', '.join(DECAY_CONFIGS)}", place)
-    if told.strange:
-        place = told.strange[0][:128]
+    if signals.strange:
+        place = signals.strange[0][:128]
         raise invalid(f"{place} is no member of a signal; leave it out", place)
-    return told.of
+    return signals.of
 
 
-def tell(
+def declare(
     state: PersonalState,
     signals: Mapping[str, Signal | None],
     rules: PersonalRules,
     now: float,
     field: str = "signals",
 ) -> PersonalState:
-    """The state once these signals are declared. A dimension that was pinned stays pinned."""
+    """Return the state after these signals are declared. A dimension that was pinned stays pinned."""
     held = dict(state.signals)
     for dimension, signal in signals.items():
         if signal is None:
@@ -225,7 +239,7 @@ def apply_preset(state: PersonalState, preset_id: str, rules: PersonalRules, now
     signals = {
         dimension: replace(signal, source="preset", declared_at=None) for dimension, signal in preset.items()
     }
-    return tell(state, signals, rules, now)
+    return declare(state, signals, rules, now)
 
 
 def pin(state: PersonalState, dimension: str, pinned: bool) -> PersonalState:
@@ -271,14 +285,14 @@ def effective_signals(state: PersonalState, rules: PersonalRules, now: float) ->
     """What opacity and intent are computed from: effective intensities of signals that have not expired."""
     return {
         dimension: Signal(
-            category=told.category,
-            intensity=told.effective_intensity,
-            source=told.source,
-            confidence=told.confidence,
-            declared_at=told.declared_at,
+            category=shown.category,
+            intensity=shown.effective_intensity,
+            source=shown.source,
+            confidence=shown.confidence,
+            declared_at=shown.declared_at,
         )
-        for dimension, told in report(state, rules, now).items()
-        if told.lifecycle_state != "expired"
+        for dimension, shown in report(state, rules, now).items()
+        if shown.lifecycle_state != "expired"
     }
 
 
@@ -313,3 +327,176 @@ def _report(signal: HeldSignal, config: DecayConfig, now: float) -> SignalReport
 
 def _declared_at(signal: Signal, field: str, now: float) -> float:
     return now if signal.declared_at is None else min(now, read_moment(signal.declared_at, field))
+
+
+# The extension.
+
+
+STATE: Final = StateSlot("session", "personal", PersonalState())
+
+
+class SetArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    signals: dict[str, dict[str, Any] | None]
+
+
+class PresetArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: str
+
+
+class PinArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    dimension: str
+    pinned: bool
+
+
+class PersonalReport(Struct, frozen=True, kw_only=True):
+    """`unchanged_for` is in seconds; None when nothing fades."""
+
+    signals: dict[str, SignalReport]
+    unchanged_for: float | None
+    model_safe_context: ModelSafeContext
+
+
+def personal_view(call: OperationCall) -> PersonalReport | ModelSafeContext:
+    state, rules = STATE.of(call.state), call.rules.personal
+    safe = model_safe(effective_signals(state, rules, call.now), call.facts.categorical, session_active=True)
+    if call.facts.audience == "model":
+        return safe
+    return PersonalReport(
+        signals=report(state, rules, call.now),
+        unchanged_for=unchanged_for(state, rules, call.now),
+        model_safe_context=safe,
+    )
+
+
+def seconds_unchanged(call: OperationCall) -> float | None:
+    return unchanged_for(STATE.of(call.state), call.rules.personal, call.now)
+
+
+def _changing(
+    change: Callable[[PersonalState, Any, PersonalRules, float], PersonalState],
+) -> Callable[[OperationCall, Any], OperationOutcome]:
+    """Return an operation that changes the state, and shows it."""
+
+    def run(call: OperationCall, arguments: Any) -> OperationOutcome:
+        changed = change(STATE.of(call.state), arguments, call.rules.personal, call.now)
+        after = replace(call, state=STATE.put(call.state, changed))
+        return after.state, personal_view(after)
+
+    return run
+
+
+def _apply(call: OperationCall, request: ContextRequest, ignore: Callable[[str, str], None]) -> Any:
+    rules, now = call.rules.personal, call.now
+    after = STATE.of(call.state)
+    members = request.extensions.get(PERSONAL, {})
+    if "preset_id" in members:
+        try:
+            after = apply_preset(after, members["preset_id"], rules, now)
+        except ExtensionError as fault:
+            ignore("preset_id", fault.message)
+    if "transition" in members:
+        ignore("transition", "signals change by being declared")
+    if request.signals:
+        for dimension, signal in request.signals.items():
+            if signal is not None:
+                refuse_injection(signal.extended, call.rules.scan_threshold, f"personal.{dimension}.extended")
+        after = declare(after, request.signals, rules, now, "personal")
+    return STATE.put(call.state, after)
+
+
+def _capability() -> dict[str, Any]:
+    return {
+        "decay": True,
+        "dimensions": [
+            "cognitive_state",
+            "emotional_tone",
+            "energy_level",
+            "perceived_urgency",
+            "body_signals",
+        ],
+        "intensity_range": [1, MAX_INTENSITY],
+        "max_intensity": MAX_INTENSITY,
+        "lifecycle_tracking": True,
+        "lifecycle_states": ["SET", "ACTIVE", "DECAYING", "STALE", "EXPIRED"],
+        "signal_sources": ["DECLARED", "INFERRED", "INFERRED_LOCAL", "PRESET", "DECAYED"],
+    }
+
+
+_SIGNALS_SCHEMA: Final = {
+    "type": "object",
+    "properties": {
+        dimension: {
+            "type": ["object", "null"],
+            "properties": {
+                "category": {"type": "string", "description": f"one of {', '.join(categories)}"},
+                "intensity": {"type": "integer", "minimum": 1, "maximum": 5},
+            },
+        }
+        for dimension, categories in CATEGORIES.items()
+    },
+}
+_reading: Final = partial(ExtensionOperation, tool_members=("session_id",))
+_writing: Final = partial(_reading, writes=("session",))
+
+EXTENSION: Final = Extension(
+    id=PERSONAL,
+    capability=_capability,
+    state=(STATE,),
+    view=personal_view,
+    unchanged_for=seconds_unchanged,
+    apply=_apply,
+    resource=VcpAddress(
+        host="personal-state",
+        parameter="session_id",
+        title="Personal state",
+        description="How much care the person in a session needs, and no more than that",
+        extension=PERSONAL,
+    ),
+    operations=(
+        _writing(
+            name="personal.set",
+            tool="vcp_set_personal_state",
+            summary="Declare signals; null removes one",
+            arguments=SetArguments,
+            run=_changing(
+                lambda state, args, rules, now: declare(state, read_signals(args.signals), rules, now)
+            ),
+            described={"signals": _SIGNALS_SCHEMA},
+        ),
+        _reading(
+            name="personal.get",
+            tool="vcp_get_personal_state",
+            summary="The current signals; a model gets only the protection level",
+            run=showing(personal_view),
+        ),
+        _writing(
+            name="personal.preset",
+            tool="vcp_personal_preset",
+            summary="Declare the signals of a preset",
+            arguments=PresetArguments,
+            run=_changing(lambda state, args, rules, now: apply_preset(state, args.id, rules, now)),
+            codes=("NOT_FOUND",),
+        ),
+        _writing(
+            name="personal.pin",
+            tool="vcp_personal_pin",
+            summary="Stop a signal from fading, or let it fade again",
+            arguments=PinArguments,
+            run=_changing(lambda state, args, _rules, _now: pin(state, args.dimension, args.pinned)),
+            described={"dimension": {"type": "string", "enum": list(CATEGORIES)}},
+            codes=("PRECONDITION_FAILED",),
+        ),
+        _writing(
+            name="personal.engage",
+            tool="vcp_personal_engage",
+            summary="Report that the person is active again",
+            run=_changing(lambda state, _args, rules, now: engage(state, rules, now)),
+        ),
+        _writing(
+            name="personal.purge",
+            tool="vcp_personal_purge",
+            summary="Delete all signals at once",
+            run=_changing(lambda *_: PersonalState()),
+        ),
+    ),
+)

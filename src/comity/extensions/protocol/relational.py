@@ -7,15 +7,20 @@
 - What others may learn is an attestation: levels and yes or no, never values, norms or torch text.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import pstdev
 from typing import Any, Final, Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from comity.extensions.protocol.texts import read_id, read_moment, read_text
-from comity.vcp.protocol.extension_calls import invalid, limit_exceeded, shaped
+from comity.extensions.protocol.calls import OperationCall, OperationOutcome, showing
+from comity.extensions.protocol.texts import read_id, read_moment, read_text, refuse_injection
+from comity.vcp.protocol.context import ContextRequest
+from comity.vcp.protocol.extension_calls import ExtensionOperation, invalid, limit_exceeded, shaped
+from comity.vcp.protocol.messages import RELATIONAL
+from comity.vcp.protocol.registry import Extension, StateSlot
+from comity.vcp.protocol.resource_addresses import VcpAddress
 
 TrustLevel = Literal["initial", "developing", "established", "deep"]
 StandingLevel = Literal["none", "advisory", "collaborative", "bilateral"]
@@ -107,11 +112,11 @@ class SelfModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def dimensions(self) -> dict[str, DimensionReport]:
         """Those that say something, custom ones last."""
         own = {name: getattr(self, name) for name in _SELF_MODEL_DIMENSIONS}
-        return {name: told for name, told in own.items() if told is not None} | self.custom_dimensions
+        return {name: each for name, each in own.items() if each is not None} | self.custom_dimensions
 
     @property
     def has_uncertainty_markers(self) -> bool:
-        return any(told.uncertain for told in self.dimensions.values())
+        return any(each.uncertain for each in self.dimensions.values())
 
 
 _SELF_MODEL_DIMENSIONS: Final = (
@@ -238,19 +243,19 @@ def read_self_model(value: Any, field: str = "model") -> SelfModel:
         raise limit_exceeded(f"{place} has at most {MAX_CUSTOM_DIMENSIONS} entries", place)
     if model.scaffold_version is not None:
         read_id(model.scaffold_version, f"{field}.scaffold_version")
-    for name, told in model.dimensions.items():
+    for name, each in model.dimensions.items():
         place = f"{field}.{name}"
         read_id(name, place)
-        if not MIN_VALUE <= told.value <= GREATEST_VALUE:
+        if not MIN_VALUE <= each.value <= GREATEST_VALUE:
             raise invalid(f"{place}.value must be a number from 1 to 9", f"{place}.value")
-        if told.label is not None:
+        if each.label is not None:
             read_text(
-                told.label,
+                each.label,
                 f"{place}.label",
                 most_bytes=_MAX_LABEL_BYTES,
                 may_be_empty=True,
             )
-        if name in ALWAYS_UNCERTAIN and not told.uncertain:
+        if name in ALWAYS_UNCERTAIN and not each.uncertain:
             raise invalid(f"{place} is always uncertain; mark it so", f"{place}.uncertain")
     return model
 
@@ -316,3 +321,150 @@ def visible(context: RelationalContext, audience: Privacy) -> dict[str, Any]:
     allowed = {"private": ("private", "attestable", "public"), "attestable": ("attestable", "public")}
     levels = allowed.get(audience, ("public",))
     return {name: getattr(context, name) for name, level in PRIVACY.items() if level in levels}
+
+
+# The extension.
+
+
+STATE: Final = StateSlot("owner", "relational", RelationalState())
+COUNTED: Final = StateSlot("session", "counted", False)
+"""Whether this session has counted towards trust already."""
+
+_NEVER_FROM_A_PAYLOAD: Final[Mapping[str, str]] = {
+    "trust_level": "trust follows from sessions and is not declared",
+    "standing": "standing rises by the owner's own setting",
+    "continuity_depth": "continuity follows from sessions and is not declared",
+    "torch": "take a torch with torch.receive",
+}
+
+
+class NormArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    norm: Norm
+
+
+class SelfModelArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    model: SelfModel
+
+
+class RelationalReport(RelationalContext, frozen=True, kw_only=True):
+    performance_bias: PerformanceBias
+
+
+def count_exchange(state: Any, now: float) -> Any:
+    """After an accepted exchange: the session counts towards trust once, if an hour has passed (ruling 49)."""
+    relation = STATE.of(state)
+    after = relation if COUNTED.of(state) else count_session(relation, now)
+    return state if after is relation else STATE.put(COUNTED.put(state, True), after)
+
+
+def relational_view(call: OperationCall) -> RelationalReport:
+    state = STATE.of(call.state)
+    return RelationalReport(**asdict(context_of(state)), performance_bias=performance_bias(state.self_models))
+
+
+def _changing(
+    change: Callable[[RelationalState, Any], RelationalState],
+) -> Callable[[OperationCall, Any], OperationOutcome]:
+    """Return an operation that changes the state, and shows it."""
+
+    def run(call: OperationCall, arguments: Any) -> OperationOutcome:
+        after = replace(call, state=STATE.put(call.state, change(STATE.of(call.state), arguments)))
+        return after.state, relational_view(after)
+
+    return run
+
+
+def _apply(call: OperationCall, request: ContextRequest, ignore: Callable[[str, str], None]) -> Any:
+    payload = request.extensions.get(RELATIONAL)
+    if payload is None:
+        return call.state
+    field = "relational_context" if "relational_context" in request.accepted else f"extensions.{RELATIONAL}"
+    before = after = STATE.of(call.state)
+    refuse_injection(payload, call.rules.scan_threshold, field)
+    for name, value in payload.items():
+        place = f"{field}.{name}"
+        if value is None:
+            continue
+        if name == "established_norms":
+            after = _with_norms(after, value, place)
+        elif name == "ai_self_model":
+            after = keep_self_model(after, read_self_model(value, place))
+        else:
+            ignore(place, _NEVER_FROM_A_PAYLOAD.get(name, "unknown member"))
+    if after is before:
+        ignore(field, "nothing in it may be changed by a payload")
+    return STATE.put(call.state, after)
+
+
+def _with_norms(state: RelationalState, value: Any, field: str) -> RelationalState:
+    if type(value) is not list:
+        raise invalid(f"{field} must be a list of norms", field)
+    for index, norm in enumerate(value):
+        state = keep_norm(state, read_norm(norm, f"{field}[{index}]"))
+    return state
+
+
+def _capability() -> dict[str, Any]:
+    return {
+        "trust_levels": ["INITIAL", "DEVELOPING", "ESTABLISHED", "DEEP"],
+        "standing_levels": ["NONE", "ADVISORY", "COLLABORATIVE", "BILATERAL"],
+        "self_model_scaffolds": ["MINIMAL", "STANDARD", "INTERIORA", "CUSTOM"],
+        "norm_origins": ["HUMAN", "AI", "CO_AUTHORED", "INHERITED"],
+        "performance_bias_detection": True,
+    }
+
+
+EXTENSION: Final = Extension(
+    id=RELATIONAL,
+    capability=_capability,
+    state=(STATE, COUNTED),
+    view=relational_view,
+    apply=_apply,
+    resource=VcpAddress(
+        host="relational",
+        parameter="session_id",
+        title="Relational context",
+        description="Trust, standing and norms between the two sides of a session",
+        extension=RELATIONAL,
+        scope="owner",
+    ),
+    operations=(
+        ExtensionOperation(
+            name="relational.get",
+            tool="vcp_get_relational_context",
+            summary="Trust, standing, norms and self-model",
+            run=showing(relational_view),
+        ),
+        ExtensionOperation(
+            name="relational.norm",
+            tool="vcp_relational_norm",
+            summary="Add or change a norm",
+            arguments=NormArguments,
+            run=_changing(lambda state, args: keep_norm(state, read_norm(args.norm))),
+            writes=("owner",),
+            codes=("LIMIT_EXCEEDED",),
+        ),
+        ExtensionOperation(
+            name="relational.selfmodel",
+            tool="vcp_relational_selfmodel",
+            summary="Report how the model sees itself, and what is uncertain",
+            arguments=SelfModelArguments,
+            run=_changing(lambda state, args: keep_self_model(state, read_self_model(args.model))),
+            writes=("owner",),
+            codes=("LIMIT_EXCEEDED",),
+        ),
+        ExtensionOperation(
+            name="relational.attest",
+            tool="vcp_relational_attest",
+            summary="A statement for others: levels, never content",
+            run=showing(lambda call: attest(STATE.of(call.state))),
+        ),
+        ExtensionOperation(
+            name="relational.purge",
+            tool="vcp_relational_purge",
+            summary="Delete trust, norms and self-models at once",
+            run=_changing(lambda *_: RelationalState()),
+            writes=("owner",),
+        ),
+    ),
+)

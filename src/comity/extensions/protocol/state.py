@@ -1,57 +1,40 @@
-"""The state of the extensions: what is kept, and for whom (ruling 48).
+"""The state of the extensions: what is stored, and for whom (ruling 48).
 
-- Personal and Intent belong to a session, Relational and Torch to an owner. Who has no verified identity is no
+- Personal and Intent belong to a session, Relational and Torch to an owner. A caller without a verified identity is no
   owner: then both are held with the session and end with it.
-- A deliberation belongs to its parties and stays until its author removes it.
-- It is what people said of themselves: whoever stores it encrypts it.
-- States are frozen. An operation gives new ones; what it does not touch is the same object as before, so that
-  whoever stores them can tell what has to be written.
+- Which members there are is said by the extensions, each a `StateSlot`. All of it is what people said of themselves: it
+  is stored encrypted.
+- States are frozen. An operation returns new ones; what it does not touch is the same object as before, so that it need
+  not be written.
 """
 
-from typing import Literal
+from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, defstruct
 
-from comity.extensions.protocol.intent import IntentState
-from comity.extensions.protocol.personal import PersonalState
-from comity.extensions.protocol.relational import RelationalState, count_session
-from comity.extensions.protocol.torch import TorchState
-from comity.votes.protocol.vote import Deliberation
-
-StateScope = Literal["session", "owner", "deliberation"]
+from comity.vcp.protocol.built_in import built_in
+from comity.vcp.protocol.resource_addresses import StateScope
 
 
-class SessionExtensions(Struct, frozen=True, kw_only=True):
-    """`counted` is whether this session has counted towards trust already."""
-
-    personal: PersonalState = PersonalState()
-    intent: IntentState = IntentState()
-    counted: bool = False
+def _members(scope: StateScope) -> Any:
+    slots = [slot for extension in built_in().values() for slot in extension.state if slot.scope == scope]
+    return [(slot.name, type(slot.empty), slot.empty) for slot in slots]
 
 
-class OwnerExtensions(Struct, frozen=True, kw_only=True):
-    relational: RelationalState = RelationalState()
-    torch: TorchState = TorchState()
+if TYPE_CHECKING:
+
+    class SessionExtensions(Struct):
+        def __getattr__(self, name: str) -> Any: ...
+
+    class OwnerExtensions(Struct):
+        def __getattr__(self, name: str) -> Any: ...
+else:
+    SessionExtensions = defstruct("SessionExtensions", _members("session"), frozen=True, kw_only=True)
+    OwnerExtensions = defstruct("OwnerExtensions", _members("owner"), frozen=True, kw_only=True)
 
 
 class ExtensionState(Struct, frozen=True, kw_only=True):
-    """All that an operation may look at. Only what its scopes name has to be loaded."""
+    """What an operation may look at."""
 
     session: SessionExtensions = SessionExtensions()
     owner: OwnerExtensions = OwnerExtensions()
-    deliberation: Deliberation | None = None
-    deliberations: tuple[Deliberation, ...] = ()
-
-
-def count_exchange(state: ExtensionState, now: float) -> ExtensionState:
-    """After an accepted exchange: the session counts towards trust once, if an hour has passed (ruling 49)."""
-    relational = state.owner.relational
-    after = relational if state.session.counted else count_session(relational, now)
-    if after is relational:
-        return state
-    return replace(
-        state,
-        session=replace(state.session, counted=True),
-        owner=replace(state.owner, relational=after),
-    )

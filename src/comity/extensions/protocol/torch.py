@@ -18,6 +18,8 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from comity.extensions.protocol import relational
+from comity.extensions.protocol.calls import OperationCall, OperationOutcome, showing
 from comity.extensions.protocol.relational import (
     CODES,
     MAX_SESSIONS,
@@ -30,8 +32,17 @@ from comity.extensions.protocol.relational import (
 from comity.extensions.protocol.texts import read_id, read_moment, round_half_up
 from comity.identity.protocol.keys import SigningKey, is_key, signature_holds, signature_of
 from comity.store.audit_chain import timestamp
-from comity.vcp.protocol.extension_calls import ExtensionError, invalid, limit_exceeded, refused, shaped
-from comity.vcp.protocol.messages import MAX_LINEAGE_DEPTH
+from comity.vcp.protocol.extension_calls import (
+    ExtensionError,
+    ExtensionOperation,
+    invalid,
+    limit_exceeded,
+    refused,
+    shaped,
+)
+from comity.vcp.protocol.messages import MAX_LINEAGE_DEPTH, RELATIONAL, TORCH
+from comity.vcp.protocol.registry import Dependency, Extension, StateSlot
+from comity.vcp.protocol.resource_addresses import VcpAddress
 from comity.wire.canonical import jcs
 from comity.wire.errors import ComityError, ConfigError
 
@@ -137,12 +148,12 @@ def torch_hash(torch: dict[str, Any]) -> str:
 def gestalt_token(model: SelfModel | None) -> str | None:
     if model is None:
         return None
-    told = [
+    dimensions = [
         f"{CODES[name]}:{round_half_up(report.value)}"
         for name in _GESTALT
         if (report := model.dimensions.get(name)) is not None
     ]
-    return " ".join(told) or None
+    return " ".join(dimensions) or None
 
 
 def trajectory(history: tuple[SelfModel, ...]) -> str | None:
@@ -374,3 +385,128 @@ def _remember(
         known=dict(list(known.items())[-MAX_KNOWN:]),
         last=hashed,
     )
+
+
+# The extension.
+
+
+STATE: Final = StateSlot("owner", "torch", TorchState())
+
+
+class GenerateArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    to: str | None = None
+
+
+class ReceiveArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    torch: dict[str, Any]
+
+
+def torch_view(call: OperationCall) -> TorchLineage:
+    return lineage_of(STATE.of(call.state), _relation(call))
+
+
+def _relation(call: OperationCall) -> RelationalState | None:
+    """None is the degraded mode of a torch: Relational is not active in this session."""
+    return relational.STATE.of(call.state) if RELATIONAL in call.facts.active else None
+
+
+def _generate(call: OperationCall, args: GenerateArguments) -> OperationOutcome:
+    facts = call.facts
+    after, torch = hand_over(
+        STATE.of(call.state),
+        _relation(call),
+        call.rules.torch,
+        owner=facts.owner_id,
+        session_id=facts.session_id,
+        jti=facts.fresh_id,
+        key=facts.key,
+        now=call.now,
+        to=args.to,
+    )
+    return STATE.put(call.state, after), torch
+
+
+def _receive(call: OperationCall, args: ReceiveArguments) -> OperationOutcome:
+    facts = call.facts
+    after, relation, receipt = receive(
+        STATE.of(call.state),
+        _relation(call),
+        call.rules.torch,
+        args.torch,
+        owner=facts.owner_id,
+        session_id=facts.session_id,
+        own_key=facts.key.vacant_id.hex(),
+        now=call.now,
+    )
+    state = STATE.put(call.state, after)
+    if relation is not None:
+        state = relational.STATE.put(state, relation)
+        if relation.counted_at == call.now:
+            state = relational.COUNTED.put(state, True)
+    return state, receipt
+
+
+def _purge(call: OperationCall, _args: Any) -> OperationOutcome:
+    """The ids of used torches are kept, so that no torch can be taken twice."""
+    state = STATE.put(call.state, TorchState(used=STATE.of(call.state).used))
+    return state, torch_view(replace(call, state=state))
+
+
+def _capability() -> dict[str, Any]:
+    return {
+        "gestalt_tokens": True,
+        "lineage_tracking": True,
+        "max_lineage_depth": MAX_LINEAGE_DEPTH,
+        "lineage_depth": MAX_LINEAGE_DEPTH,
+    }
+
+
+EXTENSION: Final = Extension(
+    id=TORCH,
+    capability=_capability,
+    dependencies=(Dependency(RELATIONAL, "degraded", when_active=False),),
+    state=(STATE,),
+    view=torch_view,
+    remedy="take a torch with torch.receive",
+    resource=VcpAddress(
+        host="torch",
+        parameter="session_id",
+        title="Torch",
+        description="What a session hands on to the next one",
+        extension=TORCH,
+        scope="owner",
+    ),
+    operations=(
+        ExtensionOperation(
+            name="torch.generate",
+            tool="vcp_generate_torch",
+            summary="Hand a signed torch to the next session",
+            arguments=GenerateArguments,
+            run=_generate,
+            writes=("owner",),
+            tool_members=("session_id",),
+        ),
+        ExtensionOperation(
+            name="torch.receive",
+            tool="vcp_receive_torch",
+            summary="Take a torch that an earlier session handed over",
+            arguments=ReceiveArguments,
+            run=_receive,
+            writes=("session", "owner"),
+            codes=("FORBIDDEN", "LIMIT_EXCEEDED", "STALE", "BAD_SIGNATURE", "ALREADY_USED"),
+        ),
+        ExtensionOperation(
+            name="torch.lineage",
+            tool="vcp_torch_lineage",
+            summary="The torches before this session, oldest first",
+            run=showing(torch_view),
+        ),
+        ExtensionOperation(
+            name="torch.purge",
+            tool="vcp_torch_purge",
+            summary="Delete all torches at once",
+            run=_purge,
+            writes=("owner",),
+        ),
+    ),
+)

@@ -10,9 +10,10 @@
 """
 
 import functools
+import operator
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from msgspec import Struct
 
@@ -21,6 +22,8 @@ from comity.mcp.protocol.context import Context, McpClient
 from comity.mcp.protocol.results import Contents, InputRequired, Json, PromptResult, ToolResult
 from comity.wire.errors import ConfigError
 from comity.wire.json_schema import Complain, complainer
+
+_Added = TypeVar("_Added")
 
 ToolAnswer = ToolResult | InputRequired
 ToolHandler = Callable[[Context, dict[str, Any]], ToolAnswer | Awaitable[ToolAnswer]]
@@ -163,10 +166,14 @@ class Namespace(Struct, frozen=True):
 
 class Catalog:
     def __init__(self) -> None:
-        self._tools: list[Tool] = []
+        self._place = 0
+        self._tools: list[tuple[int, Tool]] = []
         self._rights: frozenset[Right] = frozenset({"mcp"})
-        self._later: list[Callable[[], Iterable[Tool]]] = []
-        self._resources: list[Resources] = []
+        self._later: list[tuple[int, Callable[[], Iterable[Tool]]]] = []
+        self._of_extensions: list[
+            tuple[int, Callable[[], Iterable[Tool]], Callable[[], Iterable[Resources]]]
+        ] = []
+        self._resources: list[tuple[int, Resources]] = []
         self._prompts: dict[str, Prompt] = {}
         self._namespaces: list[Namespace] = []
         self._views: dict[tuple[Selection, frozenset[str], frozenset[Right]], CatalogView] = {}
@@ -174,21 +181,31 @@ class Catalog:
 
     def add_tools(self, tools: Iterable[Tool]) -> None:
         """All of them, or none when one cannot be added."""
-        self._register(tools)
+        self._register(self._next_place(), tools)
         self._changed("tools")
 
     def add_tools_later(self, make: Callable[[], Iterable[Tool]]) -> None:
         """Tools that take a moment to make: they are made for the first client that looks."""
-        self._later.append(make)
+        self._later.append((self._next_place(), make))
+        self._views.clear()
+
+    def add_of_extensions(
+        self, tools: Callable[[], Iterable[Tool]], resources: Callable[[], Iterable[Resources]]
+    ) -> None:
+        """Add what only clients with active extensions see. It is made for the first such client, and for the first call
+        of a tool that is not there.
+        """
+        self._of_extensions.append((self._next_place(), tools, resources))
         self._views.clear()
 
     def remove_tools(self, names: Iterable[str]) -> None:
         gone = frozenset(names)
-        self._tools = [tool for tool in self._tools if tool.name not in gone]
+        self._tools = [(place, tool) for place, tool in self._tools if tool.name not in gone]
         self._changed("tools")
 
     def add_resources(self, *resources: Resources) -> None:
-        self._resources.extend(resources)
+        place = self._next_place()
+        self._resources.extend((place, kind) for kind in resources)
         self._changed("resources")
 
     def add_prompts(self, *prompts: Prompt) -> None:
@@ -210,18 +227,32 @@ class Catalog:
     def completes(self) -> bool:
         """Whether anything here completes what is being typed."""
         prompts = any(prompt.complete is not None for prompt in self._prompts.values())
-        return prompts or any(kind.complete is not None for kind in self._resources)
+        return prompts or any(kind.complete is not None for _, kind in self._resources)
 
     def on_change(self, callback: Callable[[ListName], None]) -> None:
         """Call it with the name of each list that has changed."""
         self._heard_by.append(callback)
 
     def view(
-        self, selection: Selection, active: frozenset[str], rights: frozenset[Right] = RIGHTS_OF["model"]
+        self,
+        selection: Selection,
+        active: frozenset[str],
+        rights: frozenset[Right] = RIGHTS_OF["model"],
+        *,
+        complete: bool = False,
     ) -> "CatalogView":
-        """Return what a client with these rights sees. It may use MCP: the door has seen to that."""
+        """Return what a client with these rights sees. It may use MCP: the door has seen to that. A `complete` view knows
+        all tools of inactive extensions.
+        """
+        # no client has seen these before, so this is no change of a list
         while self._later:
-            self._register(self._later.pop(0)())  # no client has seen the list before, so this is no change
+            place, make = self._later.pop(0)
+            self._register(place, make())
+        while self._of_extensions and (active or complete):
+            place, tools, resources = self._of_extensions.pop(0)
+            self._register(place, tools())
+            self._resources += [(place, kind) for kind in resources()]
+            self._views.clear()
         granted = self._rights & (rights | {"mcp"})
         key = selection, active, granted
         view = self._views.get(key)
@@ -233,32 +264,41 @@ class Catalog:
                 active,
                 granted,
                 private=bool(active) or granted != self._rights,
-                tools=tuple(self._tools),
-                resources=tuple(self._resources),
+                tools=_in_order(self._tools),
+                resources=_in_order(self._resources),
                 prompts=tuple(self._prompts.values()),
                 namespaces=tuple(self._namespaces),
             )
         return view
 
-    def _register(self, tools: Iterable[Tool]) -> None:
+    def _next_place(self) -> int:
+        """Return the place in all lists of what is added now."""
+        self._place += 1
+        return self._place
+
+    def _register(self, place: int, tools: Iterable[Tool]) -> None:
         """A name stands for one tool in each profile."""
         added = list(self._tools)
         taken: dict[str, list[frozenset[str] | None]] = {}
-        for tool in added:
+        for _, tool in added:
             taken.setdefault(tool.name, []).append(tool.profiles)
         for tool in tools:
             others = taken.setdefault(tool.name, [])
             if any(tool.profiles is None or other is None or tool.profiles & other for other in others):
                 raise ConfigError(f"a tool named {tool.name} is there already; choose another name")
             others.append(tool.profiles)
-            added.append(tool)
+            added.append((place, tool))
         self._tools = added
-        self._rights |= {tool.right for tool in added}
+        self._rights |= {tool.right for _, tool in added}
 
     def _changed(self, what: ListName) -> None:
         self._views.clear()
         for callback in self._heard_by:
             callback(what)
+
+
+def _in_order(placed: Iterable[tuple[int, _Added]]) -> tuple[_Added, ...]:
+    return tuple(added for _, added in sorted(placed, key=operator.itemgetter(0)))
 
 
 class CatalogView:

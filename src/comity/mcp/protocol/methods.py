@@ -157,13 +157,13 @@ class Server(Struct, frozen=True, kw_only=True):
             return result
         return self.handshake.write_into_result(result, reply)
 
-    def view(self, selection: Selection, client: McpClient) -> CatalogView:
+    def view(self, selection: Selection, client: McpClient, *, complete: bool = False) -> CatalogView:
         caller = client.caller
         if not caller.may("rooms"):
             selection = replace(selection, profile=NO_PROFILE)  # ruling 61: sessions in rooms are the owner's
         # a client that sent a hello sees more tools, also without an extension
         active = client.active if client.attached is None else client.active | {VCP_SESSION}
-        return self.catalog.view(selection, active, caller.rights)
+        return self.catalog.view(selection, active, caller.rights, complete=complete)
 
 
 Begun = bytes | RunningRequest
@@ -283,7 +283,7 @@ def _resources_list(
 
 
 def _tools_call(
-    _server: Server, view: CatalogView, client: McpClient, request: RpcRequest, params: Json
+    server: Server, view: CatalogView, client: McpClient, request: RpcRequest, params: Json
 ) -> Begun:
     name = params.get("name")
     if not isinstance(name, str):
@@ -291,7 +291,8 @@ def _tools_call(
     tool = view.tools.get(name)
     arguments = params.get("arguments", {})
     if tool is None:
-        return _bytes(finished(_server, client, _absent(view, client, name).to_json()))
+        view = server.view(view.selection, client, complete=True)
+        return _bytes(finished(server, client, _absent(view, client, name).to_json()))
     if tool.validator is None and not isinstance(arguments, dict):
         raise invalid_params("params.arguments must be an object")
     if tool.task == "required" and not (client.modern and client.has_extension(TASKS)):
@@ -305,7 +306,7 @@ def _tools_call(
         refused = failed(f"{name} cannot be called like this: {complaint}")
         if tool.render_invalid is not None:
             refused = tool.render_invalid(complaint)
-        return _bytes(finished(_server, client, refused.to_json()))
+        return _bytes(finished(server, client, refused.to_json()))
     return RunningRequest(
         id=request.id,
         method=request.method,

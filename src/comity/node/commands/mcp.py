@@ -213,7 +213,7 @@ def _names(text: str, _name: str) -> tuple[str, ...]:
 
 
 def _extensions(text: str) -> tuple[str, ...]:
-    from comity.extensions.part import NAMES
+    from comity.vcp.protocol.built_in import NAMES
 
     named = _names(text.lower(), "--vcp")
     unknown = [name for name in named if name not in NAMES]

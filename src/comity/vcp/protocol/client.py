@@ -35,6 +35,7 @@ from msgspec import UNSET, Struct
 
 from comity.vcp.protocol import agreement
 from comity.vcp.protocol.agreement import V3_1, Session
+from comity.vcp.protocol.built_in import built_in
 from comity.vcp.protocol.context import Ignored, why_inactive, why_not
 from comity.vcp.protocol.extension_calls import write_call
 from comity.vcp.protocol.messages import (
@@ -50,7 +51,6 @@ from comity.vcp.protocol.messages import (
     read_ack,
     read_error,
 )
-from comity.vcp.protocol.registry import DEPENDENCIES
 from comity.wire import strict_json
 from comity.wire.errors import InvalidError, MalformedError
 from comity.wire.machine import (
@@ -70,9 +70,6 @@ from comity.wire.machine import (
 MAX_WAIT_SECONDS: Final = 30.0
 
 _STEPS_TO_LONGEST: Final = 5
-_DEPENDENT: Final = frozenset(
-    dependency.flag for dependencies in DEPENDENCIES.values() for dependency in dependencies
-)
 
 
 class Notice(Struct, frozen=True):
@@ -106,8 +103,9 @@ def _alerts(before: Ack, now: Ack) -> Iterator[Notice]:
 
 
 def _shrunk(had: Mapping[str, Any], has: Mapping[str, Any]) -> Iterator[str]:
+    dependent = {each.flag for extension in built_in().values() for each in extension.dependencies}
     for key, before in had.items():
-        if key not in _DEPENDENT and (key not in has or _is_less(has[key], before)):
+        if key not in dependent and (key not in has or _is_less(has[key], before)):
             yield key
 
 

@@ -300,7 +300,7 @@ def _categorical(value: Any) -> Categorical:
     return wire.parse(value, field)
 
 
-# What a session knows after a context request, and what the client is told (vcp 4.3).
+# What a session knows after a context request, and what the client gets (vcp 4.3).
 
 
 encode_response = msgspec.json.Encoder().encode
@@ -333,7 +333,7 @@ class CallerContext(Struct, frozen=True, kw_only=True):
 def context_block(context: CallerContext) -> str:
     """What stands before the system prompt of a model that answers this caller (vcp 7.5)."""
     safe, wishes = context.model_safe_context, context.generation_preferences
-    told = {
+    fields = {
         "Protection level": safe.protection_level,
         "Domain": safe.domain,
         "Register": safe.formality_level,
@@ -342,17 +342,17 @@ def context_block(context: CallerContext) -> str:
         "Directness": wishes.directness and f"{wishes.directness}/5, from elaborated to concise",
         "Technical level": wishes.technical_level and f"{wishes.technical_level}/5, from simple to expert",
     }
-    lines = [f"{name}: {value}" for name, value in told.items() if value is not None]
+    lines = [f"{name}: {value}" for name, value in fields.items() if value is not None]
     return "\n".join(("[VCP Context — v3.1]", *lines, "[End VCP Context]"))
 
 
 def after(context: SessionContext, request: ContextRequest) -> SessionContext:
     """What the session knows once the request is accepted; preferences and wire replace earlier ones whole."""
-    told = {**context.signals, **request.signals}
+    signals = {**context.signals, **request.signals}
     return SessionContext(
         categorical=request.categorical or context.categorical,
         preferences=request.preferences or context.preferences,
-        signals={dimension: signal for dimension, signal in told.items() if signal is not None},
+        signals={dimension: signal for dimension, signal in signals.items() if signal is not None},
         constitution=context.constitution if request.constitution is None else request.constitution,
     )
 

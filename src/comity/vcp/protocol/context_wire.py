@@ -2,7 +2,7 @@
 
 - A group is the symbol of a dimension and its values. Groups are joined by `|`; the personal ones stand behind
   `‖`, each with a category and an intensity. A context without anything is the empty text.
-- Written in the fixed order, NFC, without empty dimensions and repeats, the intensity always told. Read in any
+- Written in the fixed order, NFC, without empty dimensions and repeats, the intensity always written. Read in any
   order, symbols with or without their selector, a missing intensity as 3.
 - Refused: more than 8,192 characters, white space and control characters, a separator inside a value, a group
   that is empty, unknown or there twice.
@@ -193,7 +193,7 @@ class WireContext(Struct, frozen=True, kw_only=True):
         }
 
     def categorical(self) -> Categorical:
-        """What the nine-part wire can hold of it. Of several values the first is told."""
+        """What the nine-part wire can hold of it. Of several values the first counts."""
         first = {name: values[0] for name, values in self.situational.items()}
         space = first.get("space")
         return Categorical(
@@ -208,19 +208,19 @@ class WireContext(Struct, frozen=True, kw_only=True):
 
 
 def read_context(situational: Mapping[str, Any], personal: Mapping[str, Any]) -> WireContext:
-    """What was told of each dimension: values as text or list of texts, signals in any shape that signals have,
+    """Read what is said of each dimension: values as text or list of texts, signals in any shape that signals have,
     or by their category alone. Raises ContextError, which names the dimension.
     """
     for name in situational:
         if name not in SITUATIONAL:
             raise _unknown(name, "dimensions", SITUATIONAL)
-    told = {name: _values(SITUATIONAL[name], situational.get(name)) for name in SITUATIONAL}
+    values = {name: _values(SITUATIONAL[name], situational.get(name)) for name in SITUATIONAL}
     for name in personal:
         if name not in PERSONAL_SYMBOLS:
             raise _unknown(name, "personal", PERSONAL_SYMBOLS)
     signals = read_personal({name: _signal(name, value) for name, value in personal.items()}).of
     context = WireContext(
-        situational={name: values for name, values in told.items() if values},
+        situational={name: given for name, given in values.items() if given},
         personal={
             name: Signal(category=signal.category, intensity=signal.intensity)
             for name in PERSONAL_SYMBOLS

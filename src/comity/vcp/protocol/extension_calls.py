@@ -4,13 +4,14 @@ A refusal changes nothing. It never repeats a value that was sent.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct, ValidationError, inspect
 
+from comity.vcp.protocol.resource_addresses import StateScope
 from comity.wire.errors import InvalidError
 
 Code = Literal[
@@ -25,6 +26,8 @@ Code = Literal[
     "BAD_SIGNATURE",
     "ALREADY_USED",
 ]
+
+Audience = Literal["owner", "model"]
 
 _Shape = TypeVar("_Shape")
 
@@ -93,10 +96,10 @@ def shaped(value: Any, shape: type[_Shape], field: str = "") -> _Shape:
     try:
         return msgspec.convert(value, shape)
     except ValidationError as fault:
-        raise _told(str(fault), shape, field) from None
+        raise _shape_error(str(fault), shape, field) from None
 
 
-def _told(fault: str, shape: Any, field: str) -> ExtensionError:
+def _shape_error(fault: str, shape: Any, field: str) -> ExtensionError:
     found = _PATH.search(fault)
     what, path = (fault[: found.start()], found[1]) if found else (fault, "")
     place = field + path
@@ -133,6 +136,42 @@ def _inside(kind: inspect.Type, step: str) -> list[inspect.Type]:
     if isinstance(kind, inspect.DictType):
         return [kind.value_type]
     return [kind.item_type] if isinstance(kind, inspect.ListType | inspect.VarTupleType) else []
+
+
+class NoArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class ExtensionOperation(Struct, frozen=True, kw_only=True):
+    """An operation `kind.verb` and its MCP tool (ruling 47).
+
+    `run` takes an `OperationCall` and the arguments; it is None where the part that keeps the state runs the operation.
+    `tool_members` are members of the tool's arguments that only name the caller; they may be left out, and must be right
+    where they are there. `described` are schemas of arguments that say more than their type does. `codes` are those
+    that it may refuse with besides COMMON_CODES.
+    """
+
+    name: str
+    tool: str
+    summary: str
+    arguments: type[Any] = NoArguments
+    run: Callable[[Any, Any], tuple[Any, Any]] | None = None
+    writes: tuple[StateScope, ...] = ()
+    calls_nodes: bool = False
+    tool_members: tuple[str, ...] = ()
+    described: Mapping[str, Any] = {}
+    codes: tuple[Code, ...] = ()
+
+    @property
+    def extension(self) -> str:
+        return f"VCP-X-{self.name.partition('.')[0].capitalize()}"
+
+    @property
+    def only_reads(self) -> bool:
+        return not self.writes and not self.calls_nodes
+
+
+COMMON_CODES: Final[tuple[Code, ...]] = ("EXTENSION_INACTIVE", "INVALID_ARGUMENT")
 
 
 # Extension calls on a VCP connection (ruling 47).
@@ -202,7 +241,7 @@ def read_result(value: Any) -> CallResult:
     """Raises ExtensionError for what is no answer to a call."""
     if type(value) is not dict or value.get("type") != RESULT:
         raise invalid(f"an answer to a call has the type {RESULT}", "type")
-    told = shaped(value, CallResult)
-    if told.ok == (told.error is not None):
+    result = shaped(value, CallResult)
+    if result.ok == (result.error is not None):
         raise invalid("an answer is either ok or has an error", "error")
-    return told
+    return result

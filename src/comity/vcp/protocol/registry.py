@@ -1,19 +1,20 @@
 """The extension registry: which extensions a server has, what they advertise, which ones exclude each other.
 
-- An extension is supported once its handler works; the five of VCP 3.1 are described here, ready to be
-  registered by the features that implement them.
+- An `Extension` is all that the program knows of one: what the handshake says of it, its operations with their MCP
+  tools, its resource, its state, and what it does with a context request. An extension from outside has the first only.
 - A dependency is met if it is active in *this session*: requested by the client and supported by the server. Its flag is
   set last and replaces the value of the builder, so an outdated setting cannot give a wrong flag.
 - A conflict holds in both directions, whichever of the two named it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from comity.vcp.protocol import messages as capabilities
 from comity.vcp.protocol.agreement import CORE_FEATURES, MAX_OFFERED
+from comity.vcp.protocol.extension_calls import ExtensionOperation
 from comity.vcp.protocol.messages import (
     ERROR_CODES,
     MAX_EXTENSION_LENGTH,
@@ -24,9 +25,10 @@ from comity.vcp.protocol.messages import (
     MAX_SESSION_ID_LENGTH,
     is_extension_id,
 )
+from comity.vcp.protocol.resource_addresses import StateScope, VcpAddress
 from comity.wire.errors import ConfigError
 
-CapabilityBuilder = Callable[[], Mapping[str, Any]]
+_Value = TypeVar("_Value")
 
 
 class Dependency(Struct, frozen=True):
@@ -37,17 +39,48 @@ class Dependency(Struct, frozen=True):
     when_active: bool
 
 
-DEPENDENCIES: Final[Mapping[str, tuple[Dependency, ...]]] = {
-    capabilities.TORCH: (Dependency(capabilities.RELATIONAL, "degraded", when_active=False),),
-    capabilities.INTENT: (Dependency(capabilities.PERSONAL, "personal_signals", when_active=True),),
-}
+class StateSlot(Generic[_Value]):
+    """What an extension keeps with a session or with an owner: one member of the stored state.
+
+    `empty` is its value before anything is stored.
+    """
+
+    def __init__(self, scope: StateScope, name: str, empty: _Value) -> None:
+        self.scope = scope
+        self.name = name
+        self.empty = empty
+
+    def of(self, state: Any) -> _Value:
+        value: _Value = getattr(getattr(state, self.scope), self.name)
+        return value
+
+    def put(self, state: Any, value: _Value) -> Any:
+        """Return the state with this value; the same object if nothing changes."""
+        scope = getattr(state, self.scope)
+        if getattr(scope, self.name) is value:
+            return state
+        return replace(state, **{self.scope: replace(scope, **{self.name: value})})
 
 
 class Extension(Struct, frozen=True, kw_only=True):
+    """`view` returns what an extension shows of its state, in answers to context requests and as its resource;
+    `unchanged_for` for how many seconds that stays so (None: until it is changed). `reads` names the operation, and
+    its argument for the id, that a resource without a view is read with. `apply` returns the state after a context
+    request. What `apply` does not take is ignored, with `remedy` as the reason.
+    """
+
     id: str
-    capability: CapabilityBuilder
+    capability: Callable[[], Mapping[str, Any]]
     dependencies: tuple[Dependency, ...] = ()
     conflicts: tuple[str, ...] = ()
+    operations: tuple[ExtensionOperation, ...] = ()
+    resource: VcpAddress | None = None
+    reads: tuple[str, str] = ("", "")
+    state: tuple[StateSlot[Any], ...] = ()
+    view: Callable[[Any], Any] | None = None
+    unchanged_for: Callable[[Any], float | None] = lambda _call: 0.0
+    apply: Callable[[Any, Any, Callable[[str, str], None]], Any] | None = None
+    remedy: str = ""
 
     def __post_init__(self) -> None:
         if not is_extension_id(self.id):
@@ -57,18 +90,6 @@ class Extension(Struct, frozen=True, kw_only=True):
             )
         if self.id in self.conflicts:
             raise ConfigError(f"{self.id} names itself as a conflict; remove it from its own list")
-
-
-STANDARD_EXTENSIONS: Final[Mapping[str, Extension]] = {
-    id_: Extension(id=id_, capability=build, dependencies=DEPENDENCIES.get(id_, ()))
-    for id_, build in (
-        (capabilities.PERSONAL, capabilities.personal),
-        (capabilities.RELATIONAL, capabilities.relational),
-        (capabilities.CONSENSUS, capabilities.consensus),
-        (capabilities.TORCH, capabilities.torch),
-        (capabilities.INTENT, capabilities.intent),
-    )
-}
 
 
 class ExtensionRegistry:

@@ -4,16 +4,16 @@
                 hello with a token     -> checking
                 5 s, or anything else  -> active: VCP 1.0, nothing is advertised
     checking    verdict, or 4.5 s      -> active or refused
-    refused     hello                  -> as from waiting; anything else is told that there is no session
+    refused     hello                  -> as from waiting; anything else is answered that there is no session
     active      context request        -> exchanging, until it is answered
                 vcp-call               -> active: it is answered when it is done
 
 - Only a complete message stops the hello timer. What is too large is refused by its length, unread; of a
   longer message a link need hand over no more than shows that (vcp 1.5, ruling 14).
 - Every message gets exactly one answer. Context requests are answered in order: while one is being answered, the
-  next messages are held. Calls of extensions run side by side; whoever runs the machine limits their number. It also
+  next messages are held. Calls of extensions run side by side; the code that runs the machine limits their number. It also
   stops reading while the machine `is_full`: then nothing is lost, and nothing is closed.
-- A hello on a connection that has its session changes nothing and is told so, also after the fallback to
+- A hello on a connection that has its session changes nothing and is answered so, also after the fallback to
   VCP 1.0.
 - The identity check may hang: the client is answered in time, and a late verdict counts for nothing.
 - A session ends with an error when a feature that it was promised is lost (vcp 1.9), or when its identity is found
@@ -152,7 +152,7 @@ class ServerMachine:
         self._exchange = ""
         self._calls: dict[str, str] = {}
         self._asked = 0
-        self._heard_at = 0.0
+        self._last_message_at = 0.0
         self._watches_idleness = False
         self._held: deque[bytes] = deque()
         self._held_bytes = 0
@@ -175,7 +175,7 @@ class ServerMachine:
         if handler is None:
             return ()
         if type(event) is Received:
-            self._heard_at = now
+            self._last_message_at = now
         effects = handler(self, event, now)
         while self._held and self._phase not in _BUSY:
             message = self._held.popleft()
@@ -190,7 +190,7 @@ class ServerMachine:
         return [CancelTimer(_HELLO), *self._unnegotiated(event.message, now, self._serve_at_baseline)]
 
     def _again(self, event: Received, now: float) -> list[Effect]:
-        return self._unnegotiated(event.message, now, self._tell_no_session)
+        return self._unnegotiated(event.message, now, self._answer_no_session)
 
     def _unnegotiated(
         self, message: bytes, now: float, otherwise: Callable[[bytes, float], list[Effect]]
@@ -270,12 +270,12 @@ class ServerMachine:
     def _refuse(self, error: VcpError, now: float) -> list[Effect]:
         self._phase = ServerPhase.REFUSED
         self._checking = None
-        told = _told("HANDSHAKE_ERROR", error, client_id=self._client_id)
-        return [*told, *self._watch_idleness(now)]
+        error_sent = _error("HANDSHAKE_ERROR", error, client_id=self._client_id)
+        return [*error_sent, *self._watch_idleness(now)]
 
     def _refuse_and_close(self, error: VcpError) -> list[Effect]:
         self._phase = ServerPhase.ENDED
-        return [*_told("HANDSHAKE_ERROR", error), Close(error.message)]
+        return [*_error("HANDSHAKE_ERROR", error), Close(error.message)]
 
     def _begin(self, session: Session, now: float) -> list[Effect]:
         self._phase = ServerPhase.ACTIVE
@@ -300,7 +300,7 @@ class ServerMachine:
             effects += self._converse(Received(message), now)
         return effects
 
-    def _tell_no_session(self, _message: bytes, _now: float) -> list[Effect]:
+    def _answer_no_session(self, _message: bytes, _now: float) -> list[Effect]:
         # vcp 1.4: after an error there is no session, and VCP 1.0 does not take its place
         error = ContextError("NO_SESSION", "the handshake failed; send a hello that can be accepted")
         return _context_refused(error, None)
@@ -316,13 +316,13 @@ class ServerMachine:
         try:
             value = strict_json.loads(message, unique_keys=True)
             if says_hello(value):
-                return _told("HANDSHAKE_ERROR", _SECOND_HELLO, session)
+                return _error("HANDSHAKE_ERROR", _SECOND_HELLO, session)
             if is_call(value):
                 return self._call(value, session)
             request = read_request(value, session, self._policy.scan_threshold)
         except MalformedError as fault:
             if len(message) <= HANDSHAKE_LIMIT and means_hello(message):
-                return _told("HANDSHAKE_ERROR", _SECOND_HELLO, session)
+                return _error("HANDSHAKE_ERROR", _SECOND_HELLO, session)
             return _context_refused(ContextError("MALFORMED", fault.message), session)
         except ContextError as refusal:
             return _context_refused(refusal, session)
@@ -384,7 +384,7 @@ class ServerMachine:
     def _end(self, why: str, code: ErrorCode = "INTERNAL_ERROR") -> list[Effect]:
         self._phase = ServerPhase.ENDED
         error = VcpError(code=code, message=why)
-        return [*_told("SESSION_ENDED", error, self._session), Close(why)]
+        return [*_error("SESSION_ENDED", error, self._session), Close(why)]
 
     def _hold(self, event: Received, _now: float) -> list[Effect]:
         self._held.append(event.message)
@@ -396,7 +396,7 @@ class ServerMachine:
         if self._watches_idleness:
             return []
         self._watches_idleness = True
-        self._heard_at = now
+        self._last_message_at = now
         return [SetTimer(_IDLE, now + self._policy.idle_seconds)]
 
     def _timer(self, event: TimerFired, now: float) -> list[Effect]:
@@ -407,7 +407,7 @@ class ServerMachine:
         return self._idle(now) if event.name == _IDLE else []
 
     def _idle(self, now: float) -> list[Effect]:
-        since = now if self._phase in _BUSY else self._heard_at
+        since = now if self._phase in _BUSY else self._last_message_at
         ends_at = since + self._policy.idle_seconds
         if now < ends_at:
             return [SetTimer(_IDLE, ends_at)]
@@ -464,7 +464,7 @@ def _not_accepted(event: Answered | Refused) -> VcpError:
     return INVALID_IDENTITY
 
 
-def _told(
+def _error(
     what: Happening, error: VcpError, session: Session | None = None, client_id: str = ""
 ) -> list[Effect]:
     """An error, for the record and for the client."""

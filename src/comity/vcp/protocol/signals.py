@@ -47,10 +47,10 @@ def wrong(field: str, rule: str) -> ContextError:
 
 def encode_error(error: ComityError) -> bytes:
     """Any error of ours as the answer to a context message."""
-    told = {"code": error.code.upper(), "message": error.message, "field": None}
+    fields = {"code": error.code.upper(), "message": error.message, "field": None}
     if isinstance(error, ContextError):
-        told |= {"code": error.wire_code, "field": error.field}
-    return _encode({"error": told})
+        fields |= {"code": error.wire_code, "field": error.field}
+    return _encode({"error": fields})
 
 
 # The categorical wire: nine symbols joined by ":", one for each side of a situation (vcp 4.1).
@@ -139,8 +139,8 @@ def domain(categorical: Categorical) -> Domain | None:
 
 def formality(categorical: Categorical) -> Formality | None:
     """The mode of the conversation tells it; where that says nothing, the setting may."""
-    told = _FORMALITY_OF_MODE.get(_plain(categorical.mode or ""))
-    return told or _FORMALITY_OF_SETTING.get(_plain(categorical.setting or ""))
+    formality = _FORMALITY_OF_MODE.get(_plain(categorical.mode or ""))
+    return formality or _FORMALITY_OF_SETTING.get(_plain(categorical.setting or ""))
 
 
 def _plain(part: str) -> str:
@@ -176,7 +176,7 @@ _MEMBERS: Final = frozenset((*Signal.__struct_fields__, "value"))
 
 
 class Signals(NamedTuple):
-    """What was told of each dimension, None for "no signal"; the names that are no dimension, and those that are no
+    """The signal of each dimension, None for "no signal"; the names that are no dimension, and those that are no
     member of a signal.
     """
 
@@ -191,19 +191,19 @@ def read_personal(value: Any, field: str = "personal") -> Signals:
         value = value["signals"]
     if type(value) is not dict:
         raise wrong(field, "must be an object of dimensions")
-    told: dict[str, Signal | None] = {}
+    read: dict[str, Signal | None] = {}
     unknown = []
     strange: list[str] = []
     for dimension, signal in value.items():
         if dimension not in CATEGORIES:
             unknown.append(f"{field}.{dimension}")
         elif signal is None:
-            told[dimension] = None
+            read[dimension] = None
         else:
             place = f"{field}.{dimension}"
-            told[dimension] = _signal(signal, dimension, place)
+            read[dimension] = _signal(signal, dimension, place)
             strange += [f"{place}.{name}" for name in signal if name not in _MEMBERS]
-    return Signals(told, unknown, tuple(strange))
+    return Signals(read, unknown, tuple(strange))
 
 
 def _signal(value: Any, dimension: str, field: str) -> Signal:
@@ -280,22 +280,22 @@ def read_prosaic(value: Any) -> Signals:
     """The floats of VCP 3.0 as signals."""
     if type(value) is not dict:
         raise wrong("prosaic", "must be an object of numbers from 0 to 1")
-    told: dict[str, Signal | None] = {}
+    read: dict[str, Signal | None] = {}
     unknown = []
     for name, level in value.items():
         scale = _PROSAIC.get(name)
         if scale is None:
             unknown.append(f"prosaic.{name}")
         elif level is None:
-            told[scale.dimension] = None
+            read[scale.dimension] = None
         elif type(level) not in {int, float} or not 0 <= level <= 1:
             raise wrong(f"prosaic.{name}", "must be a number from 0 to 1, or null")
         else:
             reached = sum(level >= bound for bound in scale.below)
-            told[scale.dimension] = Signal(
+            read[scale.dimension] = Signal(
                 category=scale.categories[reached], intensity=min(math.floor(level * 5) + 1, 5)
             )
-    return Signals(told, unknown)
+    return Signals(read, unknown)
 
 
 # Context opacity: how much care a person needs now, and all that a model may know of it (vcp 5.3).

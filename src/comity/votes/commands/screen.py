@@ -6,12 +6,12 @@ Everything that others wrote is shown as one line and never obeyed. In a pipe no
 from collections.abc import Sequence
 from typing import Final
 
-from comity.extensions.protocol.calls import ClauseReport
 from comity.identity.protocol.keys import is_key
 from comity.terminal.follow_up import follow_up
 from comity.terminal.output import Cell, one_line, paint, print_fields, print_line, print_table
 from comity.votes.logs import KeptDeliberation, WaitingAct
 from comity.votes.protocol.log import ConflictingRecord
+from comity.votes.protocol.operations import ClauseReport
 from comity.votes.protocol.schulze import Groups
 from comity.votes.protocol.vote import COPIES, Deliberation, Phase, Stakeholder
 

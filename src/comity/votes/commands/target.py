@@ -7,26 +7,43 @@ the node that keeps a deliberation has to run; whoever takes part needs a data f
 import contextlib
 import secrets
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from comity.directory.outside import Outside
-from comity.extensions.protocol.calls import CallFacts, ClauseReport, ExtensionRules, ResultReport
-from comity.extensions.protocol.operations import perform
-from comity.extensions.protocol.state import ExtensionState
 from comity.http.client import GuardedHttp
 from comity.identity.protocol.keys import SigningKey
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.terminal.open_target import own_key, own_vault, refuse_memory, refuse_off, writing
 from comity.terminal.output import note, waiting
-from comity.vcp.protocol.messages import CONSENSUS
+from comity.vcp.protocol.extension_calls import ExtensionError, in_words_of
 from comity.votes.client import VoteHostClient
 from comity.votes.logs import KeptDeliberation, Ledger
 from comity.votes.part import Deliberations
 from comity.votes.party import ActOutcome, VoteParty
+from comity.votes.protocol.operations import ClauseReport, ResultReport, result_report
+from comity.votes.protocol.vote import stakeholder_of
 from comity.wire.errors import ComityError, ConfigError, NotFoundError
+
+_OPTIONS: Final = {
+    "clause_id": "--clause",
+    "text": "--text",
+    "level": "--level",
+    "concern": "--concern",
+    "reason": "--reason",
+    "ranking": "RANKING",
+    "delib_id": "ID",
+    "stakeholder.id": "PARTY",
+    "signal": "TEXT",
+    "to": "--to",
+    "title": "TITLE",
+    "clauses": "--clause",
+    "quorum": "--quorum",
+    "ratification": "--ratification",
+}
+"""As the command line calls the arguments of the operations."""
 
 
 class LocalVotes:
@@ -36,27 +53,15 @@ class LocalVotes:
         self.desk = desk
         self.url = url
         self.id = key.vacant_id.hex()
-        self._key = key
 
     async def open(self, **args: Any) -> KeptDeliberation:
         """Open a deliberation as its author. Arguments that are None are left out, here and below."""
         return await self.desk.open(f"dlb_{secrets.token_hex(8)}", _given(args), self.desk.voice())
 
     def result(self, kept: KeptDeliberation, clause_id: str | None) -> ClauseReport | ResultReport:
-        """The operation of the table, on the deliberation as it is."""
-        facts = CallFacts(
-            session_id="cli",
-            active=frozenset((CONSENSUS,)),
-            key=self._key,
-            fresh_id="",
-            owner=self.id,
-            voice=self.desk.voice(),
-        )
-        args = _given({"delib_id": kept.id, "clause_id": clause_id})
-        state = ExtensionState(deliberation=kept.deliberation)
-        result: ClauseReport | ResultReport
-        _, result = perform("consensus.result", state, args, facts, ExtensionRules(), 0.0)
-        return result
+        """Return what the operation `consensus.result` shows of the deliberation as it is."""
+        stakeholder_of(kept.deliberation, self.desk.voice())
+        return result_report(kept.deliberation, clause_id)
 
     async def act(self, op: str, **args: Any) -> ActOutcome:
         return await self.desk.act(op, _given(args), self.desk.voice())
@@ -141,4 +146,7 @@ async def own_desk(settings: Settings, passphrase_file: str | None) -> AsyncIter
             post=post,
             holder=chain,
         )
-        yield LocalVotes(desk, key, ways.own.url if ways.own else None)
+        try:
+            yield LocalVotes(desk, key, ways.own.url if ways.own else None)
+        except ExtensionError as refusal:
+            raise in_words_of(_OPTIONS, refusal) from None

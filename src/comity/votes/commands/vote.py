@@ -12,7 +12,6 @@ import msgspec
 import typer
 
 from comity.directory.finding import id_of, is_address, with_scheme
-from comity.extensions.protocol.calls import ResultReport
 from comity.terminal.help import HelpfulApp
 from comity.terminal.open_target import work_with
 from comity.terminal.options import Json, KeyOptions, Yes, argument, confirm, one_of, option
@@ -43,6 +42,7 @@ from comity.votes.commands.target import LocalVotes, own_desk
 from comity.votes.logs import KeptDeliberation
 from comity.votes.party import ActOutcome
 from comity.votes.protocol.log import ConflictingRecord, DeliberationEntry, fraud_between, read_entry, tip_of
+from comity.votes.protocol.operations import ResultReport
 from comity.votes.protocol.provenance import MAX_RECORD_BYTES, Recount, verify_record, write_record
 from comity.votes.protocol.vote import PHASES, StakeholderRole
 from comity.wire import strict_json

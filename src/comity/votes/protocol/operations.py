@@ -1,0 +1,232 @@
+"""VCP-X-Consensus as an extension: its operations, and what their answers hold (vcp 6.3, ruling 47).
+
+An act becomes an entry of the log of the deliberation. The node runs these operations through `comity.votes.extension`.
+"""
+
+from functools import partial
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from comity.vcp.protocol.extension_calls import Code, ExtensionError, ExtensionOperation
+from comity.vcp.protocol.messages import CONSENSUS
+from comity.vcp.protocol.registry import Extension
+from comity.vcp.protocol.resource_addresses import VcpAddress
+from comity.votes.protocol.acts import (
+    ActArguments,
+    AddArguments,
+    AdvanceArguments,
+    BallotArguments,
+    OpenArguments,
+    VoteArguments,
+    WelfareArguments,
+)
+from comity.votes.protocol.schulze import Groups, Ranking
+from comity.votes.protocol.vote import (
+    MAX_STAKEHOLDERS,
+    PHASES,
+    Clause,
+    Deliberation,
+    Phase,
+    Voice,
+    ballots_of,
+    clause_of,
+    result_of,
+    stakeholder_of,
+)
+
+
+class JoinArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    url: str
+    delib_id: str
+
+
+class DeliberationArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    delib_id: str
+
+
+class ResultArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    delib_id: str
+    clause_id: str | None = None
+
+
+class ClauseReport(Struct, frozen=True, kw_only=True):
+    """A clause, the positions on it, and how its variants rank.
+
+    The members of an election's result stand beside the clause. They are empty before convergence. `ballots` are
+    those that are counted, cast or derived.
+    """
+
+    delib_id: str
+    phase: Phase
+    clause: Clause
+    ballots: dict[str, Groups]
+    candidates: tuple[str, ...]
+    winner: str | None = None
+    ranking: tuple[Ranking, ...] = ()
+    pairwise_matrix: tuple[tuple[int, ...], ...] = ()
+    strongest_paths: tuple[tuple[int, ...], ...] = ()
+    ballot_count: int = 0
+    has_condorcet_winner: bool = False
+    ties: tuple[tuple[str, str], ...] = ()
+
+
+class ResultReport(Struct, frozen=True, kw_only=True):
+    delib_id: str
+    phase: Phase
+    clauses: tuple[ClauseReport, ...]
+
+
+class DeliberationSummary(Struct, frozen=True, kw_only=True):
+    delib_id: str
+    title: str
+    phase: str
+    role: str
+    keeper: str
+
+
+class DeliberationList(Struct, frozen=True, kw_only=True):
+    deliberations: tuple[DeliberationSummary, ...]
+
+
+def clause_report(deliberation: Deliberation, clause: Clause) -> ClauseReport:
+    result = result_of(deliberation, clause)
+    report = ClauseReport(
+        delib_id=deliberation.id,
+        phase=deliberation.phase,
+        clause=clause,
+        ballots=ballots_of(clause, deliberation.stakeholders),
+        candidates=tuple(variant.id for variant in clause.variants),
+    )
+    return report if result is None else replace(report, **asdict(result))
+
+
+def result_report(deliberation: Deliberation, clause_id: str | None = None) -> ClauseReport | ResultReport:
+    """Return one clause by itself when it is named or the only one; else all of them."""
+    if clause_id is not None or len(deliberation.clauses) == 1:
+        return clause_report(deliberation, clause_of(deliberation, clause_id))
+    clauses = tuple(clause_report(deliberation, clause) for clause in deliberation.clauses.values())
+    return ResultReport(delib_id=deliberation.id, phase=deliberation.phase, clauses=clauses)
+
+
+def summary_of(deliberation: Deliberation, voice: Voice) -> DeliberationSummary:
+    return DeliberationSummary(
+        delib_id=deliberation.id,
+        title=deliberation.title,
+        phase=deliberation.phase,
+        role=stakeholder_of(deliberation, voice).role,
+        keeper=deliberation.keeper,
+    )
+
+
+def voice_of(own_id: str, owner: str | None) -> Voice:
+    """Return how a caller of this node speaks. Raises ExtensionError for an anonymous one."""
+    if owner is None:
+        raise ExtensionError("FORBIDDEN", "deliberations need an identity; send a hello with one")
+    return Voice(own_id, None if owner == own_id else owner)
+
+
+def _capability() -> dict[str, Any]:
+    return {
+        "voting_method": "schulze",
+        "deliberation_phases": [phase.upper() for phase in PHASES],
+        "max_stakeholders": MAX_STAKEHOLDERS,
+        "ai_standing": True,
+        "self_referential_detection": True,
+    }
+
+
+_PARTIES: Final[tuple[Code, ...]] = ("NOT_FOUND", "FORBIDDEN")
+_ACT_CODES: Final[tuple[Code, ...]] = (*_PARTIES, "CONFLICT", "PRECONDITION_FAILED", "LIMIT_EXCEEDED")
+_act: Final = partial(ExtensionOperation, writes=("shared",), codes=_ACT_CODES)
+
+EXTENSION: Final = Extension(
+    id=CONSENSUS,
+    capability=_capability,
+    remedy="take part in a deliberation with the operations of consensus",
+    resource=VcpAddress(
+        host="consensus",
+        parameter="deliberation_id",
+        title="Deliberation",
+        description="Phase, clauses and results of a deliberation",
+        extension=CONSENSUS,
+        scope="shared",
+    ),
+    reads=("consensus.result", "delib_id"),
+    operations=(
+        ExtensionOperation(
+            name="consensus.open",
+            tool="vcp_consensus_open",
+            summary="Open a deliberation on clauses with its stakeholders",
+            arguments=OpenArguments,
+            writes=("shared",),
+            codes=("FORBIDDEN", "LIMIT_EXCEEDED"),
+        ),
+        ExtensionOperation(
+            name="consensus.join",
+            tool="vcp_consensus_join",
+            summary="Fetch a deliberation that another node keeps",
+            arguments=JoinArguments,
+            calls_nodes=True,
+            codes=(*_PARTIES, "CONFLICT", "BAD_SIGNATURE"),
+        ),
+        ExtensionOperation(
+            name="consensus.list",
+            tool="vcp_consensus_list",
+            summary="Deliberations in which the caller takes part",
+            codes=("FORBIDDEN",),
+        ),
+        _act(
+            name="consensus.add",
+            tool="vcp_consensus_add",
+            summary="Add a stakeholder; for the author",
+            arguments=AddArguments,
+        ),
+        _act(
+            name="consensus.act",
+            tool="vcp_consensus_act",
+            summary="Endorse, amend, object to, abstain from or withdraw from a clause",
+            arguments=ActArguments,
+        ),
+        _act(
+            name="consensus.ballot",
+            tool="vcp_submit_ballot",
+            summary="Rank the variants of a clause",
+            arguments=BallotArguments,
+            tool_members=("voter_id",),
+        ),
+        _act(
+            name="consensus.advance",
+            tool="vcp_consensus_advance",
+            summary="Start the next phase, or go back to deliberation",
+            arguments=AdvanceArguments,
+        ),
+        _act(
+            name="consensus.vote",
+            tool="vcp_consensus_vote",
+            summary="Accept or reject the whole text",
+            arguments=VoteArguments,
+        ),
+        _act(
+            name="consensus.welfare",
+            tool="vcp_consensus_welfare",
+            summary="Record a concern about the welfare of an AI stakeholder",
+            arguments=WelfareArguments,
+        ),
+        ExtensionOperation(
+            name="consensus.result",
+            tool="vcp_get_election_result",
+            summary="Each clause, the acts on it, and how its variants rank",
+            arguments=ResultArguments,
+            codes=_PARTIES,
+        ),
+        ExtensionOperation(
+            name="consensus.record",
+            tool="vcp_consensus_record",
+            summary="The provenance of rules that are active",
+            arguments=DeliberationArguments,
+            codes=(*_PARTIES, "PRECONDITION_FAILED"),
+        ),
+    ),
+)
