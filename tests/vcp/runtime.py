@@ -105,7 +105,7 @@ class NodeRuntime:
             self.clock,
             policy=ServerPolicy(**policy),
             features=self.features,
-            checker=checker or IdentityChecker(self.clock, mode=mode, issuers=ISSUERS),
+            desk=checker or IdentityChecker(self.clock, mode=mode, issuers=ISSUERS),
             contexts=Contexts(self.store, self.clock, ttl=ttl),
             vault=lambda: self.vault,
             budget=self.budget,

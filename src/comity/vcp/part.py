@@ -152,7 +152,7 @@ class Vcp(Part):
             clock,
             policy=policy,
             features=features,
-            checker=checker,
+            desk=checker,
             contexts=known,
             vault=runtime.current_vault,
             budget=runtime.budget,

@@ -97,7 +97,7 @@ class VcpServer:
         *,
         policy: ServerPolicy,
         features: RunningFeatures,
-        checker: IdentityChecker,
+        desk: IdentityChecker,
         contexts: Contexts,
         vault: Callable[[], Vault],
         limits: ConnectionLimits | None = None,
@@ -117,7 +117,7 @@ class VcpServer:
         self._clock = clock
         self._policy = policy
         self.features = features
-        self._checker = checker
+        self._checker = desk
         self._contexts = contexts
         self._vault = vault
         self._extensions = extensions

@@ -246,7 +246,18 @@ def _correct(call: OperationCall, args: CorrectArguments) -> OperationOutcome:
 
 def _capability() -> dict[str, Any]:
     return {
-        "categories": [category.upper() for category in CATEGORIES],
+        "categories": [
+            "PROFESSIONAL_INQUIRY",
+            "URGENT_TASK",
+            "PERSONAL_EXPLORATION",
+            "EMOTIONAL_PROCESSING",
+            "HEALTH_CHECK",
+            "CASUAL_CONVERSATION",
+            "CRISIS_SUPPORT",
+            "CREATIVE_WORK",
+            "LEARNING",
+            "ROUTINE_CHECK",
+        ],
         "max_alternatives": MAX_ALTERNATIVES,
         "user_correction": True,
     }
