@@ -34,7 +34,7 @@ async def ours(carrier: str, *, audited: bool) -> None:
 
     echo = Tool(
         name="echo",
-        description="Say what you were told.",
+        description="Deliver what you were told.",
         handler=lambda _context, arguments: said(arguments["text"]),
         input_schema=SCHEMA,
         group="bench",
@@ -59,7 +59,7 @@ def lowlevel() -> Any:
     from mcp.server.lowlevel import Server
 
     async def list_tools(_context: Any, _params: Any) -> Any:
-        tool = types.Tool(name="echo", description="Say what you were told.", input_schema=SCHEMA)
+        tool = types.Tool(name="echo", description="Deliver what you were told.", input_schema=SCHEMA)
         return types.ListToolsResult(tools=[tool])
 
     async def call_tool(_context: Any, params: Any) -> Any:
@@ -75,7 +75,7 @@ def mcpserver() -> Any:
 
     @server.tool()
     def echo(text: str) -> str:
-        """Say what you were told."""
+        """Deliver what you were told."""
         return text
 
     return server
@@ -88,7 +88,7 @@ def fastmcp() -> Any:
 
     @server.tool  # type: ignore[untyped-decorator, unused-ignore]
     def echo(text: str) -> str:
-        """Say what you were told."""
+        """Deliver what you were told."""
         return text
 
     return server

@@ -8,14 +8,14 @@ import asyncio
 from collections import deque
 from time import monotonic
 
-from comity.rooms.links.lanes import LanedLoopback, LoopbackLane, laned_loopback_pair
+from comity.testing.loopback import ChannelLoopback, LoopbackChannel, channel_loopback_pair
 from comity.wire.link import LinkClosed, LinkEnd, LinkStats, Message
 
 
-class SlowLane:
-    def __init__(self, lane: LoopbackLane, delay: float) -> None:
-        self.label = lane.label
-        self._lane = lane
+class SlowChannel:
+    def __init__(self, channel: LoopbackChannel, delay: float) -> None:
+        self.label = channel.label
+        self._channel = channel
         self._delay = delay
         self._under_way: deque[tuple[float, Message]] = deque()
         self._changed = asyncio.Event()
@@ -24,11 +24,11 @@ class SlowLane:
 
     @property
     def buffered(self) -> int:
-        return self._lane.buffered
+        return self._channel.buffered
 
     async def send(self, message: Message) -> None:
-        self._lane.check_open()
-        self._lane.count_sent(message)
+        self._channel.check_open()
+        self._channel.count_sent(message)
         self._under_way.append((monotonic() + self._delay, message))
         self._changed.set()
 
@@ -36,10 +36,10 @@ class SlowLane:
         while self._under_way:
             self._arrived.clear()
             await self._arrived.wait()
-        await self._lane.wait_buffered(at_most)
+        await self._channel.wait_buffered(at_most)
 
     async def receive(self) -> Message:
-        return await self._lane.receive()
+        return await self._channel.receive()
 
     async def _carry(self) -> None:
         try:
@@ -47,7 +47,7 @@ class SlowLane:
                 while self._under_way:
                     due, message = self._under_way[0]
                     await asyncio.sleep(max(0.0, due - monotonic()))
-                    await self._lane.send(message)
+                    await self._channel.send(message)
                     self._under_way.popleft()
                     self._arrived.set()
                 self._changed.clear()
@@ -63,24 +63,24 @@ class SlowLane:
 class SlowLink:
     """`delay` in seconds is for what this end sends."""
 
-    def __init__(self, link: LanedLoopback, delay: float) -> None:
+    def __init__(self, link: ChannelLoopback, delay: float) -> None:
         self.max_message_bytes = link.max_message_bytes
         self.is_offerer = link.is_offerer
         self.binding = link.binding
-        self.control = SlowLane(link.control, delay)
+        self.control = SlowChannel(link.control, delay)
         self._link = link
         self._delay = delay
-        self._lanes = [self.control]
+        self._channels = [self.control]
 
     @property
     def end(self) -> LinkEnd | None:
         return self._link.end
 
-    async def open_lane(self, label: str) -> SlowLane:
-        return self._slow(await self._link.open_lane(label))
+    async def open_channel(self, label: str) -> SlowChannel:
+        return self._slow(await self._link.open_channel(label))
 
-    async def accept_lane(self) -> SlowLane:
-        return self._slow(await self._link.accept_lane())
+    async def accept_channel(self) -> SlowChannel:
+        return self._slow(await self._link.accept_channel())
 
     async def stats(self) -> LinkStats:
         return await self._link.stats()
@@ -90,15 +90,15 @@ class SlowLink:
 
     async def close(self, reason: str = "") -> None:
         await self._link.close(reason)
-        for lane in self._lanes:
-            lane.stop()
+        for channel in self._channels:
+            channel.stop()
 
-    def _slow(self, lane: LoopbackLane) -> SlowLane:
-        slow = SlowLane(lane, self._delay)
-        self._lanes.append(slow)
+    def _slow(self, channel: LoopbackChannel) -> SlowChannel:
+        slow = SlowChannel(channel, self._delay)
+        self._channels.append(slow)
         return slow
 
 
 def slow_pair(round_trip: float) -> tuple[SlowLink, SlowLink]:
-    left, right = laned_loopback_pair()
+    left, right = channel_loopback_pair()
     return SlowLink(left, round_trip / 2), SlowLink(right, round_trip / 2)

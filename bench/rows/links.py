@@ -1,6 +1,6 @@
 """Links between two processes on 127.0.0.1: how many MiB a second they carry, and how long a round trip takes.
 
-Ours is a lane of our link; beside it stands the bare thing that it is made of. Messages have 64 KiB, or 32 bytes for
+Ours is a channel of our link; beside it stands the bare thing that it is made of. Messages have 64 KiB, or 32 bytes for
 the round trip. These are also the baselines of what is built on links.
 """
 
@@ -31,13 +31,13 @@ async def our_websocket_here(folder: Path, hear: Hear) -> RawLink:
     link = await use_ticket(folder / "tickets", await hear())
     if link is None:
         raise RuntimeError("there is no ticket")
-    return await link.open_lane("x-bench")
+    return await link.open_channel("x-bench")
 
 
 async def our_websocket_there(folder: Path, tell: Tell) -> RawLink:
     ticket = await WebSocketListener(folder / "tickets").lay_ticket()
     tell(ticket.name)
-    return await (await ticket.wait_link()).accept_lane()
+    return await (await ticket.wait_link()).accept_channel()
 
 
 async def our_webrtc_here(library: Library, tell: Tell, hear: Hear) -> RawLink:
@@ -47,7 +47,7 @@ async def our_webrtc_here(library: Library, tell: Tell, hear: Hear) -> RawLink:
     await link.accept(answer)
     await _add(link, candidates)
     await link.wait_open()
-    return await link.open_lane("x-bench")
+    return await link.open_channel("x-bench")
 
 
 async def our_webrtc_there(library: Library, tell: Tell, hear: Hear) -> RawLink:
@@ -57,7 +57,7 @@ async def our_webrtc_there(library: Library, tell: Tell, hear: Hear) -> RawLink:
     await asyncio.sleep(0.2)  # candidates of this machine are found at once
     tell([answer, found])
     await _add(link, candidates)
-    return await link.accept_lane()
+    return await link.accept_channel()
 
 
 async def _webrtc(library: Library, *, is_offerer: bool) -> tuple[WebRtcLink, list[Any]]:

@@ -26,11 +26,11 @@ from bench.rows.links import MIB, go_and_return, joined
 from comity.node.node import Node
 from comity.rooms.links.webrtc import available_libraries
 from comity.rooms.paths import FilePaths
-from comity.rooms.protocol.effects import SignallingUp
+from comity.rooms.protocol.effects import SignallingReady
 from comity.rooms.protocol.signalling import Listed
 from comity.rooms.protocol.tool_table import Demands
 from comity.rooms.sessions import Rooms
-from comity.rooms.storage import RoomStore
+from comity.rooms.storage import KeptSession, RoomStore
 from comity.rooms.tool_handlers import RoomTools
 from comity.runtime.system_clock import SystemClock
 from comity.store.interface import Put
@@ -156,7 +156,7 @@ class _OneLink:
     def __init__(self, peer: str, link: SlowLink) -> None:
         self.peers: tuple[Listed, ...] = ()
         self._news: list[Any] = [
-            SignallingUp(()),
+            SignallingReady(()),
             LinkOpened(attempt=1, uuid=f"uuid_{peer}", stream=peer, link=link),
         ]
         self._closed = asyncio.Event()
@@ -183,29 +183,40 @@ class _OneLink:
         self._closed.set()
 
 
+class _Relays:
+    """Every session has this one link."""
+
+    own = None
+    default = "ws://127.0.0.1/signal"
+
+    def __init__(self, peer: str, link: SlowLink) -> None:
+        self._peer = peer
+        self._link = link
+
+    def is_own(self, _host: str) -> bool:
+        return False
+
+    def open_links(self, _kept: KeptSession) -> _OneLink:
+        return _OneLink(self._peer, self._link)
+
+
 @contextlib.asynccontextmanager
 async def _tools(node: Node, peer: str, link: SlowLink) -> AsyncIterator[RoomTools]:
     """The tools of a node, whose sessions have this link."""
     runtime = node.runtime
-    rooms = Rooms(
-        keeping=RoomStore(
-            runtime.store, runtime.record, runtime.clock, runtime.current_vault, "bench", runtime.restored_at
-        ),
-        record=runtime.record,
-        clock=runtime.clock,
-        key=runtime.key,
-        data=runtime.settings.data,
-        paths=FilePaths(runtime.settings.data, ()),
-        demands=Demands(),
-        open_meeting=lambda _kept: _OneLink(peer, link),
-        is_own_relay=lambda _host: False,
-        own_relay=lambda: None,
-        default_relay=lambda: "ws://127.0.0.1/signal",
+    keeping = RoomStore(
+        runtime.store, runtime.record, runtime.clock, runtime.current_vault, "bench", runtime.restored_at
     )
+    paths = FilePaths(runtime.settings.data, ())
+    rooms = Rooms(runtime, keeping, paths=paths, demands=Demands(), relays=_Relays(peer, link))
     try:
-        yield RoomTools(rooms, runtime.clock)
+        yield RoomTools(rooms, runtime.clock, _no_invite)
     finally:
         await rooms.close()
+
+
+async def _no_invite(_given: dict[str, Any]) -> dict[str, Any]:
+    raise NotImplementedError
 
 
 @contextlib.asynccontextmanager

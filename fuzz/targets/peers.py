@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Sequence
 
 from comity.rooms.protocol import hello
-from comity.rooms.protocol.channel import FILE_LANE, MESSAGE_LIMIT, RAW_LANE
+from comity.rooms.protocol.channel import FILE_CHANNEL, MESSAGE_LIMIT, RAW_CHANNEL
 from comity.rooms.protocol.effects import BytesArrived, ChannelOpened, SendText, SessionOptions, TextArrived
 from comity.rooms.protocol.files import (
     ChunkStored,
@@ -83,8 +83,8 @@ def _tell(pieces: list[bytes], demands: Demands) -> RoomSession:
     for at, piece in enumerate(pieces):
         now = float(at)
         _answer(session, session.receive(TextArrived("u", piece), now), now)
-        for lane in (FILE_LANE, RAW_LANE):
-            _answer(session, session.receive(BytesArrived("u", lane, piece), now), now)
+        for channel in (FILE_CHANNEL, RAW_CHANNEL):
+            _answer(session, session.receive(BytesArrived("u", channel, piece), now), now)
     assert len(session.events) <= 2000
     return session
 

@@ -5,7 +5,7 @@ encrypted.
 """
 
 from comity.rooms.protocol.meeting import MAX_PENDING, Attending, Meeting
-from comity.rooms.protocol.relay import LetGo, Say, SignallingRelay
+from comity.rooms.protocol.relay import Deliver, Disconnect, SignallingRelay
 from comity.rooms.protocol.signalling import RoomCipher
 from comity.wire import strict_json
 
@@ -38,8 +38,10 @@ def _tell_relay(pieces: list[bytes]) -> None:
         relay.receive(peer, b'{"request":"joinroom","roomid":"r"}', 0.0)
     for piece in pieces:
         for effect in relay.receive("a", piece, 0.0):
-            assert isinstance(effect, LetGo) or (isinstance(effect, Say) and effect.to in ("a", "b", "c"))
-            if isinstance(effect, Say):
+            assert isinstance(effect, Disconnect) or (
+                isinstance(effect, Deliver) and effect.to in ("a", "b", "c")
+            )
+            if isinstance(effect, Deliver):
                 assert type(strict_json.loads(effect.message)) is dict
     for peer in "abc":
         relay.disconnect(peer)

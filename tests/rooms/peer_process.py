@@ -14,7 +14,7 @@ from pathlib import Path
 
 from comity.rooms.client import LinkOpened, RoomMeeting, read_relay
 from comity.rooms.links.joining import LinkMaker, LinkSettings
-from comity.rooms.protocol.effects import SignallingDown, SignallingUp
+from comity.rooms.protocol.effects import SignallingLost, SignallingReady
 from comity.rooms.protocol.meeting import Attending
 from comity.rooms.protocol.signalling import RoomCipher, effective_password
 from comity.runtime.system_clock import SystemClock
@@ -41,9 +41,9 @@ class Peer:
     async def run(self):
         while True:
             news = await self.room.next_event()
-            if isinstance(news, SignallingUp):
+            if isinstance(news, SignallingReady):
                 say("up")
-            elif isinstance(news, SignallingDown):
+            elif isinstance(news, SignallingLost):
                 say("down", reason=news.reason)
             elif isinstance(news, LinkOpened):
                 self.link = news.link
@@ -52,46 +52,46 @@ class Peer:
                 stats = await news.link.stats()
                 say("linked", path=stats.path, stream=news.stream, max=stats.max_message_bytes)
 
-    async def listen(self, lane):
+    async def listen(self, channel):
         try:
             while True:
-                message = await lane.receive()
+                message = await channel.receive()
                 say("text", text=message, kind=type(message).__name__)
         except LinkClosed:
             return
 
     async def watch(self, link):
-        self.begin(self.take_lanes(link))
+        self.begin(self.take_channels(link))
         end = await link.wait_closed()
         say("ended", reason=end.reason, by=end.by)
 
-    async def take_lanes(self, link):
+    async def take_channels(self, link):
         try:
             while True:
-                self.begin(self.take_bulk(await link.accept_lane()))
+                self.begin(self.take_bulk(await link.accept_channel()))
         except LinkClosed:
             return
 
-    async def take_bulk(self, lane):
-        total = int(await lane.receive())
+    async def take_bulk(self, channel):
+        total = int(await channel.receive())
         digest, count = hashlib.sha256(), 0
         while count < total:
-            piece = await lane.receive()
+            piece = await channel.receive()
             digest.update(piece)
             count += len(piece)
-        say("bulk", label=lane.label, bytes=count, sha256=digest.hexdigest())
+        say("bulk", label=channel.label, bytes=count, sha256=digest.hexdigest())
 
     async def do(self, order):
         if order["do"] == "text":
             await self.link.control.send(order["text"])
         elif order["do"] == "bulk":
-            lane = await self.link.open_lane(order["label"])
+            channel = await self.link.open_channel(order["label"])
             draw, digest, left = random.Random(order["seed"]), hashlib.sha256(), order["bytes"]
-            await lane.send(str(left))
+            await channel.send(str(left))
             while left:
                 piece = draw.randbytes(min(PIECE, left))
                 digest.update(piece)
-                await lane.send(piece)
+                await channel.send(piece)
                 left -= len(piece)
             say("sent", sha256=digest.hexdigest())
         elif order["do"] == "leave":

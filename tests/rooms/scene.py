@@ -5,7 +5,7 @@ import contextlib
 
 from comity.requests.caller import OWN_PROCESS
 from comity.rooms.part import Peers, PeersSettings
-from comity.rooms.protocol.tool_table import TOOL_SCHEMAS, Demands
+from comity.rooms.protocol.tool_table import TOOLS, Demands
 from comity.rooms.tool_handlers import ToolCaller
 from comity.testing import running_node
 
@@ -31,19 +31,24 @@ class Client:
         return self.node.runtime.find(Peers)
 
     async def call(self, tool, **arguments):
-        if self.session_id is not None and "session_id" in TOOL_SCHEMAS[tool]["properties"]:
+        if self.session_id is not None and TOOLS[tool].in_session:
             arguments = {"session_id": self.session_id, **arguments}
         return await (await self.part.open_tools()).call(tool, arguments, self.who)
 
+    async def by_owner(self, tool, **arguments):
+        asked = {"session_id": self.session_id, **arguments}
+        tools = await self.part.open_tools()
+        return await tools.call_by_owner(
+            tool, asked, client=self.who.client, caller=self.who.caller, folder=None
+        )
+
     async def peek(self, **arguments):
         """Messages of others with their places; none of them is taken."""
-        asked = {"session_id": self.session_id, "only_messages": True, **arguments}
-        answer = await (await self.part.open_tools()).peek(asked, self.who.client)
+        answer = await self.by_owner("peek", only_messages=True, **arguments)
         return list(zip(answer["places"], answer["events"], strict=True))
 
     async def acknowledge(self, place):
-        asked = {"session_id": self.session_id, "through": place}
-        return (await (await self.part.open_tools()).acknowledge(asked, self.who.client))["acknowledged"]
+        return (await self.by_owner("acknowledge", through=place))["acknowledged"]
 
     async def join(self, room, **arguments):
         answer = await self.call("vdo_connect", room=room, **arguments)

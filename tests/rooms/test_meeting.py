@@ -11,12 +11,11 @@ from comity.rooms.client import LinkOpened, RoomMeeting, read_relay
 from comity.rooms.links.joining import LinkMaker, LinkSettings
 from comity.rooms.protocol.effects import (
     AttemptFailed,
-    OwnStreamTaken,
     PeerSeen,
-    RelayRefused,
-    SignallingDown,
     SignallingFault,
-    SignallingUp,
+    SignallingLost,
+    SignallingProblem,
+    SignallingReady,
 )
 from comity.rooms.protocol.meeting import Attending
 from comity.rooms.protocol.relay import SignallingRelay
@@ -91,7 +90,7 @@ async def test_who_views_nobody_is_linked_to_nobody(tmp_path):
         anna, bert = crowd.come("anna"), crowd.come("bert")
         seen = await news(anna, PeerSeen)
         assert seen.peer.stream in (None, "bert")
-        await news(bert, SignallingUp)
+        await news(bert, SignallingReady)
         bert.view("anna")
         await linked(bert)
 
@@ -99,8 +98,8 @@ async def test_who_views_nobody_is_linked_to_nobody(tmp_path):
 async def test_three_in_a_star_and_one_that_comes_late(tmp_path):
     async with running_relay() as scene, people(scene.url, tmp_path) as crowd:
         bert, carl = crowd.come("bert", "anna"), crowd.come("carl", "anna")
-        await news(bert, SignallingUp)
-        await news(carl, SignallingUp)
+        await news(bert, SignallingReady)
+        await news(carl, SignallingReady)
         anna = crowd.come("anna")
         streams = {(await news(anna, LinkOpened)).stream for _ in range(2)}
         assert streams == {"bert", "carl"}
@@ -111,8 +110,8 @@ async def test_three_in_a_star_and_one_that_comes_late(tmp_path):
 async def test_another_password_is_another_room(tmp_path):
     async with running_relay() as scene, people(scene.url, tmp_path) as crowd:
         anna, bert = crowd.come("anna", password="one"), crowd.come("bert", "anna", password="two")
-        assert (await news(bert, SignallingUp)).peers == ()
-        assert (await news(anna, SignallingUp)).peers == ()
+        assert (await news(bert, SignallingReady)).peers == ()
+        assert (await news(anna, SignallingReady)).peers == ()
         assert scene.relay.counts.rooms == 2
 
 
@@ -133,12 +132,12 @@ async def test_a_relay_that_comes_back_is_joined_again_and_the_link_never_ends(t
     async with running_relay(port=port) as scene, people(scene.url, tmp_path) as crowd:
         anna, bert = crowd.come("anna"), crowd.come("bert", "anna")
         one, two = await linked(anna), await linked(bert)
-        await asyncio.gather(news(anna, SignallingDown), news(bert, SignallingDown), scene.stop())
+        await asyncio.gather(news(anna, SignallingLost), news(bert, SignallingLost), scene.stop())
         assert not anna.joined
         await one.control.send("without")
         assert await two.control.receive() == "without"
         async with running_relay(port=port):
-            await asyncio.gather(news(anna, SignallingUp), news(bert, SignallingUp))
+            await asyncio.gather(news(anna, SignallingReady), news(bert, SignallingReady))
             assert one.end is None
             carl = crowd.come("carl", "anna")
             await linked(carl)
@@ -150,11 +149,11 @@ async def test_a_stream_id_that_is_taken_is_told_and_free_when_its_owner_leaves(
     monkeypatch.setattr("comity.rooms.protocol.meeting.VIEW_SECONDS", (0.05, 0.1))
     async with running_relay() as scene, people(scene.url, tmp_path) as crowd:
         anna = crowd.come("anna")
-        await news(anna, SignallingUp)
+        await news(anna, SignallingReady)
         while scene.relay.counts.streams == 0:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.005)
         other = crowd.come("anna")
-        assert (await news(other, OwnStreamTaken)).stream == "anna"
+        assert (await news(other, SignallingProblem)).code == "STREAMID_IN_USE"
         await anna.close()
         bert = crowd.come("bert", "anna")
         await linked(bert)
@@ -165,8 +164,8 @@ async def test_a_room_that_is_refused_is_told(tmp_path):
     relay = SignallingRelay(serves=lambda _room: False)
     async with running_relay(relay=relay) as scene, people(scene.url, tmp_path) as crowd:
         anna = crowd.come("anna")
-        assert (await news(anna, RelayRefused)).code == "ROOM_REFUSED"
-        assert "does not serve that room" in (await news(anna, SignallingDown)).reason
+        assert (await news(anna, SignallingProblem)).code == "ROOM_REFUSED"
+        assert "does not serve that room" in (await news(anna, SignallingLost)).reason
 
 
 async def test_a_relay_that_is_not_there_is_told_and_tried_again(tmp_path):
@@ -174,9 +173,9 @@ async def test_a_relay_that_is_not_there_is_told_and_tried_again(tmp_path):
     async with people(f"ws://127.0.0.1:{port}/signal", tmp_path) as crowd:
         anna = crowd.come("anna")
         for _ in range(3):
-            assert "nobody listens there" in (await news(anna, SignallingDown)).reason
+            assert "nobody listens there" in (await news(anna, SignallingLost)).reason
         async with running_relay(port=port):
-            await news(anna, SignallingUp)
+            await news(anna, SignallingReady)
 
 
 async def test_an_attempt_that_cannot_be_made_is_told_with_the_remedy(tmp_path, monkeypatch):
@@ -220,7 +219,7 @@ async def test_who_leaves_says_so(tmp_path):
 
     async with rude_relay(listen) as url, people(url, tmp_path) as crowd:
         anna = crowd.come("anna")
-        await news(anna, SignallingUp)
+        await news(anna, SignallingReady)
         await anna.close()
         while {"leave": True} not in said:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.005)
@@ -245,7 +244,7 @@ async def test_garbage_of_a_relay_is_a_fault_and_no_crash(tmp_path):
 
     async with rude_relay(say) as url, people(url, tmp_path) as crowd:
         anna = crowd.come("anna")
-        await news(anna, SignallingUp)
+        await news(anna, SignallingReady)
         for _ in range(7):
             assert (await news(anna, SignallingFault)).reason
         assert anna.joined
@@ -267,7 +266,7 @@ async def test_a_flood_of_a_relay_is_bounded(tmp_path):
     async with rude_relay(say) as url, people(url, tmp_path) as crowd:
         anna = crowd.come("anna")
         await done.wait()
-        assert len(anna._news) <= 1000
+        assert len(anna._notices) <= 1000
         assert len(anna._joinings) <= 16
         assert len(anna.peers) <= 1000
 
@@ -282,6 +281,6 @@ async def test_a_message_too_long_loses_the_relay_and_nothing_else(tmp_path, las
 
     async with rude_relay(say) as url, people(url, tmp_path) as crowd:
         anna = crowd.come("anna")
-        await news(anna, SignallingUp)
-        await news(anna, SignallingDown)
-        await news(anna, SignallingUp)
+        await news(anna, SignallingReady)
+        await news(anna, SignallingLost)
+        await news(anna, SignallingReady)

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from comity.rooms.links.lanes import laned_loopback_pair
 from comity.rooms.peer_connection import FULL_BYTES, PeerLine
 from comity.rooms.protocol.effects import LinkDrained, TextArrived
+from comity.testing.loopback import channel_loopback_pair
 from comity.wire.link import LinkOpened
 
 
@@ -16,13 +16,13 @@ async def no_wait():
 
 @pytest.mark.parametrize("fatal", [TextArrived, LinkDrained], ids=["reading", "writing"])
 async def test_a_link_that_this_side_cannot_serve_is_closed_and_does_not_stand_still(fatal, caplog):
-    here, there = laned_loopback_pair()
+    here, there = channel_loopback_pair()
 
     def hear(event):
         assert not isinstance(event, fatal), "a fault of ours"
 
     opened = LinkOpened(attempt=1, uuid="u", stream=None, link=here)
-    line = PeerLine("bert", opened, opened_at=0.0, hear=hear, wait_room=no_wait)
+    line = PeerLine("bert", opened, opened_at=0.0, notify=hear, wait_room=no_wait)
     line.start()
     for _ in range(2 * FULL_BYTES // 65_536):
         line.send_bytes("x-comity", bytes(65_536))

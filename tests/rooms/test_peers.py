@@ -48,7 +48,7 @@ async def test_the_command_line_gets_refusals_as_sentences():
             ({"tool": "nothing"}, "unknown tool: nothing"),
             ({"tool": "vdo_send", "arguments": {"bad": 1}}, "unsupported fields: bad"),
             ({"tool": "invite", "arguments": {"room": "__"}}, "needs a name"),
-            ({"tool": "invite", "arguments": {"room": "x", "seconds": -1}}, "an invite holds for"),
+            ({"tool": "invite", "arguments": {"room": "x", "seconds": -1}}, "an invite is valid for"),
             ({"other": 1}, "cannot be read"),
         ):
             answer = await owner.post(f"{node.url}/v1/rooms", json=body)

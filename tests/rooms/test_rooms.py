@@ -107,7 +107,7 @@ async def test_a_send_that_is_cancelled_after_it_left_is_kept_and_recorded_all_t
         await meet(anna, bert)
         live = await anna.live()
         _, effects = live.session.send("gone", "bert", live.now)
-        sending = asyncio.create_task(live.settle(effects, OWN_PROCESS))
+        sending = asyncio.create_task(live.send_durably(effects, OWN_PROCESS))
         await asyncio.sleep(0)
         sending.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -625,7 +625,7 @@ async def test_who_sent_a_file_is_known_after_a_restart(tmp_path):
             sending = SendOptions(transfer_id="t1", name="a")
             outgoing, effects = room.session.send_file(source, "bert", sending, room.now)
             file = (tmp_path / "files" / "a").open("rb", buffering=0)
-            room.offer_source("t1", room.spool.offer_file("t1", file))
+            room.offer_source("t1", file)
             room.name_sender(outgoing, anna.who.caller)
             room.run([one for one in effects if isinstance(one, KeepTransfer)])
         async with rooms_node(tmp_path / "data") as here:

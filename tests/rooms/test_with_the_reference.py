@@ -47,7 +47,7 @@ class StandIn:
                 with contextlib.suppress(LinkClosed):  # what came before can still be read
                     await self._flush()
                 message = await self._link.control.receive()
-                self.reference.hear(message)
+                self.reference.handle(message)
                 self._changed.set()
 
     async def do(self, act):

@@ -77,7 +77,7 @@ class Story:
         self._heal()
         self._check()
         for host in self.hosts:
-            world.trace += [str(event) for event in host.told]
+            world.trace += [str(event) for event in host.emitted]
         return self
 
     def _act(self, dice):
@@ -168,11 +168,11 @@ class Story:
             TextArrived(uuid, write_envelope(forged, bytes(32))),
             TextArrived(uuid, recorded.data)
             if isinstance(recorded, SendText)
-            else BytesArrived(uuid, recorded.lane, recorded.data),
+            else BytesArrived(uuid, recorded.channel, recorded.data),
         ]
         self.world.happened["attacks"] += 1
         for message in messages:
-            victim.hear(message)
+            victim.handle(message)
 
     def _heal(self):
         world = self.world

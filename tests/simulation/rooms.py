@@ -10,9 +10,7 @@ import heapq
 import itertools
 from collections import Counter
 
-from comity.envelopes.protocol.chain import PairKey, ReplayState, check_chain, comes_early
-from comity.envelopes.protocol.envelope import from_a2a_message, signed_envelope, to_a2a_message
-from comity.envelopes.protocol.message import A2AMessage, A2APart
+from comity.envelopes.protocol.chain import PairKey, ReplayState
 from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.rooms.protocol.effects import (
     BytesArrived,
@@ -25,28 +23,29 @@ from comity.rooms.protocol.effects import (
     SendBytes,
     SendText,
     SessionOptions,
-    SignallingLost,
-    SignallingReady,
     SignalLink,
     TextArrived,
 )
 from comity.rooms.protocol.files import FileSource
 from comity.rooms.protocol.hello import SessionKeys
+from comity.rooms.protocol.meeting import Attending, Meeting
 from comity.rooms.protocol.message_dispatch import CloseSignalling, OpenSignalling
 from comity.rooms.protocol.messages import (
     ForgetMessage,
     KeepMessage,
     MarkRead,
     MessageKept,
-    not_kept,
-    signed_text,
+    MessageNotKept,
+    place_signed,
+    sign_message,
+    signed_pair,
 )
 from comity.rooms.protocol.session import RoomSession
+from comity.rooms.protocol.signalling import RoomCipher
 from comity.rooms.protocol.tool_table import Demands
 from comity.rooms.protocol.transfers import SendOptions
 from comity.testing.links import Randomness
 from comity.testing.loop import EPOCH
-from comity.wire.errors import ComityError
 from comity.wire.machine import CancelTimer, SetTimer, TimerFired
 from tests.rooms.protocol.disk import FILE_EFFECTS, Disk
 
@@ -82,7 +81,7 @@ class Host:
         self.chains = {}
         self.boots = 0
         self.is_up = False
-        self.told = []
+        self.emitted = []
         self.sent = []
         self.boot()
 
@@ -100,6 +99,14 @@ class Host:
             draw=draws.bytes,
             clock_floor=self.clock_kept,
         )
+        attending = Attending(
+            room=self.options.room,
+            stream=self.name,
+            cipher=RoomCipher(None),
+            first_delay=self.options.reconnect_ms / 1000,
+            longest_delay=self.options.max_reconnect_ms / 1000,
+        )
+        self.meeting = Meeting(attending, lambda count: bytes([255]) * count)
         records = self.disk.records.items()
         self.run(
             self.session.restore(
@@ -127,7 +134,7 @@ class Host:
         self.disk.crash()
         self.world.vanish(self)
 
-    def hear(self, event):
+    def handle(self, event):
         if self.is_up:
             self.run(self.session.receive(event, self.world.now))
 
@@ -168,16 +175,13 @@ class Host:
         if isinstance(effect, ForgetMessage):
             self.kept.pop(key, None)
             return
-        envelope = effect.record.get("envelope") if effect.box == "in" else None
-        if envelope is not None:
-            read = from_a2a_message(envelope)
-            pair = PairKey.from_envelope(read)
-            state = self.chains.get(pair, ReplayState())
-            try:
-                self.chains[pair] = check_chain(state, read)
-            except ComityError as why:
-                self.world.later(0, self, not_kept(effect, why, early=comes_early(state, read)))
+        pair = signed_pair(effect)
+        if pair is not None:
+            after = place_signed(effect, self.chains.get(pair, ReplayState()))
+            if isinstance(after, MessageNotKept):
+                self.world.later(0, self, after)
                 return
+            self.chains[pair] = after
         self.kept[key] = effect.record
         if effect.box == "in":
             self.world.later(0, self, MessageKept(effect.node, effect.message_id))
@@ -187,7 +191,7 @@ class Host:
         SendBytes: _send,
         SetTimer: lambda self, effect: self.world.set_timer(self, effect.name, effect.at),
         CancelTimer: lambda self, effect: self.timers.pop(effect.name, None),
-        EmitEvent: lambda self, effect: self.told.append(effect.event),
+        EmitEvent: lambda self, effect: self.emitted.append(effect.event),
         KeepClock: _keep_clock,
         CloseLink: lambda self, effect: self.world.close(self, effect.uuid),
         OpenSignalling: lambda self, _effect: self.world.signal(self),
@@ -217,23 +221,15 @@ class Host:
             to = VacantId.from_hex(node)
             pair = PairKey(self.node_key.vacant_id, to)
             state = self.chains.get(pair, ReplayState())
-            envelope = signed_envelope(
-                from_vid=self.node_key.vacant_id,
-                to_vid=to,
-                payload=A2AMessage(parts=(A2APart(text=signed_text(data)),)),
-                sequence_no=state.last_sequence_no + 1,
-                prev_envelope_hash=state.chain_tip,
-                idempotency_key="",
-                timestamp=self.world.moment(),
-                signing_key=self.node_key,
+            message_id = f"msg_{self.name}_{state.last_sequence_no + 1}_{node[:6]}"
+            envelope, self.chains[pair] = sign_message(
+                data, self.node_key, to, state, idempotency_key="", seconds=self.world.wall()
             )
-            self.chains[pair] = check_chain(state, envelope)
-            message_id = f"msg_{self.name}_{envelope.sequence_no}_{node[:6]}"
-            effects = self.session.send_signed(to_a2a_message(envelope), message_id, node, self.world.now)
-            self.run([effect for effect in effects if not isinstance(effect, KeepMessage)])
+            effects = self.session.send_signed(envelope, message_id, node, self.world.now)
             for effect in effects:
                 if isinstance(effect, KeepMessage):
                     self.make_durable(effect)  # with its place in the chain, before it is sent
+            self.run([effect for effect in effects if not isinstance(effect, KeepMessage)])
             ids.append(message_id)
         return ids
 
@@ -259,7 +255,7 @@ class Host:
         return events
 
     def events(self, kind):
-        return [event for event in self.told if event["type"] == kind]
+        return [event for event in self.emitted if event["type"] == kind]
 
     def data(self):
         return [event["data"] for event in self.events("data_received")]
@@ -283,11 +279,6 @@ class World:
     def wall(self):
         return EPOCH + self.now
 
-    def moment(self):
-        from datetime import UTC, datetime
-
-        return datetime.fromtimestamp(self.wall(), UTC)
-
     def host(self, name, **options):
         self.hosts[name] = Host(self, name, **options)
         return self.hosts[name]
@@ -299,20 +290,25 @@ class World:
         host.timers[name] = mark = next(self._order)
         heapq.heappush(self._queue, (max(at, self.now), mark, host, host.boots, TimerFired(name), name))
 
-    def signal(self, host, delay=None):
-        """Join by way of the relay, and come back to it each time twice as late."""
-        if self.relay_is_up:
-            self.later(0.02, host, SignallingReady())
+    def signal(self, host):
+        """Dial the relay. When to come back to it is the room machine's affair."""
+        host.meeting.dial()
+        if not self.relay_is_up:
+            self._lose_relay(host, "the relay does not answer")
             return
-        delay = min(2 * delay, 30.0) if delay else host.options.reconnect_ms / 1000
-        self.later(0.01, host, SignallingLost("the relay does not answer", delay))
-        self.later(delay, host, _Dial(delay))
+        host.meeting.connected(self.now)
+        notify, _seed = host.meeting.receive(b'{"request": "listing", "list": []}', self.now)
+        self.later(0.02, host, notify.notice)
 
     def stop_relay(self):
         self.relay_is_up = False
         for host in self.hosts.values():
-            host.hear(SignallingLost("the relay closed the connection", 3.0))
-            self.later(3.0, host, _Dial(3.0))
+            self._lose_relay(host, "the relay closed the connection")
+
+    def _lose_relay(self, host, reason):
+        [notify] = host.meeting.disconnected(reason, self.now)
+        self.later(0, host, notify.notice)
+        self.later(notify.notice.retry_in, host, _Dial())
 
     # Links.
 
@@ -329,8 +325,8 @@ class World:
         for here, there, role in ((left, right, "publisher"), (right, left, "viewer")):
             uuid = self.uuid(there.name, generation)
             ends = (f"fp {here.name} {generation}", f"fp {there.name} {generation}") if bound else None
-            here.hear(PeerAppeared(uuid, role, there.name if role == "viewer" else here.name))
-            here.hear(ChannelOpened(uuid, role, max_message, ends))
+            here.handle(PeerAppeared(uuid, role, there.name if role == "viewer" else here.name))
+            here.handle(ChannelOpened(uuid, role, max_message, ends))
         self.trace.append(f"{self.now:.3f} link {left.name} {right.name}")
 
     def cut(self, left, right):
@@ -339,7 +335,7 @@ class World:
             return
         self.trace.append(f"{self.now:.3f} cut {left.name} {right.name}")
         for here, there in ((left, right), (right, left)):
-            here.hear(ChannelClosed(self.uuid(there.name, generation), "cut"))
+            here.handle(ChannelClosed(self.uuid(there.name, generation), "cut"))
 
     def vanish(self, host):
         """Others notice the end of a process some time later, often when it is back already."""
@@ -371,7 +367,7 @@ class World:
         if isinstance(effect, SendText):
             event = TextArrived(sender, effect.data)
         else:
-            event = BytesArrived(sender, effect.lane, effect.data)
+            event = BytesArrived(sender, effect.channel, effect.data)
         for _ in range(copies):
             delay = weather.delay
             if weather.reordering and draw.chance(weather.reordering):
@@ -391,7 +387,7 @@ class World:
         if timer is not None:
             del host.timers[timer]
         if isinstance(event, _Dial):
-            self.signal(host, event.delay)
+            self.signal(host)
         elif isinstance(event, _Cut):
             if self.links.get(frozenset((host.name, event.name))) == event.generation:
                 self.cut(host, self.hosts[event.name])
@@ -400,9 +396,9 @@ class World:
         elif isinstance(event, TextArrived | BytesArrived):
             name, _, number = event.uuid.rpartition("#")
             if self.links.get(frozenset((host.name, name))) == int(number):
-                host.hear(event)
+                host.handle(event)
         else:
-            host.hear(event)
+            host.handle(event)
 
     def run(self, seconds):
         end = self.now + seconds
@@ -418,8 +414,7 @@ def _box(effect):
 
 
 class _Dial:
-    def __init__(self, delay):
-        self.delay = delay
+    """The relay is tried again."""
 
 
 class _Written:

@@ -11,12 +11,12 @@ from comity.identity.protocol.tokens import IdentityMode, Issuer, IssuerRegistry
 from comity.requests.budget import Budget, Figures
 from comity.requests.metrics import Metrics
 from comity.requests.record import Recorder
-from comity.rooms.links.lanes import LoopbackLink, loopback_pair
 from comity.store.audit_chain import decode
 from comity.store.audit_trail import AuditTrail, log_of
 from comity.store.memory import MemoryStore
 from comity.store.vault import Vault
 from comity.testing import SimulatedClock
+from comity.testing.loopback import LoopbackLink, loopback_pair
 from comity.vcp.contexts import Contexts
 from comity.vcp.identity import IdentityChecker
 from comity.vcp.protocol.agreement import Identity

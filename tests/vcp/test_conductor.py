@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from comity.rooms.links.lanes import loopback_pair
 from comity.testing import Faults, Randomness, SimulatedClock, run_simulated, simulated_pair
+from comity.testing.loopback import loopback_pair
 from comity.vcp.conductor import Conductor
 from comity.wire.errors import ComityError, InvalidError, TooLargeError
 from comity.wire.link import LinkClosed

@@ -8,9 +8,9 @@ from itertools import count
 from websockets.asyncio.server import serve
 from websockets.exceptions import ConnectionClosed
 
-from comity.rooms.links.lanes import loopback_pair
 from comity.runtime.system_clock import SystemClock
 from comity.testing.loop import SimulatedClock
+from comity.testing.loopback import loopback_pair
 from comity.vcp.client import TcpClientLink, VcpClient
 from comity.vcp.conductor import Conductor
 from comity.vcp.protocol.context import SessionContext, after, respond

@@ -194,7 +194,7 @@ class Mcp(Part):
         from comity.http.owner_socket import socket_path
         from comity.identity.private_files import ensure_private_folder
         from comity.mcp.socket import SOCKET_FILE, McpSocket
-        from comity.rooms.opening import select
+        from comity.rooms.tools import select
 
         path = socket_path(runtime.settings.data, SOCKET_FILE)
         await asyncio.to_thread(ensure_private_folder, path.parent)

@@ -1,6 +1,6 @@
 """In a room of a relay, with the links to its peers: the `Meeting` machine under asyncio.
 
-Whoever uses it reads `next_event`: what happens at the relay, and every link that opens (`LinkOpened`). A link is the
+Its user reads `next_event`: what happens at the relay, and every link that opens (`LinkOpened`). A link is the
 reader's from then on; the room only watches for its end, to ask for another one. `close` leaves the room and ends
 every link that was made here.
 """
@@ -32,8 +32,8 @@ from comity.rooms.protocol.effects import (
     Notice,
     Notify,
     PeerSeen,
+    SendToRelay,
     SignallingFault,
-    Speak,
     TakeAnswer,
 )
 from comity.rooms.protocol.meeting import Attending, Meeting
@@ -94,7 +94,7 @@ async def dial_relay(target: RelayTarget, tls: ssl.SSLContext | None = None) -> 
 
 
 def pinned_context(sha256: str) -> ssl.SSLContext:
-    """TLS with the one certificate that has this fingerprint, whoever signed it."""
+    """TLS with the one certificate that has this fingerprint, signed by anybody."""
 
     class Pinned(ssl.SSLObject):
         def do_handshake(self) -> None:
@@ -118,7 +118,7 @@ def _no_relay(target: RelayTarget, status: int) -> str:
     return f"no relay is at {target.where} (status {status}); a node has its own at /signal"
 
 
-MAX_NEWS: Final = 500
+MAX_NOTICES: Final = 500
 UNSENT_MESSAGES: Final = 500
 FAREWELL_SECONDS: Final = 1.0
 
@@ -131,13 +131,13 @@ class RoomMeeting:
         links: LinkMaker,
         clock: Clock,
     ) -> None:
-        """`links` may serve many rooms, and is closed by whoever made it."""
+        """`links` may serve many rooms, and is closed by its owner."""
         self._machine = Meeting(attending, secrets.token_bytes)
         self._relay = relay
         self._links = links
         self._clock = clock
-        self._news: deque[Notice | LinkOpened] = deque()
-        self._some_news = asyncio.Event()
+        self._notices: deque[Notice | LinkOpened] = deque()
+        self._notice_added = asyncio.Event()
         self._joinings: dict[int, Joining] = {}
         self._work: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
@@ -161,7 +161,7 @@ class RoomMeeting:
         self.dial()
 
     def dial(self) -> None:
-        """Go to the relay now, if we are not there: for whoever decides by itself when to try again."""
+        """Go to the relay now, if we are not there, and do not wait for the next try."""
         self._perform(self._machine.dial())
 
     def view(self, stream: str) -> None:
@@ -177,19 +177,19 @@ class RoomMeeting:
 
     async def next_event(self) -> Notice | LinkOpened:
         """Raises LinkClosed after `close`."""
-        while not self._news:
+        while not self._notices:
             if self._closed:
                 raise LinkClosed("the room was left")
-            self._some_news.clear()
-            await self._some_news.wait()
-        return self._news.popleft()
+            self._notice_added.clear()
+            await self._notice_added.wait()
+        return self._notices.popleft()
 
     async def close(self, reason: str = "this side left the room") -> None:
         if self._closed:
             return
         self._closed = True
-        self._some_news.set()
-        farewell = [effect.text for effect in self._machine.stop(reason) if isinstance(effect, Speak)]
+        self._notice_added.set()
+        farewell = [effect.text for effect in self._machine.stop(reason) if isinstance(effect, SendToRelay)]
         if self._socket is not None:
             with contextlib.suppress(LinkClosed, TimeoutError):
                 async with asyncio.timeout(FAREWELL_SECONDS):
@@ -211,15 +211,15 @@ class RoomMeeting:
         match effect:
             case Dial():
                 self._begin(self._attend())
-            case Speak(text):
+            case SendToRelay(text):
                 if len(self._unsent) < UNSENT_MESSAGES:
                     self._unsent.append(text)
                     self._to_send.set()
             case HangUp(reason):
                 self._hung_up = reason
                 self._to_send.set()
-            case Notify(news):
-                self._tell(news)
+            case Notify(notice):
+                self._add_notice(notice)
             case _:
                 self._do_with_link(effect)
 
@@ -240,10 +240,10 @@ class RoomMeeting:
                 if left is not None:
                     self._begin(left.close(reason))
 
-    def _tell(self, news: Notice | LinkOpened) -> None:
-        if len(self._news) < MAX_NEWS or not isinstance(news, SignallingFault | PeerSeen):
-            self._news.append(news)
-            self._some_news.set()
+    def _add_notice(self, notice: Notice | LinkOpened) -> None:
+        if len(self._notices) < MAX_NOTICES or not isinstance(notice, SignallingFault | PeerSeen):
+            self._notices.append(notice)
+            self._notice_added.set()
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -357,7 +357,7 @@ class RoomMeeting:
             return
         self._perform(self._machine.link_opened(number, self._clock.monotonic()))
         stream = self._machine.stream_behind(attempt)
-        self._tell(LinkOpened(attempt=number, uuid=attempt.uuid, stream=stream, link=link))
+        self._add_notice(LinkOpened(attempt=number, uuid=attempt.uuid, stream=stream, link=link))
         end = await link.wait_closed()
         await self._fail(number, end.reason)
 

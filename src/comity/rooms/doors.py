@@ -4,17 +4,18 @@
   where a program can only be given an address, as `?token=`; a wrong one is refused, a right one makes the caller
   trusted. Where every caller needs one, those without are refused before the upgrade.
 - Each message is charged to the budget of its address, unless the caller is trusted, and one that is refused is charged as
-  a fault besides. Who has nothing left is not read until there is some again; the relay's own limits are stricter, and for each peer.
-- What the relay says to a peer waits in that peer's own queue, and counts until the peer has taken it. A peer that does
-  not read is let go when the queue is full: it holds up nobody else, and its stream ids are free again at once. All
-  queues together have a limit too: beyond it, the peer with the fullest queue is cut off.
+  a fault as well. An address without budget is not read until it has some again; the relay's own limits are stricter, and
+  for each peer.
+- Messages for a peer wait in that peer's own queue, and count until the peer has taken them. A peer that does not read
+  is disconnected when its queue is full: it blocks nobody else, and its stream ids are free again at once. All queues
+  together have a limit too: beyond it, the peer with the fullest queue is cut off.
 - The server below pings idle connections, so a peer that vanished is noticed.
 """
 
 import asyncio
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
@@ -29,7 +30,14 @@ from comity.http.statuses import http_status
 from comity.http.websocket import cut_off, set_limit
 from comity.requests.budget import Budget
 from comity.requests.record import Recorder
-from comity.rooms.protocol.relay import MESSAGE_LIMIT, TRY_LATER, LetGo, RelayEffect, Say, SignallingRelay
+from comity.rooms.protocol.relay import (
+    MESSAGE_LIMIT,
+    TRY_LATER,
+    Deliver,
+    Disconnect,
+    RelayEffect,
+    SignallingRelay,
+)
 from comity.system import is_loopback
 from comity.wire import strict_json
 from comity.wire.errors import (
@@ -48,8 +56,6 @@ if TYPE_CHECKING:
 
 
 ROOMS_PATH: Final = "/v1/rooms"
-_OF_THE_OWNER: Final = ("links", "export", "invites", "revoke")
-_OF_A_READER: Final = ("peek", "acknowledge")
 _WAITING: Final = ("peek", "vdo_receive", "vdo_state_watch")
 BODY_LIMIT: Final = 1_048_576
 
@@ -61,13 +67,8 @@ class RoomRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     folder: str | None = None
 
 
-Invite = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
-
-
-def rooms_endpoint(tools: "Callable[[], Awaitable[RoomTools]]", invite: Invite, record: Recorder) -> Endpoint:
-    async def take(scope: Scope, receive: Receive) -> dict[str, Any]:
-        from comity.rooms.tool_handlers import ToolCaller
-
+def rooms_endpoint(open_tools: "Callable[[], Awaitable[RoomTools]]", record: Recorder) -> Endpoint:
+    async def handle(scope: Scope, receive: Receive) -> dict[str, Any]:
         body = await read_json_body(scope, receive, BODY_LIMIT, "the call of a tool")
         try:
             asked = _request.decode(body)
@@ -79,31 +80,17 @@ def rooms_endpoint(tools: "Callable[[], Awaitable[RoomTools]]", invite: Invite, 
                 "only a command on the node's machine names a folder; without `folder`, files below `shared` and the "
                 "folders of the setting peers.shared can be used"
             )
-        if asked.tool == "invite":
-            return await invite(asked.arguments)
-        desk = await tools()
-        if asked.tool in _OF_THE_OWNER:
-            answer: dict[str, Any] = await getattr(desk, asked.tool)(asked.arguments)
-            return answer
-        client = f"http {asked.client[:100]}"
-        if asked.tool in _OF_A_READER:
-            return await _answer(asked.tool, receive, getattr(desk, asked.tool)(asked.arguments, client))
-        who = ToolCaller(
-            client=client,
+        work = (await open_tools()).call_by_owner(
+            asked.tool,
+            asked.arguments,
+            client=f"http {asked.client[:100]}",
             caller=caller,
-            demands=desk.rooms.demands,
-            profile="extended",
             folder=asked.folder,
-            typed=asked.folder is not None,
         )
-        return await _answer(asked.tool, receive, desk.call(asked.tool, asked.arguments, who))
+        # a tool that waits does not take events for a client that has gone; what changes something is finished
+        return await (while_connected(receive, work) if asked.tool in _WAITING else work)
 
-    return Endpoint("POST", take, feature="peers", record=record)
-
-
-async def _answer(tool: str, receive: Receive, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-    """A tool that waits does not take events for a client that has gone; what changes something is finished."""
-    return await (while_connected(receive, work) if tool in _WAITING else work)
+    return Endpoint("POST", handle, feature="peers", record=record)
 
 
 _request = msgspec.json.Decoder(RoomRequest)
@@ -115,9 +102,9 @@ QUEUE_MESSAGES: Final = 1000
 ALL_QUEUES_BYTES: Final = 8 * 1024 * 1024
 FAREWELL_SECONDS: Final = 2.0
 
-_TOO_BIG: Final = LetGo("", 1009, f"a message has at most {MESSAGE_LIMIT:,} bytes")
-_BINARY: Final = LetGo("", 1003, "binary frames are not used here; send text")
-_UNREAD: Final = LetGo("", TRY_LATER, "too much is waiting that this peer does not read")
+_TOO_BIG: Final = Disconnect("", 1009, f"a message has at most {MESSAGE_LIMIT:,} bytes")
+_BINARY: Final = Disconnect("", 1003, "binary frames are not used here; send text")
+_UNREAD: Final = Disconnect("", TRY_LATER, "too much is waiting that this peer does not read")
 
 
 class SignallingDoor:
@@ -146,24 +133,24 @@ class SignallingDoor:
         event = await receive()
         if event["type"] != "websocket.connect":
             return
-        who = str(uuid.uuid4())
+        peer_id = str(uuid.uuid4())
         try:
             trusted = self._check_token(scope)
             address = peer_of(scope)
-            refusal = self._relay.connect(who, None if is_loopback(address) else address, trusted=trusted)
+            refusal = self._relay.connect(peer_id, None if is_loopback(address) else address, trusted=trusted)
             if refusal is not None:
                 raise OverloadedError(refusal.reason)
         except ComityError as refused:
             await _refuse(send, refused)
             return
-        outbox = self._outboxes[who] = _Outbox(self._queued, partial(cut_off, scope))
+        outbox = self._outboxes[peer_id] = _Outbox(self._queued, partial(cut_off, scope))
         charged = None if trusted else address
         try:
-            await self._serve(scope, who, charged, receive, send, outbox)
+            await self._serve(scope, peer_id, charged, receive, send, outbox)
         finally:
-            self._outboxes.pop(who, None)
+            self._outboxes.pop(peer_id, None)
             outbox.clear()
-            self._relay.disconnect(who)
+            self._relay.disconnect(peer_id)
 
     def _check_token(self, scope: Scope) -> bool:
         kind, _, token = (header(scope, b"authorization") or "").partition(" ")
@@ -181,7 +168,7 @@ class SignallingDoor:
     async def _serve(
         self,
         scope: Scope,
-        who: str,
+        peer_id: str,
         charged: str | None,
         receive: Receive,
         send: Send,
@@ -192,11 +179,11 @@ class SignallingDoor:
         except OSError:
             return
         set_limit(scope, MESSAGE_LIMIT)
-        reading = asyncio.create_task(self._read(who, charged, receive, outbox))
+        reading = asyncio.create_task(self._read(peer_id, charged, receive, outbox))
         writing = asyncio.create_task(outbox.write_to(send))
         try:
             await asyncio.wait((reading, writing, outbox.over), return_when=asyncio.FIRST_COMPLETED)
-            self._relay.disconnect(who)  # free its streams before the last messages are sent
+            self._relay.disconnect(peer_id)  # free its streams before the last messages are sent
             if not reading.done():
                 async with asyncio.timeout(FAREWELL_SECONDS):
                     await writing
@@ -207,12 +194,12 @@ class SignallingDoor:
                 task.cancel()
             await asyncio.gather(reading, writing, return_exceptions=True)
 
-    async def _read(self, who: str, charged: str | None, receive: Receive, outbox: "_Outbox") -> None:
+    async def _read(self, peer_id: str, charged: str | None, receive: Receive, outbox: "_Outbox") -> None:
         while not outbox.over.done():
-            if not await self._read_one(who, charged, receive, outbox):
+            if not await self._read_one(peer_id, charged, receive, outbox):
                 return
 
-    async def _read_one(self, who: str, charged: str | None, receive: Receive, outbox: "_Outbox") -> bool:
+    async def _read_one(self, peer_id: str, charged: str | None, receive: Receive, outbox: "_Outbox") -> bool:
         """Apart from the loop, so that nothing of a message is kept while the next one is waited for. False: it was the
         last.
         """
@@ -223,27 +210,27 @@ class SignallingDoor:
         if text is None:
             if charged is not None:
                 self._budget.spend_fault(charged)
-            outbox.let_go(_TOO_BIG if event.get("oversize") else _BINARY)
+            outbox.disconnect(_TOO_BIG if event.get("oversize") else _BINARY)
             await asyncio.Event().wait()  # the writer says it and ends this
             return False
         message = text.encode()
         while charged is not None and (wait := self._budget.take(charged, len(message))):
             await self._clock.sleep(wait)  # the next message is not read meanwhile
-        for effect in self._relay.receive(who, message, self._clock.monotonic()):
-            if charged is not None and isinstance(effect, Say) and effect.is_fault:
+        for effect in self._relay.receive(peer_id, message, self._clock.monotonic()):
+            if charged is not None and isinstance(effect, Deliver) and effect.is_fault:
                 self._budget.spend_fault(charged)
             self._perform(effect)
         return True
 
     def _perform(self, effect: RelayEffect) -> None:
-        whose = effect.to if isinstance(effect, Say) else effect.who
+        whose = effect.to if isinstance(effect, Deliver) else effect.peer_id
         outbox = self._outboxes.get(whose)
         if outbox is None:
             return
-        if isinstance(effect, LetGo):
-            outbox.let_go(effect)
+        if isinstance(effect, Disconnect):
+            outbox.disconnect(effect)
         elif not outbox.put(effect.message):
-            outbox.let_go(_UNREAD)
+            outbox.disconnect(_UNREAD)
             self._relay.disconnect(whose)
         elif self._queued.bytes > self._all_queues_bytes:
             fullest = max(self._outboxes, key=lambda each: self._outboxes[each].bytes)
@@ -258,13 +245,13 @@ class _Queued:
 
 
 class _Outbox:
-    """What one peer has to be told, until it reads it."""
+    """The messages for one peer, until it reads them."""
 
     def __init__(self, queued: _Queued, cut_off: Callable[[], None]) -> None:
         self.bytes = 0
         self._queued = queued
         self._cut_off = cut_off
-        self.over: asyncio.Future[LetGo] = asyncio.get_running_loop().create_future()
+        self.over: asyncio.Future[Disconnect] = asyncio.get_running_loop().create_future()
         self._messages: deque[bytes] = deque()
         self._changed = asyncio.Event()
 
@@ -277,16 +264,16 @@ class _Outbox:
         self._changed.set()
         return True
 
-    def let_go(self, why: LetGo) -> None:
+    def disconnect(self, why: Disconnect) -> None:
         """Disconnect after the queued messages were sent, if the peer reads them."""
         if not self.over.done():
             self.over.set_result(why)
             self._changed.set()
 
-    def drop(self, why: LetGo) -> None:
+    def drop(self, why: Disconnect) -> None:
         """Without what is waiting, and without a farewell."""
         self.clear()
-        self.let_go(why)
+        self.disconnect(why)
         self._cut_off()
 
     def clear(self) -> None:

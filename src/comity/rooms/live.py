@@ -2,9 +2,9 @@
 
 - Everything happens on one loop. The machine says what to do; here it is done, in that order.
 - Between two peers there is one link. Where both ask for one at the same moment, both keep the one that was offered by
-  the smaller stream id; later a newer link takes the place of the older one.
+  the smaller stream id; later a newer link replaces the older one.
 - Without a target every peer of the room is joined. Of two, the smaller stream id asks first, the other one later, in
-  case the first is a peer that asks for nobody. Who sees that the other one is asking does not ask as well.
+  case the first is a peer that asks for nobody. A peer that sees the other one asking does not ask as well.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import contextvars
 import logging
 import secrets
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, BinaryIO, ClassVar, Final, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -30,17 +30,13 @@ from comity.rooms.protocol.effects import (
     EmitEvent,
     KeepClock,
     LinkFailed,
-    OwnStreamTaken,
     PeerSeen,
-    RelayRefused,
     SendBytes,
     SendText,
-    SignallingDown,
     SignallingFault,
     SignallingLost,
     SignallingProblem,
     SignallingReady,
-    SignallingUp,
     SignalLink,
 )
 from comity.rooms.protocol.files import ForgetTransfer, KeepTransfer
@@ -72,7 +68,7 @@ class FileSender(Struct, frozen=True, kw_only=True):
     path: str | None = None
 
 
-class Meeting(Protocol):
+class RoomLinks(Protocol):
     """The room at the relay, and links to its peers."""
 
     @property
@@ -96,7 +92,7 @@ class LiveRoom:
         self,
         session: RoomSession,
         *,
-        meeting: Meeting,
+        links: RoomLinks,
         spool: Callable[[Callable[[Event], None]], Spool],
         keeping: RoomStore,
         record: Recorder,
@@ -109,10 +105,10 @@ class LiveRoom:
         """Names the numbers of its events: after a restart they begin again."""
         self.key = key
         self.keeping = keeping
-        self.spool = spool(self.hear)
+        self.spool = spool(self.handle_event)
         self._record = record
         self._clock = clock
-        self._meeting = meeting
+        self._links = links
         self._lines: dict[str, PeerLine] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -145,7 +141,7 @@ class LiveRoom:
         options = self.session.options
         return any(
             peer.stream not in (None, options.stream_id) and options.target_stream_id in (None, peer.stream)
-            for peer in self._meeting.peers
+            for peer in self._links.peers
         )
 
     @property
@@ -172,7 +168,7 @@ class LiveRoom:
             timer.cancel()
         lines = list(self._lines.values())
         await asyncio.gather(*(line.finish() for line in lines), return_exceptions=True)
-        await self._meeting.close("the session ends")
+        await self._links.close("the session ends")
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
@@ -224,22 +220,22 @@ class LiveRoom:
 
     # What its owner does with it.
 
-    def hear(self, event: Event) -> None:
+    def handle_event(self, event: Event) -> None:
         if not self._closed:
             self.run(self.session.receive(event, self.now))
 
     def run(self, effects: Sequence[Effect]) -> None:
-        """Do what the machine wants."""
+        """Carry out effects of the machine."""
         for effect in effects:
             act = self._ACTS.get(type(effect))
             if act is None:
-                log.error("nobody carries out %s", type(effect).__name__)
+                log.error("no handler for the effect %s", type(effect).__name__)
             else:
                 act(self, effect)
-        self._look_at_state()
+        self._check_state()
 
-    async def settle(self, effects: Sequence[Effect], caller: Caller) -> None:
-        """The same, until the messages that it sends are durable here."""
+    async def send_durably(self, effects: Sequence[Effect], caller: Caller) -> None:
+        """Carry out effects, and wait until the messages that they send are durable here."""
         sent = [effect for effect in effects if isinstance(effect, KeepMessage)]
         self.run([effect for effect in effects if not isinstance(effect, KeepMessage)])
         self.counts["sent"] += len(sent)
@@ -247,14 +243,17 @@ class LiveRoom:
             self.keeping.flush_batch()
         try:
             await asyncio.sleep(0)  # first it leaves
-        finally:  # who is cancelled meanwhile has sent it all the same
-            if len(sent) == 1:  # then who waits goes on in the turn of the loop that says that it is durable
+        finally:  # also when it is cancelled meanwhile: it was sent all the same
+            if (
+                len(sent) == 1
+            ):  # awaited directly, so that the caller resumes in the iteration that reports the commit
                 await self.keeping.keep_out(self.id, sent[0], caller)
             else:
                 await asyncio.gather(*(self.keeping.keep_out(self.id, one, caller) for one in sent))
 
-    def offer_source(self, transfer_id: str, mark: SourceMark) -> None:
-        self._marks[transfer_id] = mark
+    def offer_source(self, transfer_id: str, file: BinaryIO) -> None:
+        """The file is the spool's from now on."""
+        self._marks[transfer_id] = self.spool.offer_file(transfer_id, file)
 
     def name_sender(self, outgoing: OutgoingFile, caller: Caller) -> None:
         """Note who sends the file, and that a file of this machine is sent, before the first byte leaves."""
@@ -267,7 +266,7 @@ class LiveRoom:
             self._record.note(file_act("ROOM_FILE_OFFERED", caller, self.id, summary, path))
 
     async def wait_change(self, seconds: float) -> None:
-        """Until an event is told, or so long."""
+        """Wait until an event was emitted, but no longer than this."""
         if self._closed or seconds <= 0:
             return
         loop = asyncio.get_running_loop()
@@ -310,7 +309,7 @@ class LiveRoom:
 
     def _timer_fired(self, name: str) -> None:
         self._timers.pop(name, None)
-        self.hear(TimerFired(name))
+        self.handle_event(TimerFired(name))
 
     def _cancel_timer(self, name: str) -> None:
         timer = self._timers.pop(name, None)
@@ -318,7 +317,7 @@ class LiveRoom:
             timer.cancel()
 
     def _open_signalling(self, _effect: OpenSignalling) -> None:
-        contextvars.Context().run(self._meeting.start)
+        contextvars.Context().run(self._links.start)
         target = self.session.options.target_stream_id
         if target is not None:
             self._want(target)
@@ -332,7 +331,7 @@ class LiveRoom:
     def _send_bytes(self, effect: SendBytes) -> None:
         line = self._lines.get(effect.uuid)
         if line is not None:
-            line.send_bytes(effect.lane, effect.data)
+            line.send_bytes(effect.channel, effect.data)
 
     def _close_link(self, effect: CloseLink) -> None:
         line = self._lines.get(effect.uuid)
@@ -342,20 +341,20 @@ class LiveRoom:
     def _signal_link(self, effect: SignalLink) -> None:
         line = self._lines.get(effect.uuid)
         if line is not None:
-            self._meeting.handle_channel_signal(line.attempt, effect.message)
+            self._links.handle_channel_signal(line.attempt, effect.message)
 
     async def _keep_in(self, effect: KeepMessage) -> None:
         sender = room_peer(effect.node, "signature")
         await asyncio.sleep(0)  # let the waiting readers run first
         if "envelope" in effect.record:
-            async with self.keeping.chain_turn:
-                heard = await self.keeping.keep_in(self.id, effect, sender)
+            async with self.keeping.chain_lock:
+                outcome = await self.keeping.keep_in(self.id, effect, sender)
         else:
-            heard = await self.keeping.keep_in(self.id, effect, sender)
-        if isinstance(heard, MessageKept):
-            await asyncio.sleep(0)  # then who waited for the same commit
+            outcome = await self.keeping.keep_in(self.id, effect, sender)
+        if isinstance(outcome, MessageKept):
+            await asyncio.sleep(0)  # then those that waited for the same commit
             self.counts["received"] += 1
-        self.hear(heard)
+        self.handle_event(outcome)
 
     def _keep_transfer(self, effect: KeepTransfer) -> None:
         mark = self._marks.get(effect.transfer_id) if effect.direction == "outgoing" else None
@@ -369,7 +368,7 @@ class LiveRoom:
         self._clock_kept = effect.clock
         self.keeping.keep_more(self.id, self._clock_kept, self._nodes_kept)
 
-    def _told(self, effect: EmitEvent) -> None:
+    def _emitted(self, effect: EmitEvent) -> None:
         event = effect.event
         kind = event["type"]
         if kind == "data_received":
@@ -388,8 +387,8 @@ class LiveRoom:
             self._record.note(file_act("ROOM_FILE_RECEIVED", caller, self.id, event))
         elif kind == "file_transfer_complete":
             sender = self._senders.pop(event["transfer_id"], FileSender())
-            told = {**event, "name": sender.name}
-            self._record.note(file_act("ROOM_FILE_SENT", sender.caller, self.id, told, sender.path))
+            file = {**event, "name": sender.name}
+            self._record.note(file_act("ROOM_FILE_SENT", sender.caller, self.id, file, sender.path))
         self.wake()
 
     def _note_peer(self, event: dict[str, Any]) -> None:
@@ -414,7 +413,7 @@ class LiveRoom:
 
     # Shared state.
 
-    def _look_at_state(self) -> None:
+    def _check_state(self) -> None:
         if self.session.state.revision != self._state_kept and not self._state_due and not self._closed:
             self._state_due = True
             loop = asyncio.get_running_loop()
@@ -426,7 +425,7 @@ class LiveRoom:
             self._begin(self.keep_state(None))
 
     async def keep_state(self, caller: Caller | None) -> None:
-        """What its owner has written is durable before that is answered; `caller` None: nobody waits for it."""
+        """Store the changes of shared state. `caller` None: nobody waits until they are durable."""
         state = self.session.state
         changed, self._state_kept = state.changes_since(self._state_kept), state.revision
         self._keys_kept.update(entry.key for entry in changed)
@@ -442,39 +441,30 @@ class LiveRoom:
     async def _attend(self) -> None:
         try:
             while True:
-                self._news(await self._meeting.next_event())
+                self._handle_notice(await self._links.next_event())
         except LinkClosed:
             return
 
-    def _news(self, news: Any) -> None:
-        match news:
-            case SignallingUp(peers):
-                self.hear(SignallingReady())
+    def _handle_notice(self, notice: Any) -> None:
+        match notice:
+            case SignallingReady(peers):
+                self.handle_event(notice)
                 for peer in peers:
                     self._seen(peer)
-            case SignallingDown(reason, retry_in):
-                self.hear(SignallingLost(reason, retry_in))
+            case SignallingLost() | SignallingProblem():
+                self.handle_event(notice)
             case PeerSeen(peer):
                 self._seen(peer)
             case AttemptBegun(attempt, uuid):
                 self._forget_coming(uuid)
                 self._coming[attempt] = uuid
             case LinkOpened():
-                self._forget_coming(news.uuid)
-                self._link_opened(news)
+                self._forget_coming(notice.uuid)
+                self._link_opened(notice)
             case AttemptFailed(attempt, uuid, _, reason):
                 self._coming.pop(attempt, None)
                 if not any(line.uuid == uuid for line in self._lines.values()):
-                    self.hear(LinkFailed(uuid, reason))
-            case _:
-                self._complaint(news)
-
-    def _complaint(self, news: Any) -> None:
-        match news:
-            case OwnStreamTaken(stream):
-                self.hear(SignallingProblem(f"the stream id {stream} is already in use", "STREAMID_IN_USE"))
-            case RelayRefused(code, message):
-                self.hear(SignallingProblem(message, code))
+                    self.handle_event(LinkFailed(uuid, reason))
             case SignallingFault(reason):
                 log.debug("the relay passed on what no honest peer sends: %s", reason)
 
@@ -492,7 +482,7 @@ class LiveRoom:
 
     def _ask(self, stream: str) -> None:
         """Unless the peer has left, or is asking for us."""
-        there = {peer.uuid for peer in self._meeting.peers if peer.stream == stream}
+        there = {peer.uuid for peer in self._links.peers if peer.stream == stream}
         if self._closed or not there:
             return
         if there & set(self._coming.values()):
@@ -506,7 +496,7 @@ class LiveRoom:
             return
         self._views.add(stream)
         if not any(line.stream == stream for line in self._lines.values()):
-            self._meeting.view(stream)
+            self._links.view(stream)
 
     def _link_opened(self, news: LinkOpened) -> None:
         rival = next((line for line in self._lines.values() if line.uuid == news.uuid), None)
@@ -516,13 +506,17 @@ class LiveRoom:
                 return
             rival.close_after_flush("replaced by a newer link of the same peer")
         name = news.uuid if news.uuid not in self._lines else f"{news.uuid}~{news.attempt}"
-        line = PeerLine(name, news, opened_at=self.now, hear=self.hear, wait_room=self.spool.wait_room)
+        line = PeerLine(
+            name, news, opened_at=self.now, notify=self.handle_event, wait_room=self.spool.wait_room
+        )
         self._lines[name] = line
         line.start()
         role = "publisher" if news.link.is_offerer else "viewer"
         if news.link.is_offerer and news.stream is not None:
-            self._meeting.unview(news.stream)
-        self.hear(ChannelOpened(name, role, news.link.max_message_bytes, news.link.binding, news.stream))
+            self._links.unview(news.stream)
+        self.handle_event(
+            ChannelOpened(name, role, news.link.max_message_bytes, news.link.binding, news.stream)
+        )
         self._begin(self._watch(line))
 
     def _keeps(self, rival: PeerLine, news: LinkOpened) -> bool:
@@ -534,7 +528,7 @@ class LiveRoom:
 
     def _drop(self, news: LinkOpened) -> None:
         if not news.link.is_offerer and news.stream is not None:
-            self._meeting.unview(news.stream)  # gives the link up as well
+            self._links.unview(news.stream)  # gives the link up as well
         else:
             self._begin(news.link.close("there is another link already"))
 
@@ -544,14 +538,14 @@ class LiveRoom:
         if self._lines.get(line.name) is line:
             del self._lines[line.name]
         self._admitted.discard(line.name)
-        self.hear(
+        self.handle_event(
             LinkFailed(line.name, end.reason) if end.by == "fault" else ChannelClosed(line.name, end.reason)
         )
         if line.stream is not None and line.stream in self._views and line.link.is_offerer:
             self._want(line.stream)
 
     def _begin(self, work: Coroutine[Any, Any, Any]) -> None:
-        """It belongs to the session, and not to the request that happens to be dealt with."""
+        """Start a task that belongs to the session, and not to the request that is being handled."""
         task = asyncio.create_task(work, context=contextvars.Context())
         self._tasks.add(task)
         task.add_done_callback(self._over)
@@ -560,14 +554,14 @@ class LiveRoom:
         self._tasks.discard(task)
         fault = None if task.cancelled() else task.exception()
         if fault is not None and not isinstance(fault, ComityError):
-            log.error("a session could not do something", exc_info=fault)
+            log.error("a task of a session failed", exc_info=fault)
 
     _ACTS: ClassVar[dict[type[Effect], Callable[["LiveRoom", Any], None]]] = {
         SendText: _send_text,
         SendBytes: _send_bytes,
         SetTimer: _set_timer,
         CancelTimer: lambda self, effect: self._cancel_timer(effect.name),
-        EmitEvent: _told,
+        EmitEvent: _emitted,
         CloseLink: _close_link,
         SignalLink: _signal_link,
         KeepMessage: lambda self, effect: self._begin(self._keep_in(effect)),

@@ -1,10 +1,10 @@
-"""One link of a session: what is to be said on it waits here, in order, and what comes is passed on.
+"""One link of a session: messages to send wait here, in order, and those that come are passed on.
 
-- Messages of the control channel and frames of files have a queue each, so that a file does not hold up what is said.
+- Messages of the control channel and frames of files have a queue each, so that a file does not delay messages.
 - More than `FULL_BYTES` in a queue makes the link full; the machines read no more of a file until it is drained
-  (ruling 56). Who lets `MAX_BYTES` wait is cut off.
-- A link is closed after what was said before has left, or after a moment.
-- A link on which something here goes wrong is closed too: one that only reads or only writes would stand still for ever.
+  (ruling 56). A peer that lets `MAX_BYTES` wait is cut off.
+- A link is closed after what was sent before has left, or after a moment.
+- A link on which a task here fails is closed too: one that only reads or only writes would hang for ever.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from comity.rooms.protocol.effects import (
     TextArrived,
 )
 from comity.wire.errors import ComityError
-from comity.wire.link import Lane, LinkClosed, LinkOpened
+from comity.wire.link import Channel, LinkClosed, LinkOpened
 from comity.wire.machine import Event
 
 log = logging.getLogger("comity.rooms")
 
 FULL_BYTES: Final = 1024 * 1024
 MAX_BYTES: Final = 64 * 1024 * 1024
-LAST_WORDS_SECONDS: Final = 2.0
+FLUSH_SECONDS: Final = 2.0
 
 
 class _Queue:
@@ -55,7 +55,7 @@ class PeerLine:
         opened: LinkOpened,
         *,
         opened_at: float,
-        hear: Callable[[Event], None],
+        notify: Callable[[Event], None],
         wait_room: Callable[[], Awaitable[None]],
     ) -> None:
         self.name = name
@@ -64,10 +64,10 @@ class PeerLine:
         self.uuid = opened.uuid
         self.stream = opened.stream
         self.opened_at = opened_at
-        self._hear = hear
+        self._notify = notify
         self._wait_room = wait_room
         self._control = _Queue()
-        self._lanes: dict[str, _Queue] = {}
+        self._channels: dict[str, _Queue] = {}
         self._full = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing: str | None = None
@@ -79,15 +79,15 @@ class PeerLine:
 
     def send_text(self, data: bytes) -> None:
         self._control.put(data.decode())
-        self._look_at_size()
+        self._check_size()
 
     def send_bytes(self, label: str, data: bytes) -> None:
-        queue = self._lanes.get(label)
+        queue = self._channels.get(label)
         if queue is None:
-            queue = self._lanes[label] = _Queue()
-            self._begin(self._open_lane(label, queue))
+            queue = self._channels[label] = _Queue()
+            self._begin(self._open_channel(label, queue))
         queue.put(data)
-        self._look_at_size()
+        self._check_size()
 
     def close_after_flush(self, reason: str) -> None:
         if self._closing is None:
@@ -95,10 +95,10 @@ class PeerLine:
             self._begin(self._finish(reason))
 
     async def finish(self) -> None:
-        """Let the last words leave, then stop."""
+        """Send what is queued, then stop."""
         self.close_after_flush("the session ends")
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LAST_WORDS_SECONDS + 1):
+            async with asyncio.timeout(FLUSH_SECONDS + 1):
                 await self.link.wait_closed()
         await self.stop()
 
@@ -125,72 +125,72 @@ class PeerLine:
 
     @property
     def _waiting_bytes(self) -> int:
-        return self._control.bytes + sum(queue.bytes for queue in self._lanes.values())
+        return self._control.bytes + sum(queue.bytes for queue in self._channels.values())
 
-    def _look_at_size(self) -> None:
+    def _check_size(self) -> None:
         waiting = self._waiting_bytes
         if waiting > FULL_BYTES and not self._full:
             self._full = True
-            self._hear(LinkFull(self.name))
+            self._notify(LinkFull(self.name))
         if waiting > MAX_BYTES and self._closing is None:
             self._closing = "the peer does not read what it is sent"
-            self._hear(SendFailed(self.name, self._closing))
+            self._notify(SendFailed(self.name, self._closing))
             self._begin(self.link.close(self._closing))
 
     async def _finish(self, reason: str) -> None:
         with contextlib.suppress(LinkClosed, TimeoutError):
-            async with asyncio.timeout(LAST_WORDS_SECONDS):
+            async with asyncio.timeout(FLUSH_SECONDS):
                 while self._control.messages:
                     self._control.sent.clear()
                     await self._control.sent.wait()
                 await self.link.control.wait_buffered(0)
         await self.link.close(reason)
 
-    async def _read(self, lane: Lane) -> None:
-        is_control = lane is self.link.control
+    async def _read(self, channel: Channel) -> None:
+        is_control = channel is self.link.control
         try:
             while True:
-                message = await lane.receive()
+                message = await channel.receive()
                 if isinstance(message, str):
-                    self._hear(TextArrived(self.name, message.encode("utf-8", "surrogatepass")))
+                    self._notify(TextArrived(self.name, message.encode("utf-8", "surrogatepass")))
                 else:
-                    self._hear(BytesArrived(self.name, lane.label, message))
+                    self._notify(BytesArrived(self.name, channel.label, message))
                     await self._wait_room()
         except LinkClosed as end:
             if is_control:
-                self._hear(ChannelClosed(self.name, end.reason))
+                self._notify(ChannelClosed(self.name, end.reason))
 
     async def _accept(self) -> None:
         with contextlib.suppress(LinkClosed):
             while True:
-                self._begin(self._read(await self.link.accept_lane()))
+                self._begin(self._read(await self.link.accept_channel()))
 
-    async def _open_lane(self, label: str, queue: _Queue) -> None:
+    async def _open_channel(self, label: str, queue: _Queue) -> None:
         try:
-            lane = await self.link.open_lane(label)
+            channel = await self.link.open_channel(label)
         except LinkClosed:
             return
         except ComityError as why:
-            self._hear(SendFailed(self.name, why.message))
+            self._notify(SendFailed(self.name, why.message))
             return
-        self._begin(self._read(lane))
-        await self._write(lane, queue)
+        self._begin(self._read(channel))
+        await self._write(channel, queue)
 
-    async def _write(self, lane: Lane, queue: _Queue) -> None:
+    async def _write(self, channel: Channel, queue: _Queue) -> None:
         try:
             while True:
                 while queue.messages:
                     message = queue.messages[0]
                     try:
-                        await lane.send(message)
+                        await channel.send(message)
                     except ComityError as why:
-                        self._hear(SendFailed(self.name, why.message))
+                        self._notify(SendFailed(self.name, why.message))
                     queue.messages.popleft()
                     queue.bytes -= len(message)
                     queue.sent.set()
                     if self._full and self._waiting_bytes < FULL_BYTES // 4:
                         self._full = False
-                        self._hear(LinkDrained(self.name))
+                        self._notify(LinkDrained(self.name))
                 queue.changed.clear()
                 if not queue.messages:
                     await queue.changed.wait()

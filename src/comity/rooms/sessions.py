@@ -3,26 +3,24 @@
 - A session belongs to the node and its owner. Every client sees those that meet its demands, and reads events at its own
   pace; a client that says exit ends those that it opened.
 - Sessions are opened again after a restart, under their ids, by whichever process of this data folder has their lease.
-- An invite is one line. There is one for a room until it expires or is revoked. Who revokes it ends the sessions of this
-  node that let in whoever has the line; nothing else makes the line worthless.
+- An invite is one line. There is one for a room until it expires or is revoked. To revoke it ends the sessions of this
+  node that admit the holders of the line; nothing else makes the line worthless.
 """
 
 import asyncio
 import hashlib
 import logging
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
 
 from msgspec.structs import replace
 
-from comity.identity.protocol.keys import SigningKey
 from comity.requests.caller import OWN_PROCESS, Caller
-from comity.requests.record import Recorder
-from comity.rooms.live import LiveRoom, Meeting
+from comity.rooms.live import LiveRoom, RoomLinks
 from comity.rooms.paths import FilePaths
 from comity.rooms.protocol.effects import SessionOptions
 from comity.rooms.protocol.hello import SessionKeys
@@ -34,8 +32,8 @@ from comity.rooms.protocol.tool_arguments import VdoToolError
 from comity.rooms.protocol.tool_table import Demands
 from comity.rooms.spool import Spool
 from comity.rooms.storage import KeptInvite, KeptSession, Restored, RoomStore
+from comity.runtime.node_runtime import NodeRuntime
 from comity.wire.errors import ComityError, InvalidError
-from comity.wire.machine import Clock
 
 log = logging.getLogger("comity.rooms")
 
@@ -45,37 +43,34 @@ MAX_INVITES: Final = 256
 _SPOOL: Final = "spool"
 
 
-class Rooms:
-    """`open_meeting` goes to the relay of a session. `own_relay` is the address of the node's own relay, None where it
-    has none; `default_relay` the one that is used where nothing else is named.
+class Relays(Protocol):
+    """`own` is the address of the node's own relay, None where it has none; `default` the one that is used where nothing
+    else is named.
     """
 
+    @property
+    def own(self) -> str | None: ...
+
+    @property
+    def default(self) -> str | None: ...
+
+    def is_own(self, host: str) -> bool: ...
+
+    def open_links(self, kept: KeptSession) -> RoomLinks:
+        """Go to the relay of a session. Raises ConfigError."""
+        ...
+
+
+class Rooms:
     def __init__(
-        self,
-        *,
-        keeping: RoomStore,
-        record: Recorder,
-        clock: Clock,
-        key: SigningKey,
-        data: Path,
-        paths: FilePaths,
-        demands: Demands,
-        open_meeting: Callable[[KeptSession], Meeting],
-        is_own_relay: Callable[[str], bool],
-        own_relay: Callable[[], str | None],
-        default_relay: Callable[[], str | None],
+        self, runtime: NodeRuntime, keeping: RoomStore, *, paths: FilePaths, demands: Demands, relays: Relays
     ) -> None:
         self.paths = paths
         self.demands = demands
-        self.own_relay = own_relay
-        self.default_relay = default_relay
+        self.relays = relays
+        self._runtime = runtime
         self._keeping = keeping
-        self._record = record
-        self._clock = clock
-        self._key = key
-        self._data = data
-        self._open_meeting = open_meeting
-        self._is_own_relay = is_own_relay
+        self._clock = runtime.clock
         self._live: dict[str, LiveRoom] = {}
         self._invites: dict[str, KeptInvite] = {}
         self._opened_by: dict[str, str] = {}
@@ -108,11 +103,11 @@ class Rooms:
                 continue
             here = self._at_home(kept)
             try:
-                meeting = self._open_meeting(here)
+                links = self.relays.open_links(here)
             except ComityError as why:
                 log.warning("a session of the room %s cannot be opened again: %s", kept.options.room, why)
                 continue
-            self._open(here, meeting, await self._keeping.restore(kept.session_id))
+            self._open(here, links, await self._keeping.restore(kept.session_id))
 
     async def signed(self, after: int, most: int) -> tuple[list[dict[str, Any]], int]:
         return await self._keeping.signed(after, most)
@@ -132,27 +127,27 @@ class Rooms:
         kept = KeptSession(
             session_id=f"vdo_{uuid4()}",
             options=replace(options, host=host),
-            own_relay=self._is_own_relay(host),
+            own_relay=self.relays.is_own(host),
             relay_token=token,
             tls_sha256=None if invite is None else invite.tls_sha256,
             ice=None if invite is None else invite.ice,
             created_at=self._clock.now(),
         )
         try:
-            meeting = self._open_meeting(kept)
+            links = self.relays.open_links(kept)
         except ComityError as why:
             raise VdoToolError(f"invalid relay: {why.message}") from None
         await self._keeping.claim(kept.session_id)
         await self._keeping.keep_session(kept, caller)
         self._opened_by[kept.session_id] = client
-        return self._open(kept, meeting, None)
+        return self._open(kept, links, None)
 
     def visible(self, demands: Demands) -> list[LiveRoom]:
-        return [room for room in self._live.values() if meets(room.session.options.demands, demands)]
+        return [room for room in self._live.values() if demands.are_met_by(room.session.options.demands)]
 
     def find(self, session_id: str, demands: Demands) -> LiveRoom:
         room = self._live.get(session_id)
-        if room is None or not meets(room.session.options.demands, demands):
+        if room is None or not demands.are_met_by(room.session.options.demands):
             raise VdoToolError(f"unknown session_id: {session_id[:128]}")
         return room
 
@@ -244,51 +239,39 @@ class Rooms:
 
     def _secret(self) -> bytes:
         """Only for invites, so that a secret of theirs says nothing about the key of the node."""
-        return hashlib.sha256(b"comity invite secret\n" + self._key.seed).digest()
+        return hashlib.sha256(b"comity invite secret\n" + self._runtime.key.seed).digest()
 
     def _at_home(self, kept: KeptSession) -> KeptSession:
         """The address of the node's own relay may have changed since."""
-        own = self.own_relay()
+        own = self.relays.own
         if not kept.own_relay or own is None:
             return kept
         return replace(kept, options=replace(kept.options, host=own))
 
-    def _open(self, kept: KeptSession, meeting: Meeting, restored: Restored | None) -> LiveRoom:
-        options = kept.options
+    def _open(self, kept: KeptSession, links: RoomLinks, restored: Restored | None) -> LiveRoom:
+        options, runtime = kept.options, self._runtime
         session = RoomSession(
             options,
             session_id=kept.session_id,
             keys=SessionKeys(secrets.token_bytes(32)),
-            node_key=self._key,
+            node_key=runtime.key,
             wall=self._clock.now,
             draw=secrets.token_bytes,
             clock_floor=0 if restored is None else restored.clock,
         )
-        folder = Path(options.file_spool_dir) if options.file_spool_dir else self._data / _SPOOL
+        folder = Path(options.file_spool_dir) if options.file_spool_dir else runtime.settings.data / _SPOOL
         room = LiveRoom(
             session,
-            meeting=meeting,
-            spool=lambda hear: Spool(folder, hear, keep_files=options.keep_spool_files),
+            links=links,
+            spool=lambda notify: Spool(folder, notify, keep_files=options.keep_spool_files),
             keeping=self._keeping,
-            record=self._record,
+            record=runtime.record,
             clock=self._clock,
-            key=self._key,
+            key=runtime.key,
         )
         self._live[kept.session_id] = room
         room.start(restored)
         return room
-
-
-def meets(session: Demands, wanted: Demands) -> bool:
-    """Whether a session demands at least what a client does."""
-    if wanted.enforce_join_token and not session.enforce_join_token:
-        return False
-    if wanted.require_session_mac and not session.require_session_mac:
-        return False
-    if not wanted.allow_peer_stream_ids:
-        return True
-    allowed = session.allow_peer_stream_ids
-    return bool(allowed) and set(allowed) <= set(wanted.allow_peer_stream_ids)
 
 
 def room_id_of(options: SessionOptions) -> str:

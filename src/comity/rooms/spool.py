@@ -62,7 +62,7 @@ _SOURCE: Final = os.O_RDONLY | _BINARY | getattr(os, "O_NOFOLLOW", 0) | getattr(
 _NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY
 
 _READING: Final = frozenset((ReadChunk, HashSource, CloseSource))
-Hear = Callable[[Event], None]
+Notify = Callable[[Event], None]
 Job = Callable[[], Event | None]
 
 
@@ -107,14 +107,14 @@ class _Incoming:
 
 
 class _Worker:
-    """One thread, started by the first job. `hear` gets the answers on the event loop, in order."""
+    """One thread, started by the first job. `notify` gets the answers on the event loop, in order."""
 
-    def __init__(self, name: str, hear: Hear) -> None:
+    def __init__(self, name: str, notify: Notify) -> None:
         self._name = name
-        self._hear = hear
+        self._notify = notify
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._answers: deque[Event] = deque()
-        self._telling = self._closed = False
+        self._delivering = self._closed = False
         self._thread: threading.Thread | None = None
 
     def put(self, job: Job) -> None:
@@ -133,14 +133,14 @@ class _Worker:
                 continue
             if answer is not None:
                 self._answers.append(answer)
-                if not self._telling:
-                    self._telling = True
-                    loop.call_soon_threadsafe(self._tell, context=contextvars.Context())
+                if not self._delivering:
+                    self._delivering = True
+                    loop.call_soon_threadsafe(self._deliver, context=contextvars.Context())
 
-    def _tell(self) -> None:
-        self._telling = False
+    def _deliver(self) -> None:
+        self._delivering = False
         while self._answers:
-            self._hear(self._answers.popleft())
+            self._notify(self._answers.popleft())
 
     def close(self) -> None:
         """Waits for the job that is being done; those after it are left out."""
@@ -151,14 +151,14 @@ class _Worker:
 
 
 class Spool:
-    """The files of one session. `hear` takes the answers."""
+    """The files of one session. `notify` takes the answers."""
 
-    def __init__(self, folder: Path, hear: Hear, *, keep_files: bool) -> None:
+    def __init__(self, folder: Path, notify: Notify, *, keep_files: bool) -> None:
         bytes(_FREED_BLOCK)
         self._folder = folder
-        self._hear = hear
+        self._notify = notify
         self._keep_files = keep_files
-        self._reader = _Worker("comity-read", hear)
+        self._reader = _Worker("comity-read", notify)
         self._writer = _Worker("comity-write", self._written)
         self._syncer = ThreadPoolExecutor(1, thread_name_prefix="comity-sync")
         self._sources: dict[str, BinaryIO | bytes] = {}
@@ -266,7 +266,7 @@ class Spool:
             for key in [key for key in self._unwritten if key[0] == answer.transfer_id]:
                 self._unwritten_bytes -= self._unwritten.pop(key)
         self._fell.set()
-        self._hear(answer)
+        self._notify(answer)
 
     # In the threads.
 
@@ -308,7 +308,7 @@ class Spool:
             file.truncate(wanted.total_bytes)
             journal_path = f"{path}{_JOURNAL}"
             journal = os.fdopen(os.open(journal_path, _NEW, 0o600), "r+b", 0)
-        except Exception as why:  # noqa: BLE001 - a folder that is refused is told like a full disk
+        except Exception as why:  # noqa: BLE001 - a folder that is refused is reported like a full disk
             return StoreFailed(wanted.transfer_id, f"the file cannot be stored: {_cause(why)}")
         self._incoming[wanted.transfer_id] = _Incoming(path, file, journal, wanted.total_bytes)
         return IncomingOpened(wanted.transfer_id, str(path))

@@ -19,14 +19,21 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from comity.envelopes.protocol.chain import PairKey, check_chain, check_stamped_after, comes_early
-from comity.envelopes.protocol.envelope import from_a2a_message
+from comity.envelopes.protocol.chain import PairKey
 from comity.envelopes.replay_stores import chain_of, state_of, tip_of
 from comity.requests.caller import Caller
 from comity.requests.record import Act, Recorder
 from comity.rooms.protocol.effects import SessionOptions
 from comity.rooms.protocol.invite import Invite
-from comity.rooms.protocol.messages import MAX_WAIT, KeepMessage, MessageKept, MessageNotKept, not_kept
+from comity.rooms.protocol.messages import (
+    MAX_WAIT,
+    KeepMessage,
+    MessageKept,
+    MessageNotKept,
+    not_kept,
+    place_signed,
+    signed_pair,
+)
 from comity.rooms.protocol.shared_data import StateEntry
 from comity.store.audit_chain import privacy_hash
 from comity.store.interface import (
@@ -57,7 +64,7 @@ MAX_SIGNED: Final = 10_000
 LEASE_SECONDS: Final = 60.0
 MAX_SHOWN_LENGTH: Final = 256
 LATER_SECONDS: Final = 0.05
-COMPANY_SECONDS: Final = 0.002
+BATCH_SECONDS: Final = 0.002
 _OUTBOX: Final = "rooms:outbox"
 _INBOX: Final = "rooms:inbox"
 _READ: Final = "rooms:read"
@@ -121,9 +128,9 @@ class RoomStore:
         self._holder = holder
         self._tokens: dict[str, int] = {}
         self._later: list[Operation] = []
-        self._company: list[asyncio.Future[None]] = []
-        self._alone: asyncio.TimerHandle | None = None
-        self.chain_turn = asyncio.Lock()
+        self._batch: list[asyncio.Future[None]] = []
+        self._batch_timer: asyncio.TimerHandle | None = None
+        self.chain_lock = asyncio.Lock()
         """Signed messages get their places one after the other."""
 
     # Sessions and invites.
@@ -187,31 +194,27 @@ class RoomStore:
         self, session_id: str, message: KeepMessage, sender: Caller
     ) -> MessageKept | MessageNotKept:
         """Keep a message that came; a signed one with its place in its chain. One that is shown already waits a moment
-        for company: it and the answer to it are one commit.
+        to share a commit: with the answer to it, for example.
         """
-        early = False
         key = _key(session_id, message.node, message.message_id)
         record = {**message.record, "kept_at": self._clock.now()}
-        envelope = message.record.get("envelope")
         try:
             operations: list[Operation] = [self._put(_INBOX, key, record)]
-            if envelope is not None:
-                read = from_a2a_message(envelope)
-                pair = PairKey.from_envelope(read)
-                tip = await self.tip(pair)
-                state = state_of(tip)
-                early = comes_early(state, read)
-                after = check_chain(state, read)
-                if self._restored_at is not None:
-                    check_stamped_after(read, self._restored_at)
-                operations.append(Advance(chain=chain_of(pair, ROOM_BOOK), expected=tip, to=tip_of(after)))
-                operations.append(self._signed(envelope))
-            else:
+            pair = signed_pair(message)
+            if pair is None:
                 await self.join_batch()
+            else:
+                tip = await self.tip(pair)
+                after = place_signed(message, state_of(tip), self._restored_at)
+                if isinstance(after, MessageNotKept):
+                    self._record.refuse("peers", after.code)
+                    return after
+                operations.append(Advance(chain=chain_of(pair, ROOM_BOOK), expected=tip, to=tip_of(after)))
+                operations.append(self._signed(message.record["envelope"]))
             await self._record.commit(operations, room_act("ROOM_MESSAGE_STORED", sender, session_id))
         except ComityError as why:
             self._record.refuse("peers", why.code)
-            return not_kept(message, why, early=early)
+            return not_kept(message, why)
         return MessageKept(message.node, message.message_id)
 
     async def keep_out(
@@ -351,34 +354,36 @@ class RoomStore:
             await self._store.commit(*later)
 
     async def join_batch(self) -> None:
-        """Until another commit is made, or a moment. Who is cancelled meanwhile goes on at once: what was shown is kept."""
+        """Wait until another commit is made, but only a moment. A cancelled caller continues at once: what was shown is kept."""
         loop = asyncio.get_running_loop()
-        if self._alone is None:
-            self._alone = loop.call_later(COMPANY_SECONDS, self.flush_batch, context=contextvars.Context())
+        if self._batch_timer is None:
+            self._batch_timer = loop.call_later(
+                BATCH_SECONDS, self.flush_batch, context=contextvars.Context()
+            )
         waiting = loop.create_future()
-        self._company.append(waiting)
+        self._batch.append(waiting)
         with contextlib.suppress(asyncio.CancelledError):
             await waiting
 
     def flush_batch(self) -> None:
-        """Those who wait make their commits before the loop comes to hand over the next one."""
-        if self._alone is not None:
-            self._alone.cancel()
-            self._alone = None
-        waiting, self._company = self._company, []
+        """Let the waiting commits be made before the loop hands over the next one."""
+        if self._batch_timer is not None:
+            self._batch_timer.cancel()
+            self._batch_timer = None
+        waiting, self._batch = self._batch, []
         for one in waiting:
             if not one.done():
                 one.set_result(None)
 
     def _submit_later(self, *operations: Operation) -> None:
-        """What may be lost with the process, for it would only be done again: it does not hold up what is waited for."""
+        """Commit later what may be lost with the process, because it would only be done again."""
         if not self._later:
             asyncio.get_running_loop().call_later(LATER_SECONDS, self.flush, context=contextvars.Context())
         self._later += operations
 
     def _submit(self, *operations: Operation) -> None:
         if operations:
-            self._store.submit(operations).add_done_callback(_look)
+            self._store.submit(operations).add_done_callback(_ignore_failure)
 
 
 def room_act(result: str, caller: Caller, session_id: str) -> Act:
@@ -422,7 +427,7 @@ def _short(name: str) -> str:
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def _look(done: Any) -> None:
+def _ignore_failure(done: Any) -> None:
     if not done.cancelled():
         done.exception()  # the store says by itself that it cannot be written to
 

@@ -1,23 +1,18 @@
-"""The `vdo_*` tools over the sessions of a node (peers 1, rulings 59 to 63).
-
-Arguments and answers are those of `core/peering`; here is only what the tools do. A tool that waits holds up nobody: each
-call is a task of its own.
+"""The `vdo_*` tools over the sessions of a node (peers 1, rulings 59 to 63): one method for each row of the table, which
+is given the arguments as they were read. A tool that waits holds up nobody: each call is a task of its own.
 """
 
 import asyncio
 import os
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine
-from datetime import UTC, datetime
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, ClassVar, Final
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from comity.envelopes.protocol.chain import PairKey, ReplayState
-from comity.envelopes.protocol.envelope import signed_envelope, to_a2a_message
-from comity.envelopes.protocol.message import A2AMessage, A2APart
-from comity.envelopes.replay_stores import chain_of, tip_of
+from comity.envelopes.protocol.chain import PairKey
+from comity.envelopes.replay_stores import chain_of, state_of, tip_of
 from comity.identity.protocol.keys import VacantId
 from comity.mcp.protocol.results import LATEST_LEGACY, LEGACY
 from comity.release import __version__
@@ -27,15 +22,14 @@ from comity.rooms.links.webrtc import available_libraries, install_command
 from comity.rooms.live import LiveRoom
 from comity.rooms.paths import AllowedPath
 from comity.rooms.protocol import tool_answers as answers
-from comity.rooms.protocol import tool_arguments as arguments
 from comity.rooms.protocol.events import iso_moment
 from comity.rooms.protocol.files import FileSource
 from comity.rooms.protocol.invite import is_invite
 from comity.rooms.protocol.loose_values import sanitize_id
-from comity.rooms.protocol.messages import KeepMessage, signed_text
+from comity.rooms.protocol.messages import KeepMessage, sign_message
 from comity.rooms.protocol.outgoing_file import OutgoingFile
-from comity.rooms.protocol.tool_arguments import ConnectDefaults, VdoToolError
-from comity.rooms.protocol.tool_table import TOOLS_OF, Demands
+from comity.rooms.protocol.tool_arguments import Json, VdoToolError, flag, optional_text, required_text
+from comity.rooms.protocol.tool_table import TOOLS, Demands, find_tool
 from comity.rooms.sessions import Rooms
 from comity.rooms.storage import ROOM_BOOK
 from comity.store.interface import Advance
@@ -47,9 +41,8 @@ PROGRESS_SECONDS: Final = 0.5
 MAX_RESULT: Final = 16 * 1024 * 1024
 MAX_WATCHERS: Final = 1024
 SIGNED_PAGE: Final = 200
-_WITHOUT_SESSION: Final = frozenset(("vdo_connect", "vdo_list_sessions", "vdo_capabilities"))
+RESUME_MS: Final = 60_000
 
-Json = dict[str, Any]
 Progress = Callable[[float, float | None, str | None], None]
 
 
@@ -68,9 +61,12 @@ class ToolCaller(Struct, frozen=True, kw_only=True):
 
 
 class RoomTools:
-    def __init__(self, rooms: Rooms, clock: Clock) -> None:
+    """`invite` makes an invite, for the owner alone."""
+
+    def __init__(self, rooms: Rooms, clock: Clock, invite: Callable[[Json], Awaitable[Json]]) -> None:
         self.rooms = rooms
         self._clock = clock
+        self.invite = invite
         self._seen: dict[tuple[str, str], int] = {}
         self._stopping = False
 
@@ -80,24 +76,38 @@ class RoomTools:
         for room in self.rooms:
             room.wake()
 
-    async def call(self, tool: str, given: Any, who: ToolCaller) -> Json:
+    async def call(self, name: str, given: Any, who: ToolCaller) -> Json:
         """Raises VdoToolError, in the words of the contract."""
-        if tool not in TOOLS_OF["extended"]:
-            raise VdoToolError(f"unknown tool: {tool}")
-        if tool not in TOOLS_OF[who.profile]:
-            raise VdoToolError(f"tool '{tool}' is disabled by tool profile '{who.profile}'")
-        checked = arguments.checked_fields(tool, given, who.profile)
-        act: Callable[..., Awaitable[Json]] = getattr(self, tool)
-        if tool in _WITHOUT_SESSION:
-            answer = await act(checked, who)
+        tool = find_tool(name, who.profile)
+        checked = tool.check(given, who.profile)
+        method: Callable[..., Awaitable[Json]] = getattr(self, name)
+        if tool.in_session:
+            room = self.rooms.find(required_text(checked, "session_id"), who.demands)
+            answer = await method(room, who, **tool.read(checked))
         else:
-            room = self.rooms.find(arguments.text_of(checked, "session_id"), who.demands)
-            answer = await act(room, checked, who)
+            answer = await method(who, **tool.read(checked))
         return answer if who.profile == "extended" else _of_the_contract(answer)
+
+    async def call_by_owner(
+        self, name: str, given: Json, *, client: str, caller: Caller, folder: str | None
+    ) -> Json:
+        """A tool of the table, or one that only the commands of the owner have."""
+        own = self._OF_THE_OWNER.get(name)
+        if own is not None:
+            return await own(self, given, client)
+        who = ToolCaller(
+            client=client,
+            caller=caller,
+            demands=self.rooms.demands,
+            profile="extended",
+            folder=folder,
+            typed=folder is not None,
+        )
+        return await self.call(name, given, who)
 
     # Sessions.
 
-    async def vdo_capabilities(self, _given: Json, who: ToolCaller) -> Json:
+    async def vdo_capabilities(self, who: ToolCaller) -> Json:
         return answers.capabilities_payload(
             name="comity",
             version=__version__,
@@ -106,21 +116,26 @@ class RoomTools:
             profile=who.profile,
         )
 
-    async def vdo_connect(self, given: Json, who: ToolCaller) -> Json:
+    async def vdo_connect(self, who: ToolCaller, **given: Any) -> Json:
         given = self._with_own_invite(given)
-        wants_host = given.get("host") is None and not is_invite(given.get("room"))
-        host = self.rooms.default_relay()
-        if wants_host and host is None and sanitize_id(given.get("room")) is not None:
+        is_invited = is_invite(given["room"])
+        host = self.rooms.relays.default
+        if (
+            host is None
+            and given["host"] is None
+            and not is_invited
+            and sanitize_id(given["room"]) is not None
+        ):
             raise VdoToolError(
                 "host is required: no node runs on this data folder whose relay could be used; start one with "
                 "`comity up`, or name a relay"
             )
-        defaults = ConnectDefaults(
+        defaults = answers.ConnectDefaults(
             host=host or "ws://127.0.0.1",
             stream_suffix=secrets.token_hex(4),
             demands=self.rooms.demands.tightened(who.demands),
         )
-        options, invite = arguments.read_connect(given, defaults, self._clock.now() * 1000)
+        options, invite = answers.connect_options(given, defaults, self._clock.now() * 1000)
         if options.file_spool_dir is not None:
             folder = await self._locate(options.file_spool_dir, who)
             options = replace(options, file_spool_dir=str(await asyncio.to_thread(folder.make_folder)))
@@ -128,7 +143,8 @@ class RoomTools:
         await self._wait(room, CONNECT_SECONDS, lambda: room.session.connection_state != "connecting")
         if room.expects_peers:
             await self._wait(room, FIRST_PEER_SECONDS, lambda: room.has_peer)
-        payload = answers.connected_payload(room.session)
+        config = answers.effective_config(room.session.options)
+        payload = {"ok": True, **room.session.status(), "effective_config": config}
         if not available_libraries():
             payload["notice"] = (
                 "no WebRTC library is installed, so only peers on this machine can be joined; "
@@ -136,118 +152,95 @@ class RoomTools:
             )
         return payload
 
-    async def vdo_status(self, room: LiveRoom, _given: Json, _who: ToolCaller) -> Json:
-        return answers.status_payload(room.session, room.now)
+    async def vdo_status(self, room: LiveRoom, _who: ToolCaller) -> Json:
+        return {"ok": True, **room.session.status(), "sync_peers": room.session.sync_peers(room.now)}
 
-    async def vdo_list_sessions(self, _given: Json, who: ToolCaller) -> Json:
-        return answers.sessions_payload(room.session for room in self.rooms.visible(who.demands))
+    async def vdo_list_sessions(self, who: ToolCaller) -> Json:
+        return {"ok": True, "sessions": [room.session.status() for room in self.rooms.visible(who.demands)]}
 
-    async def vdo_disconnect(self, room: LiveRoom, _given: Json, who: ToolCaller) -> Json:
+    async def vdo_disconnect(self, room: LiveRoom, who: ToolCaller) -> Json:
         await self.rooms.end(room, who.caller)
         return answers.session_payload(room.id, closed_at=iso_moment(self._clock.now()))
 
-    async def vdo_sync_peers(self, room: LiveRoom, _given: Json, _who: ToolCaller) -> Json:
-        return answers.peers_payload(room.session, room.now)
+    async def vdo_sync_peers(self, room: LiveRoom, _who: ToolCaller) -> Json:
+        peers = room.session.sync_peers(room.now)
+        return answers.session_payload(room.id, peer_count=len(peers), peers=peers)
 
-    async def vdo_sync_announce(self, room: LiveRoom, given: Json, _who: ToolCaller) -> Json:
-        result, effects = room.session.announce(arguments.target_of(given))
+    async def vdo_sync_announce(self, room: LiveRoom, _who: ToolCaller, target: Any) -> Json:
+        result, effects = room.session.announce(target)
         room.run(effects)
         return answers.sent_payload(room.id, result)
 
     # Messages.
 
-    async def vdo_send(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
-        data, target = arguments.data_of(given), arguments.target_of(given)
-        if who.profile == "extended" and arguments.flag_of(given, "signed"):
+    async def vdo_send(self, room: LiveRoom, who: ToolCaller, data: Any, target: Any, signed: bool) -> Json:
+        if signed:
             return answers.sent_payload(room.id, await self._send_signed(room, data, target, who))
         result, effects = room.session.send(data, target, room.now)
-        await room.settle(effects, who.caller)
+        await room.send_durably(effects, who.caller)
         return answers.sent_payload(room.id, result)
 
-    async def vdo_receive(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
-        most, wait = arguments.max_events_of(given), arguments.wait_of(given)
-        await self._wait(room, wait / 1000, lambda: room.session.events.waiting_for(who.client) > 0)
-        events, effects = room.session.read_events(who.client, most)
+    async def vdo_receive(self, room: LiveRoom, who: ToolCaller, max_events: int, wait_ms: int) -> Json:
+        await self._wait(room, wait_ms / 1000, lambda: room.session.events.waiting_for(who.client) > 0)
+        events, effects = room.session.read_events(who.client, max_events)
         room.run(effects)
         return answers.events_payload(room.id, events)
 
-    async def peek(self, given: Json, client: str) -> Json:
-        """Return the next events of a reader, each with its place, and take none; for the command line. `after` is a
-        place; `only_messages` leaves out all but the messages of others.
-        """
-        room = self.rooms.find(arguments.text_of(given, "session_id"), Demands())
-        most, wait = arguments.max_events_of(given), arguments.wait_of(given)
-        after = _number_at(room, arguments.optional_text_of(given, "after"))
-        only_messages = arguments.flag_of(given, "only_messages")
-
-        def found() -> list[tuple[int, Json]]:
-            return room.session.peek_events(client, most, after, only_messages=only_messages)
-
-        await self._wait(room, wait / 1000, lambda: bool(found()))
-        places = found()
-        answer = answers.events_payload(room.id, [event for _, event in places])
-        return {**answer, "places": [f"{room.log_id}:{number}" for number, _ in places]}
-
-    async def acknowledge(self, given: Json, client: str) -> Json:
-        """Note, durably, that a reader has used all events up to a place. `acknowledged` is False for a place from before
-        a restart: what was not acknowledged then comes again.
-        """
-        room = self.rooms.find(arguments.text_of(given, "session_id"), Demands())
-        through = _number_at(room, arguments.text_of(given, "through"))
-        if through is not None:
-            room.run(room.session.acknowledge_events(client, through))
-            await room.keeping.flush_durably()
-        return answers.session_payload(room.id, acknowledged=through is not None)
-
-    async def vdo_request(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
-        target = arguments.target_of(given)
-        if target is None:
-            raise VdoToolError("target is required: the stream id or uuid of one peer")
-        data, timeout = arguments.data_of(given), arguments.timeout_of(given)
+    async def vdo_request(
+        self, room: LiveRoom, who: ToolCaller, data: Any, target: Any, timeout_ms: int
+    ) -> Json:
         result, effects = room.session.send(data, target, room.now)
         ids = result.get("message_ids", ())
         if len(ids) != 1:
-            await room.settle(effects, who.caller)
+            await room.send_durably(effects, who.caller)
             raise VdoToolError("invalid target: a request goes to one peer that is a Comity node")
         reply = room.expect_reply(ids[0])
         try:
-            await room.settle(effects, who.caller)
-            event = await asyncio.wait_for(reply, timeout / 1000)
+            await room.send_durably(effects, who.caller)
+            event = await asyncio.wait_for(reply, timeout_ms / 1000)
         except (TimeoutError, asyncio.CancelledError) as why:
             reply.cancel()
             if isinstance(why, asyncio.CancelledError) and not room.is_closed:
                 raise
             raise VdoToolError(f"timed out waiting for the reply to {ids[0]}") from None
         answer = {"message_id": event["message_id"], "streamID": event["streamID"], "data": event["data"]}
-        return {"ok": True, "session_id": room.id, "message_id": ids[0], "reply": answer}
+        return answers.session_payload(room.id, message_id=ids[0], reply=answer)
 
-    async def vdo_reply(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
-        request, data = arguments.text_of(given, "request_id"), arguments.data_of(given)
-        result, effects = room.session.reply(request, data, room.now)
-        await room.settle(effects, who.caller)
+    async def vdo_reply(self, room: LiveRoom, who: ToolCaller, request_id: str, data: Any) -> Json:
+        result, effects = room.session.reply(request_id, data, room.now)
+        await room.send_durably(effects, who.caller)
         return answers.sent_payload(room.id, result)
 
-    async def vdo_message_status(self, room: LiveRoom, given: Json, _who: ToolCaller) -> Json:
-        message_id = arguments.text_of(given, "message_id")
-        return answers.message_status_payload(room.id, message_id, room.session.messages.status(message_id))
+    async def vdo_message_status(self, room: LiveRoom, _who: ToolCaller, message_id: str) -> Json:
+        status = room.session.messages.status(message_id)
+        if status is None:
+            raise VdoToolError(f"invalid message_id: {message_id[:128]} is not known here")
+        return answers.session_payload(room.id, message_id=message_id, status=status[0], reason=status[1])
 
     # Files.
 
-    async def vdo_file_send(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
-        data = arguments.read_file_bytes(given)
-        sending = arguments.read_sending(given, f"file_{secrets.token_hex(4)}")
-        target = arguments.target_of(given)
-        source = FileSource(kind="memory", total_bytes=len(data))
+    async def vdo_file_send(
+        self,
+        room: LiveRoom,
+        who: ToolCaller,
+        data_base64: bytes,
+        target: Any,
+        timeout_ms: int,
+        **given: Any,
+    ) -> Json:
+        sending = answers.send_options(given, f"file_{secrets.token_hex(4)}")
+        source = FileSource(kind="memory", total_bytes=len(data_base64))
         outgoing, effects = room.session.send_file(source, target, sending, room.now)
-        room.spool.offer_bytes(sending.transfer_id, data)
+        room.spool.offer_bytes(sending.transfer_id, data_base64)
         room.name_sender(outgoing, who.caller)
         room.run(effects)
-        return await self._follow(room, outgoing, given, who)
+        return await self._follow(room, outgoing, timeout_ms, who)
 
-    async def vdo_file_send_path(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
-        allowed = await self._locate(arguments.text_of(given, "file_path"), who)
-        sending = arguments.read_sending(given, f"file_{secrets.token_hex(4)}", allowed.path.name)
-        target = arguments.target_of(given)
+    async def vdo_file_send_path(
+        self, room: LiveRoom, who: ToolCaller, file_path: str, target: Any, timeout_ms: int, **given: Any
+    ) -> Json:
+        allowed = await self._locate(file_path, who)
+        sending = answers.send_options(given, f"file_{secrets.token_hex(4)}", allowed.path.name)
         file = await asyncio.to_thread(allowed.open_file)
         try:
             source = FileSource(
@@ -257,46 +250,66 @@ class RoomTools:
         except BaseException:
             file.close()
             raise
-        room.offer_source(sending.transfer_id, room.spool.offer_file(sending.transfer_id, file))
+        room.offer_source(sending.transfer_id, file)
         room.name_sender(outgoing, who.caller)
         room.run(effects)
-        return await self._follow(room, outgoing, given, who)
+        return await self._follow(room, outgoing, timeout_ms, who)
 
-    async def vdo_file_resume(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
+    async def vdo_file_resume(
+        self,
+        room: LiveRoom,
+        who: ToolCaller,
+        transfer_id: str,
+        target: Any,
+        ack_timeout_ms: int | None,
+        max_retries: int | None,
+    ) -> Json:
         outgoing, effects = room.session.resume_file(
-            arguments.text_of(given, "transfer_id"),
-            arguments.target_of(given),
+            transfer_id,
+            target,
             room.now,
-            ack_timeout=arguments.ack_timeout_of(given),
-            max_retries=arguments.max_retries_of(given),
+            ack_timeout=answers.in_seconds(ack_timeout_ms),
+            max_retries=max_retries,
         )
         if effects:
             room.name_sender(outgoing, who.caller)
         room.run(effects)
-        return await self._follow(room, outgoing, given, who)
+        return await self._follow(room, outgoing, RESUME_MS, who)
 
-    async def vdo_file_transfers(self, room: LiveRoom, given: Json, _who: ToolCaller) -> Json:
-        return answers.transfers_payload(room.session, arguments.direction_of(given))
+    async def vdo_file_transfers(self, room: LiveRoom, _who: ToolCaller, direction: str) -> Json:
+        files = room.session.files
+        incoming = [one.summary() for one in files.incoming.values() if direction != "outgoing"]
+        outgoing = [one.summary() for one in files.outgoing.values() if direction != "incoming"]
+        return answers.session_payload(
+            room.id,
+            direction=direction,
+            incoming_count=len(incoming),
+            outgoing_count=len(outgoing),
+            incoming=incoming,
+            outgoing=outgoing,
+        )
 
-    async def vdo_file_receive(self, room: LiveRoom, given: Json, _who: ToolCaller) -> Json:
-        encoding = arguments.encoding_of(given)
-        summary = answers.completed_transfer(room.session, arguments.text_of(given, "transfer_id"))
+    async def vdo_file_receive(
+        self, room: LiveRoom, _who: ToolCaller, transfer_id: str, encoding: str
+    ) -> Json:
+        summary = answers.completed_transfer(room.session, transfer_id)
         if summary["total_bytes"] > MAX_RESULT:
             raise VdoToolError(
                 f"the file has {summary['total_bytes']} bytes and a result at most {MAX_RESULT}: use vdo_file_save"
             )
 
         def read() -> bytes:
-            with _open_received(room, summary["transfer_id"]) as source:
+            with _open_received(room, transfer_id) as source:
                 return source.read()
 
         return answers.received_payload(room.id, summary, encoding, await asyncio.to_thread(read))
 
-    async def vdo_file_save(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
-        transfer_id, output = arguments.text_of(given, "transfer_id"), arguments.text_of(given, "output_path")
+    async def vdo_file_save(
+        self, room: LiveRoom, who: ToolCaller, transfer_id: str, output_path: str, overwrite: bool
+    ) -> Json:
         summary = answers.completed_transfer(room.session, transfer_id)
-        overwrite = arguments.flag_of(given, "overwrite")
-        allowed = await self._locate(output, who)
+        allowed = await self._locate(output_path, who)
+        path = str(allowed.path)
 
         def write() -> int:
             with _open_received(room, transfer_id) as source:
@@ -304,95 +317,139 @@ class RoomTools:
 
         async def save() -> int:
             written = await asyncio.to_thread(write)
-            await room.keeping.record_saved(room.id, who.caller, summary, str(allowed.path))
+            await room.keeping.record_saved(room.id, who.caller, summary, path)
             return written
 
         written = await _complete(save())
-        return answers.saved_payload(room.id, summary, str(allowed.path), written)
+        return answers.session_payload(
+            room.id, transfer_id=transfer_id, transfer=summary, output_path=path, bytes_written=written
+        )
 
-    async def vdo_file_cancel(self, room: LiveRoom, given: Json, _who: ToolCaller) -> Json:
-        transfer_id = arguments.text_of(given, "transfer_id")
+    async def vdo_file_cancel(self, room: LiveRoom, _who: ToolCaller, transfer_id: str) -> Json:
         room.run(room.session.cancel_file(transfer_id))
-        book = room.session.files
-        one = book.outgoing.get(transfer_id) or book.incoming[transfer_id]
+        files = room.session.files
+        one = files.outgoing.get(transfer_id) or files.incoming[transfer_id]
         return answers.session_payload(room.id, transfer=one.summary())
 
     # Shared state.
 
-    async def vdo_state_set(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
-        entry, effects = room.session.put_state(
-            arguments.text_of(given, "key"),
-            given.get("value", UNSET),  # without a value it is a deleted key
-            arguments.target_of(given),
-            broadcast=arguments.flag_of(given, "broadcast", default=True),
-        )
+    async def vdo_state_set(
+        self, room: LiveRoom, who: ToolCaller, key: str, value: Any, broadcast: bool, target: Any
+    ) -> Json:
+        entry, effects = room.session.put_state(key, value, target, broadcast=broadcast)
         return await self._wrote(room, entry, effects, who)
 
-    async def vdo_state_get(self, room: LiveRoom, given: Json, _who: ToolCaller) -> Json:
-        key, include_meta = arguments.optional_text_of(given, "key"), arguments.flag_of(given, "include_meta")
+    async def vdo_state_get(
+        self, room: LiveRoom, _who: ToolCaller, key: str | None, include_meta: bool
+    ) -> Json:
         return answers.state_payload(room.id, room.session.state, key, include_meta=include_meta)
 
-    async def vdo_state_sync(self, room: LiveRoom, given: Json, _who: ToolCaller) -> Json:
-        result, effects = room.session.sync_state(arguments.mode_of(given), arguments.target_of(given))
+    async def vdo_state_sync(self, room: LiveRoom, _who: ToolCaller, mode: str, target: Any) -> Json:
+        result, effects = room.session.sync_state(mode, target)
         room.run(effects)
         return answers.sent_payload(room.id, result)
 
-    async def vdo_state_delete(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
-        entry, effects = room.session.put_state(arguments.text_of(given, "key"), UNSET)
+    async def vdo_state_delete(self, room: LiveRoom, who: ToolCaller, key: str) -> Json:
+        entry, effects = room.session.put_state(key, UNSET)
         return await self._wrote(room, entry, effects, who)
 
-    async def vdo_state_cas(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
-        expected = arguments.expected_clock_of(given)
-        key, value = arguments.text_of(given, "key"), arguments.data_of(given, "value")
-        entry, effects = room.session.swap_state(key, value, expected)
+    async def vdo_state_cas(
+        self, room: LiveRoom, who: ToolCaller, key: str, value: Any, expected_clock: int
+    ) -> Json:
+        entry, effects = room.session.swap_state(key, value, expected_clock)
         return await self._wrote(room, entry, effects, who)
 
-    async def vdo_state_watch(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
-        prefix = arguments.optional_text_of(given, "prefix") or ""
+    async def vdo_state_watch(
+        self, room: LiveRoom, who: ToolCaller, prefix: str | None, wait_ms: int
+    ) -> Json:
         place = (room.id, who.client)
         seen = self._seen.get(place, 0)
         state = room.session.state
-        await self._wait(
-            room, arguments.wait_of(given) / 1000, lambda: bool(state.changes_since(seen, prefix))
-        )
+        await self._wait(room, wait_ms / 1000, lambda: bool(state.changes_since(seen, prefix or "")))
         self._seen.pop(place, None)
         self._seen[place] = state.revision
         while len(self._seen) > MAX_WATCHERS:
             del self._seen[next(iter(self._seen))]
-        return answers.changes_payload(room.id, state.changes_since(seen, prefix))
+        shown = [
+            {**entry.to_json(), **({"deleted": True} if entry.is_deleted else {})}
+            for entry in state.changes_since(seen, prefix or "")
+        ]
+        return answers.session_payload(room.id, change_count=len(shown), changes=shown)
 
-    async def links(self, given: Json) -> Json:
-        """How each peer of a session is reached; for the command line."""
-        room = self.rooms.find(arguments.text_of(given, "session_id"), Demands())
-        return {"ok": True, "session_id": room.id, "links": await room.link_stats()}
+    # What only the commands of the owner can do.
 
-    async def invites(self, _given: Json) -> Json:
-        """Which rooms somebody can still come into by an invite; for the command line. It shows no line."""
+    async def _peek(self, given: Json, client: str) -> Json:
+        """Return the next events of a reader, each with its place, and take none. `after` is a place; `only_messages`
+        leaves out all but the messages of others.
+        """
+        room = self._room_of_owner(given)
+        limits = TOOLS["vdo_receive"].read(given)
+        after = _number_at(room, optional_text(given, "after"))
+        only_messages = flag()(given, "only_messages")
+
+        def found() -> list[tuple[int, Json]]:
+            return room.session.peek_events(client, limits["max_events"], after, only_messages=only_messages)
+
+        await self._wait(room, limits["wait_ms"] / 1000, lambda: bool(found()))
+        places = found()
+        answer = answers.events_payload(room.id, [event for _, event in places])
+        return {**answer, "places": [f"{room.log_id}:{number}" for number, _ in places]}
+
+    async def _acknowledge(self, given: Json, client: str) -> Json:
+        """Note, durably, that a reader has used all events up to a place. `acknowledged` is False for a place from before
+        a restart: what was not acknowledged then comes again.
+        """
+        room = self._room_of_owner(given)
+        through = _number_at(room, required_text(given, "through"))
+        if through is not None:
+            room.run(room.session.acknowledge_events(client, through))
+            await room.keeping.flush_durably()
+        return answers.session_payload(room.id, acknowledged=through is not None)
+
+    async def _links(self, given: Json, _client: str) -> Json:
+        """How each peer of a session is reached."""
+        room = self._room_of_owner(given)
+        return answers.session_payload(room.id, links=await room.link_stats())
+
+    async def _invites(self, _given: Json, _client: str) -> Json:
+        """Which rooms somebody can still come into by an invite. It shows no line."""
         listed = [{"room": one.room, "expires_at": one.exp / 1000} for one in self.rooms.open_invites()]
         return {"ok": True, "invites": listed}
 
-    async def revoke(self, given: Json) -> Json:
-        """Take an invite back; for the command line."""
+    async def _revoke(self, given: Json, _client: str) -> Json:
         name = sanitize_id(given.get("room"))
         if name is None:
             raise VdoToolError("room is required")
         return {"ok": True, "room": name, "sessions_ended": await self.rooms.revoke(name)}
 
-    async def export(self, given: Json) -> Json:
-        """Signed messages, a page of them; for the command line."""
+    async def _export(self, given: Json, _client: str) -> Json:
+        """Signed messages, a page of them."""
         after = given.get("after", 0)
         if type(after) is not int or after < 0:
             raise VdoToolError("invalid after: it must be a whole number")
         found, following = await self.rooms.signed(after, SIGNED_PAGE)
         return {"ok": True, "messages": found, "after": following}
 
+    _OF_THE_OWNER: ClassVar[dict[str, Callable[["RoomTools", Json, str], Awaitable[Json]]]] = {
+        "peek": _peek,
+        "acknowledge": _acknowledge,
+        "links": _links,
+        "invite": lambda self, given, _client: self.invite(given),
+        "invites": _invites,
+        "revoke": _revoke,
+        "export": _export,
+    }
+
+    def _room_of_owner(self, given: Json) -> LiveRoom:
+        return self.rooms.find(required_text(given, "session_id"), Demands())
+
     # What they share.
 
     def _with_own_invite(self, given: Json) -> Json:
         """A room that this node has invited to is joined as its guests join it."""
-        if is_invite(given.get("room")) or given.get("host") is not None or given.get("password") is not None:
+        if is_invite(given["room"]) or given["host"] is not None or given["password"] is not None:
             return given
-        name = sanitize_id(given.get("room"))
+        name = sanitize_id(given["room"])
         line = None if name is None else self.rooms.known_invite(name)
         return given if line is None else {**given, "room": line}
 
@@ -412,29 +469,27 @@ class RoomTools:
         await room.keep_state(who.caller)
         return answers.session_payload(room.id, entry=entry.to_json())
 
-    async def _follow(self, room: LiveRoom, outgoing: OutgoingFile, given: Json, who: ToolCaller) -> Json:
+    async def _follow(self, room: LiveRoom, outgoing: OutgoingFile, timeout_ms: int, who: ToolCaller) -> Json:
         """Wait until the transfer ends or the time is up; the transfer then continues (ruling 60)."""
-        deadline = room.now + arguments.timeout_of(given) / 1000
-        told = -1
+        deadline = room.now + timeout_ms / 1000
+        reported = -1
         while not outgoing.is_over and not room.is_closed and not self._stopping:
             left = deadline - room.now
             if left <= 0:
                 break
             await room.wait_change(min(left, PROGRESS_SECONDS))
-            done = outgoing.acked_bytes
-            if done != told:
-                told = done
-                who.progress(done, outgoing.offer.total_bytes, outgoing.offer.name)
+            if outgoing.acked_bytes != reported:
+                reported = outgoing.acked_bytes
+                who.progress(reported, outgoing.offer.total_bytes, outgoing.offer.name)
         if outgoing.status == "failed":
             raise VdoToolError(outgoing.last_error or "the transfer failed")
         return answers.session_payload(room.id, transfer=outgoing.summary())
 
     async def _send_signed(self, room: LiveRoom, data: Any, target: Any, who: ToolCaller) -> Json:
         """One envelope for each node, each with its place in the chain of the pair."""
-        nodes = room.session.signed_targets(target)
         ids = []
-        for node in nodes:
-            async with room.keeping.chain_turn:
+        for node in room.session.signed_targets(target):
+            async with room.keeping.chain_lock:
                 ids.append(await self._sign_for(room, VacantId.from_hex(node), data, who))
         return {"ok": bool(ids), "used_target": target, "message_ids": ids}
 
@@ -442,20 +497,12 @@ class RoomTools:
         pair = PairKey(room.key.vacant_id, node)
         tip = await room.keeping.tip(pair)
         message_id = f"msg_{secrets.token_hex(8)}"
-        envelope = signed_envelope(
-            from_vid=pair.from_vid,
-            to_vid=node,
-            payload=A2AMessage(role="ROLE_USER", parts=(A2APart(text=signed_text(data)),)),
-            sequence_no=tip.seq + 1,
-            prev_envelope_hash=tip.hash,
-            idempotency_key=message_id,
-            timestamp=datetime.fromtimestamp(self._clock.now(), UTC),
-            signing_key=room.key,
+        envelope, after = sign_message(
+            data, room.key, node, state_of(tip), idempotency_key=message_id, seconds=self._clock.now()
         )
-        effects = room.session.send_signed(to_a2a_message(envelope), message_id, node.hex(), room.now)
+        effects = room.session.send_signed(envelope, message_id, node.hex(), room.now)
         kept = next(effect for effect in effects if isinstance(effect, KeepMessage))
-        after = tip_of(ReplayState(envelope.sequence_no, envelope.compute_hash()))
-        move = Advance(chain=chain_of(pair, ROOM_BOOK), expected=tip, to=after)
+        move = Advance(chain=chain_of(pair, ROOM_BOOK), expected=tip, to=tip_of(after))
         await room.keeping.keep_out(room.id, kept, who.caller, [move])
         room.run([effect for effect in effects if effect is not kept])
         return message_id

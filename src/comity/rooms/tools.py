@@ -1,40 +1,68 @@
-"""The `vdo_*` tools as MCP lists them. Light to import: what they do is loaded with the first call."""
+"""The `vdo_*` tools as MCP lists them, and what the opening line of a connection says to them. Light to import: what the
+tools do is loaded with the first call.
+"""
 
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from comity.mcp.protocol.catalog import Tool, ToolHandler
+import msgspec
+from msgspec import Struct
+
+from comity.mcp.protocol.catalog import Selection, Tool, ToolHandler
 from comity.mcp.protocol.context import Context
 from comity.mcp.protocol.results import ToolResult, structured
-from comity.rooms.protocol.tool_table import TOOL_DESCRIPTIONS, TOOLS_OF, Demands, profiles_with, schema_of
+from comity.mcp.socket import Opening, malformed_opening
+from comity.rooms.protocol.tool_table import TOOLS, TOOLS_OF, Demands, VdoTool, read_profile
+from comity.runtime.lazy import late
 from comity.wire.errors import ComityError
 
 if TYPE_CHECKING:
-    from comity.rooms.tool_handlers import RoomTools
+    from comity.rooms import tool_handlers
+    from comity.rooms.protocol import tool_answers
+else:
+    tool_answers = late("comity.rooms.protocol.tool_answers")
+    tool_handlers = late("comity.rooms.tool_handlers")
 
 DEADLINE: Final = 660.0
-"""Longer than a tool of this room waits by itself."""
+"""Longer than a tool waits by itself."""
 
-_TASKS: Final = frozenset(("vdo_file_send", "vdo_file_send_path", "vdo_file_resume", "vdo_request"))
+OpenTools = Callable[[], Awaitable["tool_handlers.RoomTools"]]
+"""Opens the node where that has not been done."""
 
 
-def vdo_tools(tools: "Callable[[], Awaitable[RoomTools]]", room: str) -> Iterator[Tool]:
-    """`tools` opens the node where that has not been done."""
-    for name in TOOLS_OF["extended"]:
-        profiles = profiles_with(name)
+class _OfRooms(Struct, frozen=True):
+    """The same member as in the line, so that an error names its place there."""
+
+    demands: Demands
+
+
+def select(of_node: Demands, opening: Opening) -> Selection:
+    """Read what a connection is opened for: its profile, and demands that go on top of those of the node."""
+    try:
+        asked = msgspec.convert({"demands": opening.demands}, _OfRooms).demands
+    except msgspec.MsgspecError as fault:
+        raise malformed_opening(fault) from None
+    demands = of_node.tightened(asked)
+    demands.check()
+    return opening.selection(read_profile(opening.profile), demands)
+
+
+def vdo_tools(open_tools: "OpenTools", group: str) -> Iterator[Tool]:
+    for tool in TOOLS.values():
+        profiles = frozenset(profile for profile, names in TOOLS_OF.items() if tool.name in names)
         kinds = [profiles]
-        if schema_of(name, "full") != schema_of(name, "extended"):
+        if tool.schema("full") != tool.schema("extended"):
             kinds = [profiles - {"extended"}, frozenset(("extended",))]
         for kind in kinds:
             yield Tool(
-                name=name,
-                description=TOOL_DESCRIPTIONS[name],
-                handler=_handler(name, tools),
-                group=room,
+                name=tool.name,
+                description=tool.description,
+                handler=_handler(tool, open_tools),
+                group=group,
                 right="rooms",
-                input_schema=schema_of(name, min(kind)),
+                input_schema=tool.schema(min(kind)),
                 profiles=kind,
-                task="optional" if name in _TASKS else "forbidden",
+                task="optional" if tool.is_task else "forbidden",
                 deadline=DEADLINE,
                 validator=_accept_all,
             )
@@ -44,12 +72,9 @@ def _accept_all(_arguments: Any) -> None:
     """The contract is lenient, and refuses in its own words."""
 
 
-def _handler(name: str, tools: "Callable[[], Awaitable[RoomTools]]") -> ToolHandler:
+def _handler(tool: VdoTool, open_tools: "OpenTools") -> ToolHandler:
     async def call(context: Context, arguments: Any) -> ToolResult:
-        from comity.rooms.protocol.tool_answers import failed_payload
-        from comity.rooms.tool_handlers import ToolCaller
-
-        who = ToolCaller(
+        who = tool_handlers.ToolCaller(
             client=context.connection,
             caller=context.client.caller,
             demands=context.demands or Demands(),
@@ -58,8 +83,8 @@ def _handler(name: str, tools: "Callable[[], Awaitable[RoomTools]]") -> ToolHand
             progress=context.progress,
         )
         try:
-            return structured(await (await tools()).call(name, arguments, who))
+            return structured(await (await open_tools()).call(tool.name, arguments, who))
         except ComityError as why:
-            return structured(failed_payload(name, why.message), error=True)
+            return structured(tool_answers.failed_payload(tool.name, why.message), error=True)
 
     return call

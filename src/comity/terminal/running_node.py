@@ -3,12 +3,16 @@
 
 A node that names none (on Windows there are no such sockets) is asked at its own address, with its token. Of an https node the
 certificate must then be the very one that the settings name; nobody else need trust it.
+
+Where none runs, a command may be one itself: `open_guest`.
 """
 
+import contextlib
+import importlib
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from comity.http.addresses import read_url
 from comity.http.client import GuardedHttp
@@ -25,7 +29,13 @@ from comity.wire.errors import (
     UnusableAnswerError,
 )
 
+if TYPE_CHECKING:
+    from comity.runtime.node_runtime import NodeRuntime
+
 _TIMEOUT: Final = 15.0
+_NODE: Final = "comity.node.node"
+"""It is above the terminal: imported by name, when a command becomes a node."""
+
 _SOCKET_BASE: Final = "http://localhost"
 _EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - where such a node is asked from here
 _REFUSALS: Final[dict[int, type[ComityError]]] = {400: InvalidError, 404: NotFoundError, 409: ConflictError}
@@ -87,6 +97,17 @@ def no_node(settings: Settings) -> NotFoundError:
     return NotFoundError(
         f"no node is running on {settings.data}; start one with `comity up`, or name its folder with --data"
     )
+
+
+@contextlib.asynccontextmanager
+async def open_guest(settings: Settings) -> "AsyncIterator[NodeRuntime]":
+    """Make this process a node on the data folder that nobody else can reach, for as long as the block lasts."""
+    node = importlib.import_module(_NODE).Node(settings, guest=True)
+    await node.start()
+    try:
+        yield node.runtime
+    finally:
+        await node.stop()
 
 
 def _object(answer: bytes) -> dict[str, Any]:

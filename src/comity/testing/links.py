@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from comity.rooms.links.lanes import loopback_pair
+from comity.testing.loopback import loopback_pair
 from comity.wire.errors import InvalidError, TooLargeError
 from comity.wire.link import LinkClosed, PeerLink
 from comity.wire.machine import Clock

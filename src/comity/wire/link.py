@@ -2,9 +2,9 @@
 
 - A `PeerLink` carries whole messages of bytes in both directions and says when it is gone. That is all that a
   protocol with one stream needs (VCP).
-- A `LanedLink` joins two peers of a room. It has lanes: ordered streams of text and bytes, each with a label.
+- A `ChannelLink` joins two peers of a room. It has channels: ordered streams of text and bytes, each with a label.
   The first one, `CONTROL`, is there from the start. Further ones are opened by either side and reach the other
-  through `accept_lane`.
+  through `accept_channel`.
 
 How a link stays connected is its own affair; what the messages mean is nobody's affair here.
 """
@@ -16,7 +16,7 @@ from msgspec import Struct
 Message = str | bytes
 
 CONTROL: Final = "sendChannel"
-"""The lane that a data channel of the reference has too (peers 7)."""
+"""The channel that a data channel of the reference has too (peers 7)."""
 
 MAX_MESSAGE_BYTES: Final = 262_144
 """What both WebRTC libraries announce (peers 4); the loopback link has the same limit."""
@@ -25,7 +25,7 @@ SEND_MARK: Final = 4 * 1024 * 1024
 """A sender waits while more than this is buffered (ruling 56)."""
 
 UNREAD_BYTES: Final = 32 * 1024 * 1024
-"""What a lane holds for a reader that does not come: twice the largest window of a file."""
+"""What a channel holds for a reader that does not come: twice the largest window of a file."""
 
 GONE: Final = "the peer is gone"
 """The reason where a connection broke that nobody had closed."""
@@ -81,7 +81,7 @@ class LinkStats(Struct, frozen=True, kw_only=True):
     max_message_bytes: int
 
 
-class Lane(Protocol):
+class Channel(Protocol):
     @property
     def label(self) -> str: ...
 
@@ -103,7 +103,7 @@ class Lane(Protocol):
         ...
 
 
-class LanedLink(Protocol):
+class ChannelLink(Protocol):
     @property
     def max_message_bytes(self) -> int:
         """The largest message either side takes, with whatever header is put into it."""
@@ -122,17 +122,17 @@ class LanedLink(Protocol):
         ...
 
     @property
-    def control(self) -> Lane: ...
+    def control(self) -> Channel: ...
 
     @property
     def end(self) -> LinkEnd | None: ...
 
-    async def open_lane(self, label: str) -> Lane:
-        """Raises InvalidError for a label that cannot be used or a lane too many, LinkClosed at the end."""
+    async def open_channel(self, label: str) -> Channel:
+        """Raises InvalidError for a label that cannot be used or a channel too many, LinkClosed at the end."""
         ...
 
-    async def accept_lane(self) -> Lane:
-        """The next lane that the other side opened. Raises LinkClosed."""
+    async def accept_channel(self) -> Channel:
+        """The next channel that the other side opened. Raises LinkClosed."""
         ...
 
     async def stats(self) -> LinkStats: ...
@@ -152,4 +152,4 @@ class LinkOpened(Struct, frozen=True, kw_only=True):
     attempt: int
     uuid: str
     stream: str | None
-    link: LanedLink
+    link: ChannelLink

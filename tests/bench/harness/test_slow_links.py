@@ -26,18 +26,18 @@ async def test_messages_keep_their_order_and_are_under_way_together():
     await right.close()
 
 
-async def test_lanes_are_as_slow_and_end_with_the_link():
+async def test_channels_are_as_slow_and_end_with_the_link():
     left, right = slow_pair(0.02)
-    lane = await left.open_lane("x-files")
-    await lane.send(b"frame")
+    channel = await left.open_channel("x-files")
+    await channel.send(b"frame")
     async with asyncio.timeout(DEADLINE):
-        other = await right.accept_lane()
+        other = await right.accept_channel()
         assert await other.receive() == b"frame"
-        await lane.wait_buffered(0)
+        await channel.wait_buffered(0)
         await left.close("done")
         assert (await right.wait_closed()).reason == "done"
         with pytest.raises(LinkClosed):
             await other.receive()
     with pytest.raises(LinkClosed):
-        await lane.send(b"more")
+        await channel.send(b"more")
     await right.close()

@@ -17,8 +17,8 @@ from comity.mcp.socket import SOCKET_FILE, McpSocket, Opening, line_of
 from comity.mcp.stdio import PATIENCE
 from comity.mcp.stream import LAST_MOMENT
 from comity.node.commands.mcp_attach import attach
-from comity.rooms.opening import select
 from comity.rooms.protocol.tool_table import Demands
+from comity.rooms.tools import select
 from comity.runtime.settings import AgentSettings
 from comity.store.claim import running_node as announced
 from comity.testing.nodes import running_node

@@ -1,16 +1,16 @@
-"""Every carrier of links with lanes, as a function that joins two ends in this process."""
+"""Every carrier of links with channels, as a function that joins two ends in this process."""
 
 import asyncio
 import contextlib
 
-from comity.rooms.links.lanes import laned_loopback_pair
 from comity.rooms.links.webrtc import IceSettings, WebRtcLink, new_connection
 from comity.rooms.links.websocket import WebSocketListener, use_ticket
+from comity.testing.loopback import channel_loopback_pair
 
 
 @contextlib.asynccontextmanager
 async def loopback(folder):
-    yield laned_loopback_pair()
+    yield channel_loopback_pair()
 
 
 @contextlib.asynccontextmanager

@@ -2,9 +2,9 @@
 
 import pytest
 
-from comity.rooms.links.lanes import loopback_pair
 from comity.testing.links import Faults, simulated_pair
-from tests.rooms.links.carriers import CARRIERS as LANED
+from comity.testing.loopback import loopback_pair
+from tests.rooms.links.carriers import CARRIERS as CHANNELLED
 
 LIMIT = 1000
 ROOM = 4
@@ -42,10 +42,10 @@ def only_loopback(monkeypatch):
     monkeypatch.setattr(aioice.ice, "get_host_addresses", lambda **_kinds: ["127.0.0.1"])
 
 
-@pytest.fixture(params=LANED)
+@pytest.fixture(params=CHANNELLED)
 async def joined(request, only_loopback, tmp_path):
-    """Two ends of a link with lanes."""
-    async with LANED[request.param](tmp_path) as (left, right):
+    """Two ends of a link with channels."""
+    async with CHANNELLED[request.param](tmp_path) as (left, right):
         yield left, right
         await left.close()
         await right.close()

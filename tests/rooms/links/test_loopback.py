@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from comity.rooms.links.lanes import loopback_pair
+from comity.testing.loopback import loopback_pair
 from comity.wire.errors import InvalidError
 from comity.wire.link import LinkClosed
 

@@ -1,4 +1,4 @@
-"""Two sessions over every link with lanes: what the machines of a room ask for, done with real links and no more."""
+"""Two sessions over every link with channels: what the machines of a room ask for, done with real links and no more."""
 
 import asyncio
 import os
@@ -7,7 +7,7 @@ import time
 import pytest
 
 from comity.identity.protocol.keys import SigningKey
-from comity.rooms.protocol.channel import FILE_LANE
+from comity.rooms.protocol.channel import FILE_CHANNEL
 from comity.rooms.protocol.effects import (
     BytesArrived,
     ChannelClosed,
@@ -49,7 +49,7 @@ class Shell:
         self.told = []
         self.changed = asyncio.Event()
         self.timers = {}
-        self.lanes = {"control": asyncio.Queue(), FILE_LANE: asyncio.Queue()}
+        self.channels = {"control": asyncio.Queue(), FILE_CHANNEL: asyncio.Queue()}
         self.tasks = []
         self.is_full = False
         options = SessionOptions(
@@ -74,7 +74,7 @@ class Shell:
 
     async def open(self):
         self.spawn(self.read(self.link.control))
-        self.spawn(self.write(self.link.control, self.lanes["control"]))
+        self.spawn(self.write(self.link.control, self.channels["control"]))
         self.spawn(self.accept())
         self.run(self.session.start(self.now))
         role = "publisher" if self.link.is_offerer else "viewer"
@@ -114,7 +114,7 @@ class Shell:
             self.timers.pop(name).cancel()
 
     def send_frame(self, effect):
-        queue = self.lanes[FILE_LANE]
+        queue = self.channels[FILE_CHANNEL]
         if not any(task.get_name() == "frames" for task in self.tasks):
             self.tasks.append(asyncio.create_task(self.write_frames(queue), name="frames"))
         queue.put_nowait(effect.data)
@@ -131,7 +131,7 @@ class Shell:
             asyncio.get_running_loop().call_soon(self.hear, MessageKept(effect.node, effect.message_id))
 
     ACTS = {  # noqa: RUF012 - a table
-        SendText: lambda self, effect: self.lanes["control"].put_nowait(effect.data.decode()),
+        SendText: lambda self, effect: self.channels["control"].put_nowait(effect.data.decode()),
         SendBytes: send_frame,
         CancelTimer: lambda self, effect: self.stop_timer(effect.name),
         EmitEvent: tell,
@@ -146,37 +146,37 @@ class Shell:
         CloseSignalling: lambda _self, _effect: None,
     }
 
-    async def read(self, lane):
+    async def read(self, channel):
         try:
             while True:
-                message = await lane.receive()
+                message = await channel.receive()
                 if isinstance(message, str):
                     self.hear(TextArrived(self.uuid, message.encode()))
                 else:
-                    self.hear(BytesArrived(self.uuid, lane.label, message))
+                    self.hear(BytesArrived(self.uuid, channel.label, message))
         except LinkClosed:
-            if lane is self.link.control:
+            if channel is self.link.control:
                 self.hear(ChannelClosed(self.uuid))
 
     async def accept(self):
         try:
             while True:
-                self.spawn(self.read(await self.link.accept_lane()))
+                self.spawn(self.read(await self.link.accept_channel()))
         except LinkClosed:
             pass
 
-    async def write(self, lane, queue):
+    async def write(self, channel, queue):
         try:
             while True:
-                await lane.send(await queue.get())
-                if self.is_full and lane is not self.link.control and not queue.qsize():
+                await channel.send(await queue.get())
+                if self.is_full and channel is not self.link.control and not queue.qsize():
                     self.is_full = False
                     self.hear(LinkDrained(self.uuid))
         except LinkClosed:
             pass
 
     async def write_frames(self, queue):
-        await self.write(await self.link.open_lane(FILE_LANE), queue)
+        await self.write(await self.link.open_channel(FILE_CHANNEL), queue)
 
     async def wait_for(self, true):
         async with asyncio.timeout(30):

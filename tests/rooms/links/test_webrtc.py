@@ -168,28 +168,28 @@ async def test_candidates_that_cannot_be_used_are_left_out(library, tmp_path):
 
 
 @BOTH
-async def test_a_lane_that_nobody_reads_ends_the_link_at_its_limit(library, tmp_path, monkeypatch):
+async def test_a_channel_that_nobody_reads_ends_the_link_at_its_limit(library, tmp_path, monkeypatch):
     monkeypatch.setattr(webrtc, "UNREAD_BYTES", 300_000)
     async with CARRIERS[library](tmp_path) as (left, right):
-        lane = await left.open_lane("x-unread")
+        channel = await left.open_channel("x-unread")
         with pytest.raises(LinkClosed):  # noqa: PT012 - whichever message it is
             while True:
-                await lane.send(bytes(50_000))
+                await channel.send(bytes(50_000))
                 await asyncio.sleep(0)
         end = await right.wait_closed()
         assert end.by == "fault"
-        assert end.reason == "nobody read 300,000 bytes on the lane x-unread; the link was ended"
+        assert end.reason == "nobody read 300,000 bytes on the channel x-unread; the link was ended"
 
 
 @BOTH
-async def test_a_lane_that_the_peer_closes_ends_alone(library, tmp_path):
+async def test_a_channel_that_the_peer_closes_ends_alone(library, tmp_path):
     async with CARRIERS[library](tmp_path) as (left, right):
-        lane = await left.open_lane("x-short")
-        other = await right.accept_lane()
-        await lane.send("last words")
-        lane._channel.close()
+        channel = await left.open_channel("x-short")
+        other = await right.accept_channel()
+        await channel.send("last words")
+        channel._data_channel.close()
         assert await other.receive() == "last words"
-        with pytest.raises(LinkClosed, match="closed this lane"):
+        with pytest.raises(LinkClosed, match="closed this channel"):
             await other.receive()
         await left.control.send("still here")
         assert await right.control.receive() == "still here"
@@ -198,12 +198,12 @@ async def test_a_lane_that_the_peer_closes_ends_alone(library, tmp_path):
 
 
 @BOTH
-async def test_lanes_with_labels_that_nobody_uses_are_closed_at_once(library, tmp_path):
+async def test_channels_with_labels_that_nobody_uses_are_closed_at_once(library, tmp_path):
     async with CARRIERS[library](tmp_path) as (left, right):
         for label in ("", "x" * 200, "new\nline"):
             left._connection.create_channel(label)
-        good = await left.open_lane("x-good")
-        other = await right.accept_lane()
+        good = await left.open_channel("x-good")
+        other = await right.accept_channel()
         assert other.label == "x-good"
         await good.send("fine")
         assert await other.receive() == "fine"

@@ -40,8 +40,8 @@ def folder(tmp_path):
     return tmp_path / "tickets"
 
 
-def frame(kind, lane, content=b""):
-    return struct.pack(">BH", kind, lane) + content
+def frame(kind, channel, content=b""):
+    return struct.pack(">BH", kind, channel) + content
 
 
 @contextlib.asynccontextmanager

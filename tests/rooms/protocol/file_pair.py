@@ -86,7 +86,7 @@ class FilePair:
         side, answer = self.waiting.pop(0)
         self.run(side, self.books[side].answer(answer, self.now))
 
-    def hear(self, side, kind, owner=None, **payload):
+    def handle(self, side, kind, owner=None, **payload):
         self.run(side, self.books[side].receive(self.peer(other(side), owner), kind, payload, self.now))
 
     def deliver(self, at=0):

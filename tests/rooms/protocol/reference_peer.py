@@ -119,7 +119,7 @@ class ReferencePeer:
 
     # What it hears.
 
-    def hear(self, text):
+    def handle(self, text):
         message = json.loads(text)
         if "ping" in message:
             self.raw({"pong": message["ping"]})

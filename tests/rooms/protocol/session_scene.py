@@ -28,7 +28,7 @@ def say(world, frm, to, value, generation=None):
     """Put a raw message on the link; `generation` is that of one that is being closed."""
     generation = generation or world.links[frozenset((frm.name, to.name))]
     data = value if isinstance(value, bytes) else write_data(value)
-    to.hear(TextArrived(world.uuid(frm.name, generation), data))
+    to.handle(TextArrived(world.uuid(frm.name, generation), data))
 
 
 def envelope(kind, payload, frm="alice", ts=10**13, nonce="p_00000001"):

@@ -40,7 +40,7 @@ class Replays(RuleBasedStateMachine):
         self.taken = set()
 
     @rule(moment=st.integers(0, 60), nonce=st.sampled_from("ab"))
-    def hear(self, moment, nonce):
+    def handle(self, moment, nonce):
         if self.window.take(moment, nonce):
             assert (moment, nonce) not in self.taken
             self.taken.add((moment, nonce))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from comity.rooms.protocol.channel import FILE_LANE, write_data, write_file_frame
+from comity.rooms.protocol.channel import FILE_CHANNEL, write_data, write_file_frame
 from comity.rooms.protocol.effects import BytesArrived, TextArrived
 from comity.rooms.protocol.transfers import FileLimits
 from comity.testing.links import Randomness
@@ -42,7 +42,7 @@ class Room:
         self.world.link(self.alice, self.bob)
         self.world.link(self.alice, self.eve)
         self.world.run(1)
-        self.before = len(self.alice.told)
+        self.before = len(self.alice.emitted)
         self.bob.send("before", "alice")
         self.bob.put("key", "bob's")
         self.bob.send_file(DATA, "alice", "bobs", chunk_bytes=1024)
@@ -59,7 +59,7 @@ class Room:
         return self.world.uuid("eve", self.world.links[frozenset(("alice", "eve"))])
 
     def text(self, data):
-        self.alice.hear(TextArrived(self.link, data))
+        self.alice.handle(TextArrived(self.link, data))
 
     def say(self, kind, **payload):
         """As Eve's own node would: with its MAC."""
@@ -83,7 +83,7 @@ class Room:
         return self.alice.session.files.incoming[transfer_id].status
 
     def told(self, kind):
-        return [event for event in self.alice.told[self.before :] if event["type"] == kind]
+        return [event for event in self.alice.emitted[self.before :] if event["type"] == kind]
 
 
 class Fault(NamedTuple):
@@ -129,7 +129,7 @@ def ten_thousand_offers(room):
 
 def chunk_frame_with_a_wrong_mac(room):
     frame = write_file_frame(bytes(16), 0, hashlib.sha256(EVIL).digest(), EVIL, bytes(32))
-    room.alice.hear(BytesArrived(room.link, FILE_LANE, frame))
+    room.alice.handle(BytesArrived(room.link, FILE_CHANNEL, frame))
 
 
 def replayed_hello(room):
@@ -206,7 +206,7 @@ FAULTS = [
     Fault("text that is no JSON", lambda room: room.text(b"{evil"), "protocol_error", "malformed"),
     Fault(
         "binary on the control channel",
-        lambda room: room.alice.hear(BytesArrived(room.link, "sendChannel", EVIL)),
+        lambda room: room.alice.handle(BytesArrived(room.link, "sendChannel", EVIL)),
         "protocol_error",
         "binary_on_control_channel",
     ),
@@ -245,7 +245,7 @@ def test_a_fault_has_its_name_and_harms_nobody_else(fault):
     fault.happens(room)
     room.world.run(1)
     named = room.told(fault.event)
-    assert named, [event["type"] for event in room.alice.told[room.before :]]
+    assert named, [event["type"] for event in room.alice.emitted[room.before :]]
     assert fault.reason in str(named[0].get("reason"))
     room.bob.send("after", "alice")
     room.eve.send("sorry", "alice")

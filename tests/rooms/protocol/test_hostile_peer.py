@@ -98,7 +98,7 @@ def room(demands):
     b = world.host("bob", demands=demands)
     world.link(a, b)
     world.run(1)
-    a.hear(ChannelOpened("evil#9", "publisher", 262144, ("fp alice", "fp evil")))
+    a.handle(ChannelOpened("evil#9", "publisher", 262144, ("fp alice", "fp evil")))
     return world, a, b
 
 
@@ -109,24 +109,24 @@ class AnythingGoes(RuleBasedStateMachine):
         self.world, self.alice, self.bob = room(SECURE if secure else OPEN)
         self.alice.send_file(b"x" * 5000, "bob", "file_1")
 
-    def hear(self, event):
-        self.alice.hear(event)
+    def handle(self, event):
+        self.alice.handle(event)
 
     @rule(envelope=ENVELOPES, sealed=st.booleans())
     def say(self, envelope, sealed):
-        self.hear(TextArrived("evil#9", write_envelope(envelope, bytes(32) if sealed else None)))
+        self.handle(TextArrived("evil#9", write_envelope(envelope, bytes(32) if sealed else None)))
 
     @rule(data=st.binary(max_size=200))
     def garble(self, data):
-        self.hear(TextArrived("evil#9", data))
+        self.handle(TextArrived("evil#9", data))
 
-    @rule(lane=st.sampled_from(["x-comity", "x-bin", "sendChannel"]), data=st.binary(max_size=200))
-    def pour(self, lane, data):
-        self.hear(BytesArrived("evil#9", lane, data))
+    @rule(channel=st.sampled_from(["x-comity", "x-bin", "sendChannel"]), data=st.binary(max_size=200))
+    def pour(self, channel, data):
+        self.handle(BytesArrived("evil#9", channel, data))
 
     @rule(sequence=st.integers(0, 2**64 - 1), data=st.binary(min_size=1, max_size=20))
     def frame(self, sequence, data):
-        self.hear(
+        self.handle(
             BytesArrived(
                 "evil#9", "x-comity", write_file_frame(bytes(16), sequence, bytes(32), data, bytes(32))
             )
@@ -134,7 +134,7 @@ class AnythingGoes(RuleBasedStateMachine):
 
     @rule(value=JSON)
     def talk(self, value):
-        self.hear(TextArrived("evil#9", write_data(value)))
+        self.handle(TextArrived("evil#9", write_data(value)))
 
     @rule(seconds=st.floats(0, 20))
     def wait(self, seconds):
@@ -159,7 +159,7 @@ class AnythingGoes(RuleBasedStateMachine):
         self.world.run(15)
         assert "still there?" in self.alice.data()
         assert self.alice.session.files.outgoing["file_1"].status == "completed"
-        json.dumps(self.alice.told)
+        json.dumps(self.alice.emitted)
 
 
 TestAnythingGoes = AnythingGoes.TestCase
@@ -173,8 +173,8 @@ def test_descriptions_and_candidates_over_the_channel_are_the_links_within_limit
     assert a.session.receive(TextArrived(uuid, json.dumps(small).encode()), world.now) == [
         SignalLink(uuid, small)
     ]
-    a.hear(TextArrived(uuid, json.dumps({"description": "0" * 65_600}).encode()))
-    a.hear(TextArrived(uuid, json.dumps({"candidates": [{}] * 101}).encode()))
+    a.handle(TextArrived(uuid, json.dumps({"description": "0" * 65_600}).encode()))
+    a.handle(TextArrived(uuid, json.dumps({"candidates": [{}] * 101}).encode()))
     assert [event["reason"] for event in a.events("protocol_error")] == [
         "signal_too_large",
         "too_many_candidates",
@@ -192,7 +192,7 @@ def test_a_flood_of_hellos_is_judged_only_so_often():
         hello = BridgeEnvelope(
             kind="sync.hello", ts=number, nonce=f"p_{number}", room="lab", from_stream_id="evil", payload={}
         )
-        a.hear(TextArrived("evil#9", write_envelope(hello)))
+        a.handle(TextArrived("evil#9", write_envelope(hello)))
     assert len([one for one in a.sent if b"hello_ack" in one.data and one.uuid == "evil#9"]) <= 64
     assert a.events("protocol_error")[-1]["reason"] == "too_many_hellos"
 
@@ -205,5 +205,5 @@ def test_no_envelope_of_an_admitted_peer_crashes(envelope):
     from msgspec.structs import replace
 
     said = replace(envelope, from_stream_id="bob", ts=10**14)
-    a.hear(TextArrived(f"bob#{world.links[frozenset(('alice', 'bob'))]}", write_envelope(said, key)))
+    a.handle(TextArrived(f"bob#{world.links[frozenset(('alice', 'bob'))]}", write_envelope(said, key)))
     world.run(1)

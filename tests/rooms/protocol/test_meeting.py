@@ -15,12 +15,11 @@ from comity.rooms.protocol.effects import (
     MakeAnswer,
     MakeOffer,
     Notify,
-    OwnStreamTaken,
-    RelayRefused,
-    SignallingDown,
+    SendToRelay,
     SignallingFault,
-    SignallingUp,
-    Speak,
+    SignallingLost,
+    SignallingProblem,
+    SignallingReady,
     TakeAnswer,
 )
 from comity.rooms.protocol.meeting import (
@@ -31,7 +30,7 @@ from comity.rooms.protocol.meeting import (
     Attending,
     Meeting,
 )
-from comity.rooms.protocol.relay import LetGo, RelayLimits, Say, SignallingRelay
+from comity.rooms.protocol.relay import Deliver, Disconnect, RelayLimits, SignallingRelay
 from comity.rooms.protocol.signalling import (
     Candidates,
     Described,
@@ -85,11 +84,11 @@ class Hand:
 
 
 def spoken(effects):
-    return [json.loads(effect.text) for effect in effects if isinstance(effect, Speak)]
+    return [json.loads(effect.text) for effect in effects if isinstance(effect, SendToRelay)]
 
 
 def news(effects):
-    return [effect.news for effect in effects if isinstance(effect, Notify)]
+    return [effect.notice for effect in effects if isinstance(effect, Notify)]
 
 
 def work(effects):
@@ -105,7 +104,7 @@ def test_it_joins_seeds_and_plays_what_is_there():
     ]
     hand.machine.view("other", hand.now)
     effects = hand.hears(request="listing", list=[{"UUID": "u", "streamID": CIPHER.stream_id("other")}])
-    assert news(effects) == [SignallingUp((Listed("u", "other"),))]
+    assert news(effects) == [SignallingReady((Listed("u", "other"),))]
     assert spoken(effects) == [
         {"request": "seed", "streamID": CIPHER.stream_id("me")},
         {"request": "play", "streamID": CIPHER.stream_id("other")},
@@ -212,7 +211,7 @@ def test_more_than_100_candidates_of_a_peer_are_refused():
     assert len(hand.hears_candidates("s", 99)[0].candidates) == 99
     added, fault = hand.hears_candidates("s", 2)
     assert len(added.candidates) == 1
-    assert fault.news == SignallingFault("a peer told more than 100 candidates")
+    assert fault.notice == SignallingFault("a peer sent more than 100 candidates")
     assert [type(effect) for effect in hand.hears_candidates("s", 2)] == [Notify]
 
 
@@ -257,7 +256,7 @@ def test_losing_the_relay_gives_no_link_up_and_plays_nothing_that_is_linked():
     hand.machine.link_opened(1, hand.now)
     effects = hand.machine.disconnected("gone", hand.now)
     (down,) = news(effects)
-    assert isinstance(down, SignallingDown)
+    assert isinstance(down, SignallingLost)
     assert len(effects) == 1
     assert 2.4 <= down.retry_in <= 3.0
     assert hand.later(down.retry_in) == [Dial()]
@@ -305,14 +304,14 @@ def test_a_room_that_is_refused_is_told_and_tried_later():
     hand = Hand()
     hand.machine.connected(hand.now)
     effects = hand.hears(request="error", message="the room is full", code="ROOM_FULL")
-    assert effects == [Notify(RelayRefused("ROOM_FULL", "the room is full")), HangUp("the room is full")]
+    assert effects == [Notify(SignallingProblem("the room is full", "ROOM_FULL")), HangUp("the room is full")]
 
 
 def test_a_stream_id_that_is_taken_is_told_and_tried_again():
     hand = Hand()
     hand.joins()
     effects = hand.hears(request="alert", message="Stream ID is already in use.")
-    assert effects == [Notify(OwnStreamTaken("me"))]
+    assert effects == [Notify(SignallingProblem("the stream id me is already in use", "STREAMID_IN_USE"))]
     assert spoken(hand.later(2))[0]["request"] == "seed"
     hand.hears(request="alert", message="Stream ID is already in use.")
     assert spoken(hand.later(2)) == []
@@ -489,7 +488,7 @@ class World:
         machine = self.machines[name]
         if isinstance(effect, Dial):
             self.soon(lambda: self.dial(name))
-        elif isinstance(effect, Speak):
+        elif isinstance(effect, SendToRelay):
             epoch = self.epochs[name]
             self.speak(name, epoch, effect.text)
         elif isinstance(effect, HangUp):
@@ -511,13 +510,13 @@ class World:
         def arrive():
             if self.up and self.epochs[name] == epoch and name in self.uuids:
                 for effect in self.relay.receive(self.uuids[name], text, self.now):
-                    assert not isinstance(effect, LetGo)
+                    assert not isinstance(effect, Disconnect)
                     self.deliver(effect)
 
         self.soon_in_order(("to", name), arrive)
 
     def deliver(self, effect):
-        assert isinstance(effect, Say)
+        assert isinstance(effect, Deliver)
         name = next((name for name, uuid in self.uuids.items() if uuid == effect.to), None)
         if name is None:
             return
@@ -529,11 +528,11 @@ class World:
 
         self.soon_in_order(("from", name), arrive)
 
-    def soon_in_order(self, lane, act):
+    def soon_in_order(self, channel, act):
         """A WebSocket keeps the order of its messages."""
-        self.lanes = getattr(self, "lanes", {})
-        at = max(self.lanes.get(lane, 0.0), self.now + self.draw.between(0.001, 0.05))
-        self.lanes[lane] = at
+        self.channels = getattr(self, "channels", {})
+        at = max(self.channels.get(channel, 0.0), self.now + self.draw.between(0.001, 0.05))
+        self.channels[channel] = at
         self.after(at - self.now, act)
 
     def dial(self, name):

@@ -7,9 +7,7 @@ from comity.rooms.protocol.tool_table import (
     PROFILES,
     TOOLS_OF,
     VDO_TOOLS,
-    profiles_with,
     read_profile,
-    validation_error,
 )
 from comity.wire.errors import ConfigError
 
@@ -26,12 +24,14 @@ def test_profiles_hold_what_the_contract_says():
     assert set(TOOLS_OF["file"]) & set(TOOLS_OF["state"]) == set(TOOLS_OF["core"])
 
 
-def test_a_tool_knows_its_profiles():
-    assert profiles_with("vdo_connect") == frozenset(PROFILES)
+def test_a_tool_is_in_its_profiles():
+    def profiles_with(tool):
+        return {name for name, tools in TOOLS_OF.items() if tool in tools}
+
+    assert profiles_with("vdo_connect") == set(PROFILES)
     assert profiles_with("vdo_file_send") == {"file", "full", "extended"}
     assert profiles_with("vdo_state_get") == {"state", "full", "extended"}
     assert profiles_with("vdo_file_cancel") == {"extended"}
-    assert profiles_with("vcp_status") == frozenset()
 
 
 @pytest.mark.parametrize("text", ["core", " File ", "STATE", "full\n"])
@@ -77,8 +77,8 @@ def test_the_list_says_which_profile_it_is_of():
     }
 
 
-def test_a_validation_error_reads_the_same_as_text():
-    result = validation_error("vdo_send", "no")
+def test_a_refusal_reads_the_same_as_text():
+    result = VDO_TOOLS.refuse("vdo_no", Selection(profile="core"))
     assert result.content[0]["text"] == (
-        '{"ok":false,"error":{"type":"validation_error","message":"no","tool":"vdo_send"}}'
+        '{"ok":false,"error":{"type":"validation_error","message":"unknown tool: vdo_no","tool":"vdo_no"}}'
     )

@@ -66,20 +66,20 @@ def test_any_value_arrives_as_it_was(own, value):
     assert event["binaryBase64"] is None
 
 
-def test_binary_on_the_raw_lane_arrives_as_base64():
+def test_binary_on_the_raw_channel_arrives_as_base64():
     _world, _a, b = pair()
     uuid = peer_of(b)["uuid"]
-    b.hear(BytesArrived(uuid, "x-bin", b"\x00\xff"))
+    b.handle(BytesArrived(uuid, "x-bin", b"\x00\xff"))
     [event] = b.events("data_received")
     assert event["data"] is None
     assert event["binaryBase64"] == "AP8="
 
 
-def test_binary_on_the_control_channel_and_on_unknown_lanes_is_a_named_fault():
+def test_binary_on_the_control_channel_and_on_unknown_channels_is_a_named_fault():
     _world, _a, b = pair()
     uuid = peer_of(b)["uuid"]
-    for lane in ("sendChannel", "x-other"):
-        b.hear(BytesArrived(uuid, lane, b"\x00"))
+    for channel in ("sendChannel", "x-other"):
+        b.handle(BytesArrived(uuid, channel, b"\x00"))
     assert [event["reason"] for event in b.events("protocol_error")] == ["binary_on_control_channel"] * 2
 
 
@@ -187,7 +187,7 @@ def test_unknown_kinds_are_named():
     for number, kind in enumerate(("dance.now", "state.dance", "file.dance", "sync.dance", "msg.data")):
         payload = {"transfer_id": "t"}
         say(world, a, b, write_envelope(envelope(kind, payload, nonce=f"p_{number}")))
-    kinds = [event["type"] for event in b.told[-4:]]
+    kinds = [event["type"] for event in b.emitted[-4:]]
     assert kinds == [
         "protocol_unknown",
         "state_protocol_unhandled",
@@ -267,6 +267,7 @@ def test_lost_signalling_is_reconnected_and_links_live_on():
     world, a, b = pair()
     assert a.session.status()["state"] == "connected"
     world.stop_relay()
+    world.run(0.01)
     assert a.session.status()["state"] == "reconnecting"
     assert a.events("disconnected")
     a.send("through the night")
@@ -285,12 +286,12 @@ def test_lost_signalling_is_reconnected_and_links_live_on():
 
 def test_a_link_that_fails_is_told_without_its_secrets():
     _world, a, _b = pair()
-    a.hear(LinkFailed(peer_of(a)["uuid"], "ICE failed"))
+    a.handle(LinkFailed(peer_of(a)["uuid"], "ICE failed"))
     [told] = a.events("connection_failed")
     assert set(told["detail"]) == {"uuid", "type", "streamID", "reason"}
-    a.hear(SendFailed("x", "buffer full"))
+    a.handle(SendFailed("x", "buffer full"))
     assert a.events("send_error")[-1]["message"] == "buffer full"
-    a.hear(SignallingProblem("Stream ID is already in use", "STREAMID_IN_USE"))
+    a.handle(SignallingProblem("Stream ID is already in use", "STREAMID_IN_USE"))
     assert a.events("sdk_error")[-1]["detail"]["code"] == "STREAMID_IN_USE"
     assert a.session.status()["last_error"] == "Stream ID is already in use"
 
@@ -300,11 +301,11 @@ def test_a_stopped_session_says_good_bye_and_hears_nothing_more():
     a.run(a.session.stop(world.now))
     world.run(1)
     assert a.session.status()["state"] == "stopped"
-    assert a.told[-1]["type"] == "stopped"
+    assert a.emitted[-1]["type"] == "stopped"
     assert b.session.status()["peer_count"] == 0
-    told = len(a.told)
-    a.hear(SignallingReady())
-    assert len(a.told) == told
+    told = len(a.emitted)
+    a.handle(SignallingReady())
+    assert len(a.emitted) == told
 
 
 def test_no_event_of_a_whole_session_holds_a_key_or_a_secret():
@@ -313,7 +314,7 @@ def test_no_event_of_a_whole_session_holds_a_key_or_a_secret():
     a.put("k", 1)
     a.send_file(b"data" * 1000)
     world.run(70)
-    shown = json.dumps(a.told + b.told)
+    shown = json.dumps(a.emitted + b.emitted)
     for secret in ("room secret", a.session._peers._keys.public_key, "fp alice", '"mac":', "join_"):
         assert secret not in shown
 

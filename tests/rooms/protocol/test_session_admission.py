@@ -35,7 +35,7 @@ def test_a_peer_without_the_right_token_gets_nothing_in(own, demands, reason):
     assert a.session.state.values() == {}
     assert a.session.files.incoming == {}
     assert a.disk.files == {}
-    kinds = {event["type"] for event in a.told}
+    kinds = {event["type"] for event in a.emitted}
     assert not kinds & {"data_received", "state_updated", "file_offer_received", "state_snapshot_merged"}
 
 
@@ -108,13 +108,13 @@ def test_what_comes_before_the_hello_is_held_and_delivered_in_order_when_it_pass
     b = world.host("bob", own=False)
     world.relay_is_up = True
     uuid = "bob#7"
-    a.hear(ChannelOpened(uuid, "publisher", 262144))
+    a.handle(ChannelOpened(uuid, "publisher", 262144))
     for number in range(3):
-        a.hear(TextArrived(uuid, write_data(number)))
+        a.handle(TextArrived(uuid, write_data(number)))
     assert a.data() == []
-    a.hear(TextArrived(uuid, write_envelope(envelope("sync.hello", {}, "bob"))))
+    a.handle(TextArrived(uuid, write_envelope(envelope("sync.hello", {}, "bob"))))
     assert a.data() == [0, 1, 2]
-    a.hear(TextArrived(uuid, write_data(3)))
+    a.handle(TextArrived(uuid, write_data(3)))
     assert a.data() == [0, 1, 2, 3]
     assert b.is_up
 
@@ -124,23 +124,23 @@ def test_what_is_held_is_limited_in_number_and_bytes_and_dropped_on_refusal():
         world = World()
         a = world.host("alice", demands=Demands(allow_peer_stream_ids=("bob",)))
         uuid = "x#1"
-        a.hear(ChannelOpened(uuid, "publisher", 262144))
+        a.handle(ChannelOpened(uuid, "publisher", 262144))
         for number in range(70):
-            a.hear(TextArrived(uuid, write_data(f"{number} " + "x" * size)))
+            a.handle(TextArrived(uuid, write_data(f"{number} " + "x" * size)))
         assert a.events("protocol_error")[0]["reason"] == "too_much_before_hello"
         peer = a.session._peers.get(uuid)
         assert len(peer._held) == most
-        a.hear(TextArrived(uuid, write_envelope(envelope("sync.hello", {}, "mallory"))))
+        a.handle(TextArrived(uuid, write_envelope(envelope("sync.hello", {}, "mallory"))))
         assert len(peer._held) == 0
-        a.hear(TextArrived(uuid, write_data("more")))
+        a.handle(TextArrived(uuid, write_data("more")))
         assert a.data() == []
 
 
 def test_a_peer_that_never_says_hello_is_sent_away():
     world = World()
     a = world.host("alice", demands=SECURE)
-    a.hear(ChannelOpened("x#1", "publisher", 262144))
-    a.hear(TextArrived("x#1", write_data("let me in")))
+    a.handle(ChannelOpened("x#1", "publisher", 262144))
+    a.handle(TextArrived("x#1", write_data("let me in")))
     effects = []
     run, a.run = (
         a.run,
@@ -158,7 +158,7 @@ def test_plain_data_is_refused_where_macs_are_required():
     world.run(1)
     assert a.data() == []
     assert a.events("protocol_auth_failed")[-1]["kind"] == "pipe"
-    b.hear(BytesArrived(peer_of(b)["uuid"], "x-bin", b"data"))
+    b.handle(BytesArrived(peer_of(b)["uuid"], "x-bin", b"data"))
     assert b.data() == []
 
 
@@ -204,8 +204,8 @@ def test_a_recorded_hello_lets_nobody_in():
     world.link(a, b)
     world.run(1)
     hello = next(effect.data for effect in b.sent if b"sync.hello" in effect.data)
-    a.hear(ChannelOpened("evil#9", "publisher", 262144, ("fp alice 9", "fp evil 9")))
-    a.hear(TextArrived("evil#9", hello))
+    a.handle(ChannelOpened("evil#9", "publisher", 262144, ("fp alice 9", "fp evil 9")))
+    a.handle(TextArrived("evil#9", hello))
     peer = a.session._peers.get("evil#9")
     assert not peer.is_admitted
     assert a.events("protocol_auth_failed")[-1]["reason"] == "replay"
@@ -216,17 +216,17 @@ def test_a_hello_made_for_another_channel_proves_nothing():
     world = World()
     a = world.host("alice")
     b = world.host("bob")
-    b.hear(ChannelOpened("evil#5", "publisher", 262144, ("fp bob 5", "fp evil 5")))
+    b.handle(ChannelOpened("evil#5", "publisher", 262144, ("fp bob 5", "fp evil 5")))
     relayed = next(effect.data for effect in b.sent if b"sync.hello" in effect.data) if b.sent else None
     sent = []
     b.world.transmit = lambda host, effect: sent.append(effect.data)
     b.session.announce(None)
     _, effects = b.session.announce(None)
     relayed = next(effect.data for effect in effects if b"sync.hello" in getattr(effect, "data", b""))
-    a.hear(ChannelOpened("evil#6", "publisher", 262144, ("fp alice 6", "fp evil 6")))
-    a.hear(TextArrived("evil#6", relayed))
+    a.handle(ChannelOpened("evil#6", "publisher", 262144, ("fp alice 6", "fp evil 6")))
+    a.handle(TextArrived("evil#6", relayed))
     assert a.events("sync_peer_rejected")[-1]["reason"] == "the identity proof does not hold on this channel"
-    a.hear(TextArrived("evil#6", write_data("hi")))
+    a.handle(TextArrived("evil#6", write_data("hi")))
     assert a.data() == []
 
 
@@ -307,7 +307,7 @@ def test_a_crowd_that_was_not_let_in_does_not_keep_others_out():
     world = World()
     a = world.host("alice", demands=SECURE)
     for number in range(300):
-        a.hear(ChannelOpened(f"crowd#{number}", "publisher", 262144, ("fp", f"fp {number}")))
+        a.handle(ChannelOpened(f"crowd#{number}", "publisher", 262144, ("fp", f"fp {number}")))
     assert a.session.status()["peer_count"] <= 256
     b = world.host("bob", demands=SECURE)
     world.link(a, b)
@@ -335,7 +335,7 @@ def test_the_link_of_who_was_refused_is_closed_at_once_after_the_refusal():
     assert not world.is_linked(a, b)
     assert b.events("sync_peer_rejected")[0]["reason"] == "invalid token signature"
     assert a.session.status()["peer_count"] == 0
-    kinds = [event["type"] for event in a.told]
+    kinds = [event["type"] for event in a.emitted]
     assert kinds[kinds.index("sync_peer_rejected") :][:3] == [
         "sync_peer_rejected",
         "peer_disconnected",

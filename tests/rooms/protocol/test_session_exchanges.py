@@ -320,9 +320,9 @@ def test_a_file_frame_with_a_wrong_seal_is_refused_and_told():
     from comity.rooms.protocol.channel import transfer_mark, write_file_frame
 
     uuid = peer_of(b)["uuid"]
-    b.hear(
+    b.handle(
         BytesArrived(uuid, "x-comity", write_file_frame(transfer_mark("t"), 0, bytes(32), b"data", bytes(32)))
     )
-    b.hear(BytesArrived(uuid, "x-comity", b"short"))
+    b.handle(BytesArrived(uuid, "x-comity", b"short"))
     assert b.events("protocol_auth_failed")[-1]["kind"] == "file.frame"
     assert b.events("protocol_error")[-1]["reason"] == "malformed_file_frame"

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from comity.rooms.protocol.relay import MESSAGE_LIMIT, LetGo, RelayLimits, Say, SignallingRelay
+from comity.rooms.protocol.relay import MESSAGE_LIMIT, Deliver, Disconnect, RelayLimits, SignallingRelay
 from comity.testing.vectors import format_runner
 
 
@@ -30,12 +30,12 @@ class Relay:
     def says(self, name, message):
         text = message if isinstance(message, bytes) else json.dumps(message).encode()
         for effect in self.machine.receive(name, text, self.now):
-            if isinstance(effect, Say):
+            if isinstance(effect, Deliver):
                 self.heard[effect.to].append(json.loads(effect.message))
             else:
-                assert isinstance(effect, LetGo)
-                self.gone[effect.who] = effect
-                self.machine.disconnect(effect.who)
+                assert isinstance(effect, Disconnect)
+                self.gone[effect.peer_id] = effect
+                self.machine.disconnect(effect.peer_id)
 
     def told(self, name):
         """What a peer heard since it was last asked."""

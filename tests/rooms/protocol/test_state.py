@@ -243,7 +243,7 @@ class Replicas(RuleBasedStateMachine):
         self.patches.append(entry)
 
     @rule(name=st.sampled_from(NAMES), data=st.data())
-    def hear(self, name, data):
+    def handle(self, name, data):
         if self.patches:
             entry = data.draw(st.sampled_from(self.patches))
             self.replicas[name].merge(entry.to_json(), default_actor="?", updated_at=AT)

@@ -9,29 +9,16 @@ from hypothesis import strategies as st
 from comity.mcp.protocol.catalog import Selection
 from comity.rooms.protocol import hello
 from comity.rooms.protocol.invite import Invite
-from comity.rooms.protocol.tool_answers import effective_config, failed_payload
-from comity.rooms.protocol.tool_arguments import (
+from comity.rooms.protocol.tool_answers import (
     ConnectDefaults,
-    VdoToolError,
-    checked_fields,
-    fault_type,
-    max_events_of,
-    read_connect,
-    read_file_bytes,
-    read_sending,
-    target_of,
-    timeout_of,
-    wait_of,
+    connect_options,
+    effective_config,
+    failed_payload,
+    send_options,
 )
-from comity.rooms.protocol.tool_table import (
-    TOOL_DESCRIPTIONS,
-    TOOL_SCHEMAS,
-    TOOLS_OF,
-    VDO_TOOLS,
-    Demands,
-    allowed_profiles,
-    schema_of,
-)
+from comity.rooms.protocol.tool_arguments import VdoToolError, fault_type, file_bytes, target
+from comity.rooms.protocol.tool_table import TOOLS, TOOLS_OF, VDO_TOOLS, Demands, allowed_profiles
+from comity.rooms.tool_handlers import RoomTools
 from comity.wire.json_schema import complainer
 from tests.rooms.protocol.tool_desk import ToolDesk
 from tests.simulation.rooms import World
@@ -43,6 +30,10 @@ ANYTHING = st.recursive(
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
     max_leaves=4,
 )
+
+
+def read_connect(arguments, defaults, now_ms):
+    return connect_options(TOOLS["vdo_connect"].read(arguments), defaults, now_ms)
 
 
 def connect(**arguments):
@@ -242,24 +233,25 @@ def test_two_who_share_an_invite_are_connected_and_a_token_that_outlives_it_is_n
     )
     told = world.hosts["alice"].events("sync_peer_rejected")
     assert told[-1]["reason"] == "join token outlives the invite"
-    for payload in (answer, desk.call("vdo_list_sessions", {}), world.hosts["alice"].told):
+    for payload in (answer, desk.call("vdo_list_sessions", {}), world.hosts["alice"].emitted):
         assert "kkkk" not in json.dumps(payload)
         assert line not in json.dumps(payload)
 
 
 def test_unknown_names_are_refused_by_every_tool():
-    for tool in TOOLS_OF["extended"]:
-        message = fault(checked_fields, tool, {"bogus": 1, "more": 2}, "extended")
-        assert message == f"{tool} received unsupported fields: bogus, more"
+    for name, tool in TOOLS.items():
+        message = fault(tool.check, {"bogus": 1, "more": 2}, "extended")
+        assert message == f"{name} received unsupported fields: bogus, more"
         assert fault_type(message) == "validation_error"
-        assert fault(checked_fields, tool, [], "extended") == f"{tool} arguments must be an object"
-        assert checked_fields(tool, None, "extended") == {}
+        assert fault(tool.check, [], "extended") == f"{name} arguments must be an object"
+        assert tool.check(None, "extended") == {}
 
 
 def test_signed_is_an_argument_of_the_extended_profile_alone():
-    assert "unsupported fields: signed" in fault(checked_fields, "vdo_send", {"signed": True}, "full")
-    assert checked_fields("vdo_send", {"signed": True}, "extended") == {"signed": True}
-    assert "signed" not in schema_of("vdo_send", "full")["properties"]
+    send = TOOLS["vdo_send"]
+    assert "unsupported fields: signed" in fault(send.check, {"signed": True}, "full")
+    assert send.check({"signed": True}, "extended") == {"signed": True}
+    assert "signed" not in send.schema("full")["properties"]
 
 
 @pytest.mark.parametrize(
@@ -285,11 +277,11 @@ def test_the_type_of_an_error_is_as_recorded(message, kind):
 
 
 def test_receiving_is_limited():
-    assert max_events_of({}) == 50
-    assert max_events_of({"max_events": 9999, "wait_ms": 10**9}) == 500
-    assert wait_of({"wait_ms": 10**9}) == 30_000
-    assert wait_of({"wait_ms": -5}) == 0
-    assert timeout_of({}) == 60_000
+    read = TOOLS["vdo_receive"].read
+    assert read({}) == {"max_events": 50, "wait_ms": 0}
+    assert read({"max_events": 9999, "wait_ms": 10**9}) == {"max_events": 500, "wait_ms": 30_000}
+    assert read({"wait_ms": -5})["wait_ms"] == 0
+    assert TOOLS["vdo_request"].read({"data": 1, "target": "x"})["timeout_ms"] == 60_000
 
 
 @pytest.mark.parametrize(
@@ -303,45 +295,44 @@ def test_receiving_is_limited():
     ],
 )
 def test_base64_is_read_as_leniently_as_the_reference_does(text, data):
-    assert read_file_bytes({"data_base64": text}) == data
+    assert file_bytes({"data": text}, "data") == data
 
 
 @pytest.mark.parametrize("text", ["", "!!!!", "A", "===="])
 def test_base64_of_nothing_is_refused(text):
-    assert fault(read_file_bytes, {"data_base64": text}) == "data_base64 decoded to empty payload"
-    assert fault(read_file_bytes, {}) == "data_base64 is required"
+    assert fault(file_bytes, {"data_base64": text}, "data_base64") == "data_base64 decoded to empty payload"
+    assert fault(file_bytes, {}, "data_base64") == "data_base64 is required"
+
+
+def sending(**arguments):
+    return send_options(TOOLS["vdo_file_send_path"].read({"file_path": "x", **arguments}), "file_1")
 
 
 def test_sending_reads_its_options():
-    sending = read_sending(
-        {"chunk_bytes": "5", "ack_timeout_ms": 10**9, "max_retries": 0, "name": "n"}, "file_1"
-    )
-    assert (sending.transfer_id, sending.chunk_bytes, sending.ack_timeout, sending.max_retries) == (
-        "file_1",
-        1024,
-        30.0,
-        0,
-    )
-    assert read_sending({"transfer_id": "mine"}, "file_1").transfer_id == "mine"
+    options = sending(chunk_bytes="5", ack_timeout_ms=10**9, max_retries=0, name="n")
+    assert (options.transfer_id, options.name, options.chunk_bytes) == ("file_1", "n", 1024)
+    assert (options.ack_timeout, options.max_retries) == (30.0, 0)
+    assert sending(transfer_id="mine").transfer_id == "mine"
 
 
 def test_targets():
-    assert target_of({}) is None
-    assert target_of({"uuid": "u"}) == "u"
-    assert target_of({"target": {"streamID": "s"}}) == {"streamID": "s"}
-    assert fault(target_of, {"target": 5}) == "invalid target: it must be a string or an object"
-    assert fault(target_of, {"target": "a", "uuid": "b"}) == "provide target or uuid, not both"
+    assert target({}) is None
+    assert target({"uuid": "u"}) == "u"
+    assert target({"target": {"streamID": "s"}}) == {"streamID": "s"}
+    assert fault(target, {"target": 5}) == "invalid target: it must be a string or an object"
+    assert fault(target, {"target": "a", "uuid": "b"}) == "provide target or uuid, not both"
 
 
-def test_every_tool_has_a_schema_that_compiles_and_words():
-    assert set(TOOL_SCHEMAS) == set(TOOL_DESCRIPTIONS) == set(TOOLS_OF["extended"])
-    for tool in TOOL_SCHEMAS:
-        complainer(schema_of(tool, "extended"))
-        assert schema_of(tool, "extended")["additionalProperties"] is False
-    for profile, tools in TOOLS_OF.items():
+def test_every_tool_has_a_method_and_a_schema_that_compiles():
+    for name, tool in TOOLS.items():
+        assert callable(getattr(RoomTools, name))
+        complainer(tool.schema("extended"))
+        assert tool.schema("extended")["additionalProperties"] is False
+    for profile, names in TOOLS_OF.items():
+        tools = [TOOLS[name] for name in names]
         listed = [
-            {"name": t, "description": TOOL_DESCRIPTIONS[t], "inputSchema": schema_of(t, profile)}
-            for t in tools
+            {"name": tool.name, "description": tool.description, "inputSchema": tool.schema(profile)}
+            for tool in tools
         ]
         assert len(json.dumps(listed)) < 25_000
 
@@ -358,7 +349,7 @@ def test_no_argument_crashes_a_tool(tool, data):
     world = World()
     desk = ToolDesk(world, "extended", own=True)
     session = desk.call("vdo_connect", {"room": "r", "stream_id": "me"})["session_id"]
-    names = list(schema_of(tool, "extended")["properties"])
+    names = list(TOOLS[tool].arguments)
     arguments = data.draw(st.dictionaries(st.sampled_from(names), ANYTHING)) if names else {}
     if "session_id" in names:
         arguments["session_id"] = session
@@ -368,45 +359,40 @@ def test_no_argument_crashes_a_tool(tool, data):
     json.dumps(answer)
 
 
-def extended_pair():
-    world = World()
-    desk = ToolDesk(world, "extended", own=True)
-    one = desk.call("vdo_connect", {"room": "r", "stream_id": "alice"})["session_id"]
-    two = desk.call("vdo_connect", {"room": "r", "stream_id": "bob", "target_stream_id": "alice"})[
-        "session_id"
-    ]
-    return world, desk, one, two
+class Caller:
+    """A session of the desk."""
+
+    def __init__(self, desk, **arguments):
+        self.desk = desk
+        self.id = desk.call("vdo_connect", {"room": "r", **arguments})["session_id"]
+
+    def call(self, tool, **arguments):
+        return self.desk.call(tool, {"session_id": self.id, **arguments})
 
 
 def test_the_extended_tools_work_between_our_nodes():
-    _world, desk, one, two = extended_pair()
-    entry = desk.call("vdo_state_cas", {"session_id": one, "key": "k", "value": 1, "expected_clock": 0})[
-        "entry"
-    ]
-    assert entry["clock"] == 1
-    failed = desk.call("vdo_state_cas", {"session_id": two, "key": "k", "value": 2, "expected_clock": 0})
+    desk = ToolDesk(World(), "extended", own=True)
+    one = Caller(desk, stream_id="alice")
+    two = Caller(desk, stream_id="bob", target_stream_id="alice")
+    assert one.call("vdo_state_cas", key="k", value=1, expected_clock=0)["entry"]["clock"] == 1
+    failed = two.call("vdo_state_cas", key="k", value=2, expected_clock=0)
     assert failed["error"]["message"] == "state changed: k has clock 1, not 0"
-    changes = desk.call("vdo_state_watch", {"session_id": two, "prefix": "k"})["changes"]
-    assert [change["value"] for change in changes] == [1]
-    assert "value" not in desk.call("vdo_state_delete", {"session_id": two, "key": "k"})["entry"]
-    assert desk.call("vdo_state_get", {"session_id": one, "key": "k"})["value"] is None
-    [request] = desk.call("vdo_request", {"session_id": one, "data": "?", "target": "bob"})["message_ids"]
-    status = desk.call("vdo_message_status", {"session_id": one, "message_id": request})
+    [change] = two.call("vdo_state_watch", prefix="k")["changes"]
+    assert change["value"] == 1
+    assert "value" not in two.call("vdo_state_delete", key="k")["entry"]
+    assert one.call("vdo_state_get", key="k")["value"] is None
+    [request] = one.call("vdo_send", data="?", target="bob")["message_ids"]
+    status = one.call("vdo_message_status", message_id=request)
     assert (status["status"], status["reason"]) == ("stored", None)
-    desk.call("vdo_reply", {"session_id": two, "request_id": request, "data": "!"})
-    events = desk.call("vdo_receive", {"session_id": one})["events"]
+    two.call("vdo_reply", request_id=request, data="!")
+    events = one.call("vdo_receive")["events"]
     assert [event["re"] for event in events if event["type"] == "data_received"] == [request]
-    assert (
-        desk.call("vdo_message_status", {"session_id": one, "message_id": "x"})["error"]["type"]
-        == "validation_error"
-    )
+    assert one.call("vdo_message_status", message_id="x")["error"]["type"] == "validation_error"
 
 
 def test_a_tool_outside_the_contract_is_not_in_its_profiles():
-    world = World()
-    answer = ToolDesk(world, "full").call("vdo_file_cancel", {})
-    assert answer["error"] == {
+    assert ToolDesk(World(), "full").call("vdo_file_cancel", {})["error"] == {
         "type": "validation_error",
-        "message": "unknown tool: vdo_file_cancel",
+        "message": "tool 'vdo_file_cancel' is disabled by tool profile 'full'",
         "tool": "vdo_file_cancel",
     }

@@ -26,7 +26,7 @@ def offered(pair, side="b", owner=None, **changed):
         "chunk_bytes": 1024,
         "file_hash": hashlib.sha256(data).hexdigest(),
     }
-    pair.hear(side, "file.offer", owner, **{**offer, **changed})
+    pair.handle(side, "file.offer", owner, **{**offer, **changed})
 
 
 def chunked(pair, seq, data, owner=None, **changed):
@@ -36,7 +36,7 @@ def chunked(pair, seq, data, owner=None, **changed):
         "data_base64": base64.b64encode(data).decode(),
         "chunk_hash": hashlib.sha256(data).hexdigest(),
     }
-    pair.hear("b", "file.chunk", owner, **{**payload, **changed})
+    pair.handle("b", "file.chunk", owner, **{**payload, **changed})
 
 
 def replies(pair):
@@ -77,7 +77,7 @@ def test_nobody_else_offers_cancels_or_completes_a_transfer():
     offered(pair, owner="somebody else")
     assert replies(pair)[0]["reason"] == "transfer_id in use"
     for kind in ("file.cancel", "file.complete", "file.resume_req"):
-        pair.hear("b", kind, "somebody else", transfer_id="evil")
+        pair.handle("b", kind, "somebody else", transfer_id="evil")
     assert pair.books["b"].incoming["evil"].status == "receiving"
     assert [told.get("status") for told in replies(pair)] == [None, "unknown_transfer"]
 
@@ -86,7 +86,9 @@ def test_nobody_else_speaks_for_the_receiver():
     pair = FilePair()
     outgoing = pair.send(DATA)
     for kind in ("file.accept", "file.nack", "file.complete_ack", "file.cancel", "file.resume_state"):
-        pair.hear("a", kind, "somebody else", transfer_id="file_1", next_seq=1, reason="no", status="failed")
+        pair.handle(
+            "a", kind, "somebody else", transfer_id="file_1", next_seq=1, reason="no", status="failed"
+        )
     assert outgoing.phase is Sending.OFFERED
     assert {told["reason"] for told in pair.told("a", "file_protocol_error")} == {
         "wrong_peer",
@@ -158,7 +160,7 @@ def test_a_missing_chunk_hash_is_no_fault():
     offered(pair, data=DATA[:10])
     replies(pair)
     chunked(pair, 0, DATA[:10], chunk_hash=None)
-    pair.hear("b", "file.complete", transfer_id="evil")
+    pair.handle("b", "file.complete", transfer_id="evil")
     assert replies(pair)[-1]["kind"] == "file.complete_ack"
 
 
@@ -167,7 +169,7 @@ def test_a_wrong_hash_of_the_whole_is_never_completed():
     offered(pair, data=DATA[:10], file_hash="00" * 32)
     replies(pair)
     chunked(pair, 0, DATA[:10])
-    pair.hear("b", "file.complete", transfer_id="evil", file_hash="00" * 32)
+    pair.handle("b", "file.complete", transfer_id="evil", file_hash="00" * 32)
     assert replies(pair)[-1]["reason"] == "file hash mismatch"
     assert pair.told("b", "file_received") == []
     assert "evil" not in pair.disks["b"].files
@@ -178,7 +180,7 @@ def test_complete_before_all_chunks_is_told_what_is_missing_and_finishes_with_th
     offered(pair)
     replies(pair)
     chunked(pair, 1, DATA[1024:2048])
-    pair.hear("b", "file.complete", transfer_id="evil")
+    pair.handle("b", "file.complete", transfer_id="evil")
     assert replies(pair)[-1] == {
         "kind": "file.nack",
         "transfer_id": "evil",
@@ -188,7 +190,7 @@ def test_complete_before_all_chunks_is_told_what_is_missing_and_finishes_with_th
     chunked(pair, 0, DATA[:1024])
     chunked(pair, 2, DATA[2048:3000])
     assert replies(pair)[-1]["kind"] == "file.complete_ack"
-    pair.hear("b", "file.complete", transfer_id="evil")
+    pair.handle("b", "file.complete", transfer_id="evil")
     assert replies(pair)[-1]["kind"] == "file.complete_ack"
     assert len(pair.told("b", "file_received")) == 1
 
@@ -212,7 +214,7 @@ def test_what_was_not_sent_cannot_be_acknowledged(ack):
     pair.deliver()
     for _ in range(3):
         pair.answer_one()
-    pair.hear("a", "file.ack", transfer_id="file_1", **ack)
+    pair.handle("a", "file.ack", transfer_id="file_1", **ack)
     assert pair.told("a", "file_ack_rejected")[0]["reason"] == "not_sent"
     assert outgoing.summary()["acked_chunks"] == 0
 
@@ -221,12 +223,12 @@ def test_completion_cannot_be_confirmed_before_it_was_asked_for_or_with_another_
     pair = FilePair()
     outgoing = pair.send(DATA, chunk_bytes=4096)
     pair.deliver(), pair.deliver()
-    pair.hear("a", "file.complete_ack", transfer_id="file_1", file_hash=None)
+    pair.handle("a", "file.complete_ack", transfer_id="file_1", file_hash=None)
     assert outgoing.status == "transferring"
     assert len(pair.told("a", "file_ack_rejected")) == 1
     while outgoing.phase is not Sending.COMPLETING:
         pair.deliver()
-    pair.hear("a", "file.complete_ack", transfer_id="file_1", file_hash="00" * 32)
+    pair.handle("a", "file.complete_ack", transfer_id="file_1", file_hash="00" * 32)
     assert outgoing.status == "failed"
     assert outgoing.last_error == "the receiver confirmed another hash"
 
@@ -316,7 +318,7 @@ def test_a_flood_of_chunks_waits_for_the_disk_only_so_far():
     pair = FilePair(limits=FileLimits(max_bytes=1 << 30))
     pair.answers_wait = True
     size = 64 << 20
-    pair.hear(
+    pair.handle(
         "b",
         "file.offer",
         transfer_id="evil",
@@ -349,8 +351,8 @@ def test_frames_of_a_transfer_in_json_and_of_nobody_are_refused():
 
 def test_envelopes_without_an_id_or_of_an_unknown_kind_are_told():
     pair = FilePair()
-    pair.hear("b", "file.ack")
-    pair.hear("b", "file.dance", transfer_id="t")
+    pair.handle("b", "file.ack")
+    pair.handle("b", "file.dance", transfer_id="t")
     assert pair.told("b", "file_protocol_error") == [
         {"reason": "missing_transfer_id", "kind": "file.ack", "from_uuid": "a1"}
     ]

@@ -13,7 +13,7 @@ from comity.rooms.protocol.events import EVENT_MEMBERS
 from comity.rooms.protocol.hello import JoinTokenError, SessionKeys
 from comity.rooms.protocol.loose_values import sanitize_id
 from comity.rooms.protocol.shared_data import SharedState
-from comity.rooms.protocol.tool_table import TOOLS_OF, VDO_TOOLS, schema_of
+from comity.rooms.protocol.tool_table import TOOLS, TOOLS_OF, VDO_TOOLS
 from comity.testing.vectors import format_runner, known_keys, vector_file
 from comity.wire import strict_json
 from tests.rooms.protocol.tool_desk import ToolDesk
@@ -152,7 +152,7 @@ def test_vector_peers_tools_are_listed_with_their_schemas(case):
         assert meta["allowed_tool_profiles"] == case["meta"]["allowed_tool_profiles"]
         return
     known_keys(case, "name", "inputSchema")
-    assert without_words(schema_of(case["name"], "full")) == case["inputSchema"]
+    assert without_words(TOOLS[case["name"]].schema("full")) == case["inputSchema"]
 
 
 # The recorded tool calls, in the order in which they happened on both sides.
@@ -318,12 +318,13 @@ def test_vector_peers_taps_are_replayed(case, own, monkeypatch):
     world.transmit = lambda _host, effect: said.append(effect)
     host = Host(world, f"agent_{side}", own=own, room="lab_1")
     desk = ToolDesk(world)
-    desk.hosts["s"] = host
+    desk.rooms.add("s", host)
+    desk.tools.stop_waiting()
     doing = actions(side)
-    host.hear(ChannelOpened("peer#1", "publisher" if side == "a" else "viewer", 262144, ("us", "them")))
+    host.handle(ChannelOpened("peer#1", "publisher" if side == "a" else "viewer", 262144, ("us", "them")))
     for at, line in enumerate(lines):
         if line["dir"] == "IN":
-            host.hear(TextArrived("peer#1", strict_json.dumps(line["msg"])))
+            host.handle(TextArrived("peer#1", strict_json.dumps(line["msg"])))
             world.run(0)
             continue
         while not said:
@@ -331,8 +332,7 @@ def test_vector_peers_taps_are_replayed(case, own, monkeypatch):
             arguments = {key: value for key, value in arguments.items() if key not in {"target", "uuid"}}
             run, world.run = world.run, lambda _seconds: None
             try:
-                handler = getattr(desk, name)
-                handler({**arguments, "session_id": "s"})
+                desk.call(name, {**arguments, "session_id": "s"})
             finally:
                 world.run = run
             world.run(0)

@@ -19,22 +19,22 @@ class Meeting:
         self.world = World()
         self.host = self.world.host("alice", demands=demands or Demands(), own=True)
         self.reference = ReferencePeer("nodejs", **reference)
-        self.world.transmit = lambda _host, effect: self.reference.hear(effect.data)
+        self.world.transmit = lambda _host, effect: self.reference.handle(effect.data)
         self.reference.opened("viewer" if role == "publisher" else "publisher", "alice")
         named = None if role == "publisher" else "nodejs"
-        self.host.hear(ChannelOpened("ref#1", role, 262144, ("us", "them"), named))
+        self.host.handle(ChannelOpened("ref#1", role, 262144, ("us", "them"), named))
         self.settle()
 
     def settle(self, seconds=2):
         for _ in range(200):
             while self.reference.out:
-                self.host.hear(TextArrived("ref#1", self.reference.out.pop(0)))
+                self.host.handle(TextArrived("ref#1", self.reference.out.pop(0)))
             self.world.run(0.001)
             if not self.reference.out:
                 break
         self.world.run(seconds)
         while self.reference.out:
-            self.host.hear(TextArrived("ref#1", self.reference.out.pop(0)))
+            self.host.handle(TextArrived("ref#1", self.reference.out.pop(0)))
             self.world.run(0.001)
 
     @property

@@ -12,9 +12,9 @@ from msgspec import to_builtins
 
 from comity.mcp.socket import MAX_LIMIT, MESSAGE_LIMIT, Opening
 from comity.release import __version__
-from comity.rooms.opening import select
 from comity.rooms.protocol.loose_values import read_boolean
 from comity.rooms.protocol.tool_table import Demands, read_profile
+from comity.rooms.tools import select
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import HomeOptions, Rooms, option, read_groups, settings_of, whole_number
 from comity.wire.errors import ConfigError, PeerError

@@ -15,8 +15,8 @@ from comity.mcp.stdio import serve_stdio
 from comity.node.mcp_server import mcp_side
 from comity.node.node import wanted_parts
 from comity.requests.record import Recorder
-from comity.rooms.opening import select
 from comity.rooms.protocol.tool_table import Demands
+from comity.rooms.tools import select
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_chain import AuditDraft

@@ -10,16 +10,16 @@ import typer
 
 from comity.rooms.commands.target import (
     POLL_MS,
+    JoinedRoom,
     RoomAccess,
-    RoomSession,
     ask_session,
     find_session,
     folder_of,
     run_in_rooms,
     run_in_session,
 )
-from comity.rooms.protocol.files import MAX_FILE_BYTES
 from comity.rooms.protocol.invite import is_invite
+from comity.rooms.protocol.tool_table import MAX_FILE_BYTES
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import HomeOptions, Json, RoomOption, argument, option, settings_of, whole_number
 from comity.terminal.output import (
@@ -73,10 +73,10 @@ def set_(
     if delete == (value is not None):
         raise ConfigError("give a value, or --delete")
     if delete:
-        told = ask_session(home, room, "vdo_state_delete", key=key)
+        result = ask_session(home, room, "vdo_state_delete", key=key)
     else:
-        told = ask_session(home, room, "vdo_state_set", key=key, value=_json_or_text(value or ""))
-    entry, done = told["entry"], "deleted" if delete else "set"
+        result = ask_session(home, room, "vdo_state_set", key=key, value=_json_or_text(value or ""))
+    entry, done = result["entry"], "deleted" if delete else "set"
     print_answer(entry, f"{key} {done}, clock {entry['clock']}", as_json=as_json)
 
 
@@ -93,7 +93,7 @@ def watch(
 ) -> None:
     """Print the shared state and then every change, until Ctrl-C."""
 
-    async def run(session: RoomSession) -> None:
+    async def run(session: JoinedRoom) -> None:
         asked = {"prefix": prefix} if prefix else {}
         while True:
             for change in (await session.ask("vdo_state_watch", wait_ms=POLL_MS, **asked))["changes"]:
@@ -157,20 +157,22 @@ def invite(
     seconds = 3600 * (24 if hours is None else whole_number("--hours", hours, 1, 720))
 
     if revoke:
-        told = run_in_rooms(home, lambda rooms: rooms.ask("revoke", {"room": room}))
+        result = run_in_rooms(home, lambda rooms: rooms.ask("revoke", {"room": room}))
     else:
         asked = {"room": room, "seconds": seconds, "host": relay}
-        told = run_in_rooms(home, lambda rooms: rooms.ask("invite", asked))
+        result = run_in_rooms(home, lambda rooms: rooms.ask("invite", asked))
     if as_json:
-        print_json(told)
+        print_json(result)
     elif revoke:
-        print_line(f"revoked the invite to the room {told['room']}; sessions ended: {told['sessions_ended']}")
+        print_line(
+            f"revoked the invite to the room {result['room']}; sessions ended: {result['sessions_ended']}"
+        )
     else:
-        print_line(told["invite"])
-        until = _minute(told["expires_at"])
+        print_line(result["invite"])
+        until = _minute(result["expires_at"])
         note(f"valid until {until}; on the other machine: comity room join, then paste the line")
-        if told["notice"]:
-            note(told["notice"])
+        if result["notice"]:
+            note(result["notice"])
 
 
 @app.add("""
@@ -178,11 +180,11 @@ def invite(
 """)
 def invites(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     """Show which rooms have a valid invite, and when it expires. The invites themselves are not shown."""
-    told = run_in_rooms(home, lambda rooms: rooms.ask("invites", {}))
+    result = run_in_rooms(home, lambda rooms: rooms.ask("invites", {}))
     if as_json:
-        print_json(told)
-    elif told["invites"]:
-        rows = [(one["room"], _minute(one["expires_at"])) for one in told["invites"]]
+        print_json(result)
+    elif result["invites"]:
+        rows = [(one["room"], _minute(one["expires_at"])) for one in result["invites"]]
         print_table(("room", "valid until"), rows)
     else:
         print_line("No invite is valid. Make one with `comity room invite`.")
@@ -259,10 +261,10 @@ def leave(
 ) -> None:
     """Leave a room. Messages and transfers that are not finished are dropped."""
 
-    async def run(session: RoomSession) -> None:
-        told = await session.ask("vdo_disconnect")
+    async def run(session: JoinedRoom) -> None:
+        result = await session.ask("vdo_disconnect")
         if as_json:
-            print_json(told)
+            print_json(result)
         else:
             print_line(f"left the room {session.room}")
 
@@ -289,7 +291,7 @@ def peers(
             sessions = [await find_session(rooms, room)]
         shown: list[dict[str, Any]] = []
         for session in sessions:
-            chosen = RoomSession(rooms, session)
+            chosen = JoinedRoom(rooms, session)
             links = (await chosen.ask("links"))["links"]
             known = (await chosen.ask("vdo_sync_peers"))["peers"]
             shown += [{"room": chosen.room, **peer, "link": links.get(peer["uuid"])} for peer in known]
@@ -335,14 +337,14 @@ def send(
         raise ConfigError("give either a text or --data-json, not both")
     if value is None and json_data is None:
         value = sys.stdin.read()
-    told = ask_session(home, room, "vdo_send", data=value, signed=signed, **_target(to))
+    result = ask_session(home, room, "vdo_send", data=value, signed=signed, **_target(to))
     if as_json:
-        print_json(told)
-    if not told["ok"]:
+        print_json(result)
+    if not result["ok"]:
         who = "nobody else is in the room" if to is None else f"{to} is not in the room"
         raise InvalidError(f"not sent: {who}")
     if not as_json:
-        print_line("sent" if told.get("message_ids") else "sent, without a receipt")
+        print_line("sent" if result.get("message_ids") else "sent, without a receipt")
 
 
 @app.add("""
@@ -361,15 +363,15 @@ def send_file(
     """Send a file to one peer, and wait until the peer has received it. If you stop this command, the transfer continues."""
     whole, folder = folder_of(path)
 
-    async def run(session: RoomSession) -> None:
+    async def run(session: JoinedRoom) -> None:
         from comity.rooms.commands.view import follow_transfer, with_remedy
 
         asked = {"file_path": whole, "timeout_ms": 200, **_target(to)}
         try:
-            told = await session.ask("vdo_file_send_path", folder, **asked)
+            result = await session.ask("vdo_file_send_path", folder, **asked)
         except InvalidError as refused:
             raise InvalidError(with_remedy(refused.message)) from None
-        transfer = await follow_transfer(session, told["transfer"])
+        transfer = await follow_transfer(session, result["transfer"])
         if as_json:
             print_json(transfer)
         if transfer["status"] != "completed":
@@ -396,7 +398,7 @@ def files(
 ) -> None:
     """Show the file transfers of a room, or save a file that was received."""
 
-    async def run(session: RoomSession) -> None:
+    async def run(session: JoinedRoom) -> None:
         listed = await session.ask("vdo_file_transfers")
         if save is None:
             if as_json:
@@ -410,11 +412,11 @@ def files(
         name = next((one["name"] for one in listed["incoming"] if one["transfer_id"] == save), save)
         whole, folder = folder_of(save_as or Path(name).name or save)
         saving = {"transfer_id": save, "output_path": whole, "overwrite": overwrite}
-        told = await session.ask("vdo_file_save", folder, **saving)
+        result = await session.ask("vdo_file_save", folder, **saving)
         if as_json:
-            print_json(told)
+            print_json(result)
         else:
-            print_line(f"saved {told['output_path']}, {told['bytes_written']:,} bytes")
+            print_line(f"saved {result['output_path']}, {result['bytes_written']:,} bytes")
 
     run_in_session(home, room, run)
 
@@ -438,7 +440,7 @@ def wait(
     """
     limit = None if seconds is None else whole_number("--seconds", seconds, 0, 10_000_000)
 
-    async def run(session: RoomSession) -> None:
+    async def run(session: JoinedRoom) -> None:
         try:
             place, event = await session.next_message(limit)
         except TimeoutError:

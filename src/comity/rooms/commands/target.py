@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from comity.requests.caller import OWN_PROCESS
+from comity.rooms.part import Peers
 from comity.runtime.settings import Settings
 from comity.terminal.options import HomeOptions, settings_of
-from comity.terminal.running_node import OwnNode, no_node, own_node
+from comity.terminal.running_node import OwnNode, no_node, open_guest, own_node
 from comity.wire.errors import (
     InvalidError,
     NoAnswerError,
@@ -19,7 +21,7 @@ from comity.wire.errors import (
 )
 
 if TYPE_CHECKING:
-    from comity.node.node import Node
+    from comity.rooms.tool_handlers import RoomTools
 
 POLL_MS: Final = 10_000
 """How long one question waits for events: less than an HTTP client waits for an answer."""
@@ -44,7 +46,7 @@ class RoomAccess(Protocol):
         """After one of `NODE_GONE`: until the node answers again."""
 
 
-class RoomSession:
+class JoinedRoom:
     """One of the sessions: each question is about it."""
 
     def __init__(self, rooms: RoomAccess, session: dict[str, Any]) -> None:
@@ -119,7 +121,7 @@ class NodeRooms:
             return answer
         sentence = answer.get("detail")
         if status == 400 and isinstance(sentence, str) and sentence:
-            raise InvalidError(sentence)  # the tool's own; who asks need not be told which node said it
+            raise InvalidError(sentence)  # the tool's own words; which node said it does not matter
         raise self._own.refusal(status, answer)
 
 
@@ -128,33 +130,14 @@ class GuestRooms:
 
     alone = True
 
-    def __init__(self, node: "Node", client: str) -> None:
-        from comity.rooms.part import Peers
-
-        self._part = node.runtime.find(Peers)
+    def __init__(self, tools: "RoomTools", client: str) -> None:
+        self._tools = tools
         self._client = client
 
     async def ask(self, tool: str, arguments: dict[str, Any], folder: str | None = None) -> dict[str, Any]:
-        from comity.requests.caller import OWN_PROCESS
-        from comity.rooms.tool_handlers import ToolCaller
-
-        desk = await self._part.open_tools()
-        answer: dict[str, Any]
-        if tool in ("links", "export"):
-            answer = await getattr(desk, tool)(arguments)
-            return answer
-        if tool in ("peek", "acknowledge"):
-            answer = await getattr(desk, tool)(arguments, self._client)
-            return answer
-        who = ToolCaller(
-            client=self._client,
-            caller=OWN_PROCESS,
-            demands=desk.rooms.demands,
-            profile="extended",
-            folder=folder,
-            typed=folder is not None,
+        return await self._tools.call_by_owner(
+            tool, arguments, client=self._client, caller=OWN_PROCESS, folder=folder
         )
-        return await desk.call(tool, arguments, who)
 
     async def wait_node(self) -> None:
         """It is in this process."""
@@ -168,21 +151,15 @@ async def open_rooms(
     one of this process, unless several that follow each other are one.
     """
     client = client or f"cli {os.getpid()}"
-    own = await asyncio.to_thread(own_node, settings)
-    if own is not None:
-        async with contextlib.AsyncExitStack() as opened:
+    async with contextlib.AsyncExitStack() as opened:
+        own = await asyncio.to_thread(own_node, settings)
+        if own is not None:
             yield NodeRooms(settings, own, client, opened)
-        return
-    if not alone:
-        raise no_node(settings)
-    from comity.node.node import Node
-
-    node = Node(settings, guest=True)
-    await node.start()
-    try:
-        yield GuestRooms(node, client)
-    finally:
-        await node.stop()
+        elif not alone:
+            raise no_node(settings)
+        else:
+            runtime = await opened.enter_async_context(open_guest(settings))
+            yield GuestRooms(await runtime.find(Peers).open_tools(), client)
 
 
 async def find_session(rooms: RoomAccess, room: str | None) -> dict[str, Any]:
@@ -222,13 +199,13 @@ def run_in_rooms(
 def run_in_session(
     home: HomeOptions,
     room: str | None,
-    work: Callable[[RoomSession], Awaitable[_Result]],
+    work: Callable[[JoinedRoom], Awaitable[_Result]],
     client: str | None = None,
 ) -> _Result:
     """The same in the session that `find_session` finds."""
 
     async def run(rooms: RoomAccess) -> _Result:
-        return await work(RoomSession(rooms, await find_session(rooms, room)))
+        return await work(JoinedRoom(rooms, await find_session(rooms, room)))
 
     return run_in_rooms(home, run, client)
 

@@ -17,10 +17,10 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from comity.rooms.commands.target import NODE_GONE, RoomAccess, RoomSession, folder_of, open_rooms
-from comity.rooms.protocol.files import MAX_FILE_BYTES
+from comity.rooms.commands.target import NODE_GONE, JoinedRoom, RoomAccess, folder_of, open_rooms
 from comity.rooms.protocol.invite import is_invite
 from comity.rooms.protocol.loose_values import sanitize_id
+from comity.rooms.protocol.tool_table import MAX_FILE_BYTES
 from comity.runtime.settings import Settings
 from comity.terminal.output import note, one_line, print_json, print_line
 from comity.wire import strict_json
@@ -137,7 +137,7 @@ class MessageRunner:
             await asyncio.sleep(COMMAND_EVERY)
 
 
-class _View(RoomSession, ABC):
+class _View(JoinedRoom, ABC):
     def __init__(self, rooms: RoomAccess, session: dict[str, Any]) -> None:
         super().__init__(rooms, session)
         self.me = session["stream_id"]
@@ -147,33 +147,33 @@ class _View(RoomSession, ABC):
         self._names: dict[str, str] = {}
 
     async def run(self, runner: MessageRunner | None) -> None:
-        """Until the person has enough."""
-        listening = asyncio.create_task(self._listen(runner))
-        talking = asyncio.create_task(self._talk())
+        """Show the room until the person ends the view."""
+        showing = asyncio.create_task(self._show_events(runner))
+        typing = asyncio.create_task(self._read_lines())
         try:
-            done, _ = await asyncio.wait((listening, talking), return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait((showing, typing), return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
         finally:
-            for task in (listening, talking):
+            for task in (showing, typing):
                 task.cancel()
-            await asyncio.gather(listening, talking, return_exceptions=True)
+            await asyncio.gather(showing, typing, return_exceptions=True)
 
-    async def _listen(self, runner: MessageRunner | None) -> None:
+    async def _show_events(self, runner: MessageRunner | None) -> None:
         """Show the events. They are acknowledged when they were shown; with a program, when it has read their messages."""
         after: str | None = None
         while True:
             try:
                 found = await self.peek(500, after=after)
             except NODE_GONE:
-                self.tell("the node does not answer; waiting until it is back")
+                self.inform("the node does not answer; waiting until it is back")
                 await self.rooms.wait_node()
                 self._here.clear()
-                self.tell("the node is back")
+                self.inform("the node is back")
                 continue
             for place, event in found:
                 after = place
-                if self._is_news(event):
+                if self._is_new(event):
                     self.show(event)
                 if runner is not None and event["type"] == "data_received":
                     await runner.put(event, partial(self._acknowledge, place))
@@ -189,8 +189,8 @@ class _View(RoomSession, ABC):
         with contextlib.suppress(ComityError):
             await self.acknowledge(place)
 
-    def _is_news(self, event: dict[str, Any]) -> bool:
-        """Peers say hello again and again; that they are here is told once."""
+    def _is_new(self, event: dict[str, Any]) -> bool:
+        """Return whether an event is shown: a peer says hello again and again, and is shown once."""
         if event["type"] == "peer_disconnected":
             self._here.pop(event["uuid"], None)
         if event["type"] != "sync_peer_updated":
@@ -202,7 +202,7 @@ class _View(RoomSession, ABC):
         return not known
 
     def words(self, event: dict[str, Any]) -> str | None:
-        """The event for a person, who is not told of links: a peer that has another one is still here."""
+        """The event in words, without links: a peer that has another one is still here."""
         detail = event.get("detail") or {}
         if event["type"] == "data_channel_close" and detail["streamID"] in self._here.values():
             return None
@@ -212,40 +212,40 @@ class _View(RoomSession, ABC):
         name = self._names.get(event.get("transfer_id", ""))
         return words if words is None or name is None else words.replace(event["transfer_id"], name, 1)
 
-    async def _talk(self) -> None:
+    async def _read_lines(self) -> None:
         async for line in self.lines():
             try:
-                if not await self.obey(line):
+                if not await self.run_line(line):
                     return
             except ComityError as why:
                 self.complain(with_remedy(why.message))
 
-    async def obey(self, line: str) -> bool:
+    async def run_line(self, line: str) -> bool:
         """False when the view is to end."""
         word, _, rest = line.partition(" ")
         if word == "/quit":
             return False
         if word == "/file":
             whole, folder = folder_of(rest.strip())
-            told = await self.ask("vdo_file_send_path", folder, file_path=whole, timeout_ms=100)
-            name, transfer_id = told["transfer"]["name"], told["transfer"]["transfer_id"]
+            result = await self.ask("vdo_file_send_path", folder, file_path=whole, timeout_ms=100)
+            name, transfer_id = result["transfer"]["name"], result["transfer"]["transfer_id"]
             self._names[transfer_id] = one_line(name)
-            self.tell(f"sending {name} as {transfer_id}")
+            self.inform(f"sending {name} as {transfer_id}")
         elif word == "/save":
             await self._save(rest.strip())
         elif word == "/to":
             peer, _, text = rest.strip().partition(" ")
-            await self._say(text, peer)
+            await self._send(text, peer)
         elif word.startswith("/") and word != "/":
-            self.tell(_HELP)
+            self.inform(_HELP)
         elif line:
-            await self._say(line, None)
+            await self._send(line, None)
         return True
 
-    async def _say(self, text: str, peer: str | None) -> None:
-        told = await self.ask("vdo_send", data=text, **({} if peer is None else {"target": peer}))
-        if not told["ok"]:
-            raise InvalidError("nobody is there to hear it" if peer is None else f"{peer} is not in the room")
+    async def _send(self, text: str, peer: str | None) -> None:
+        result = await self.ask("vdo_send", data=text, **({} if peer is None else {"target": peer}))
+        if not result["ok"]:
+            raise InvalidError("nobody else is here" if peer is None else f"{peer} is not in the room")
         self.said(text if peer is None else f"(to {peer}) {text}")
 
     async def _save(self, what: str) -> None:
@@ -254,8 +254,8 @@ class _View(RoomSession, ABC):
         if named is None:
             raise InvalidError(f"there is no file {what}")
         whole, folder = folder_of(os.path.basename(named["name"]) or named["transfer_id"])  # noqa: PTH119 - of any system
-        told = await self.ask("vdo_file_save", folder, transfer_id=named["transfer_id"], output_path=whole)
-        self.tell(f"saved {told['output_path']}, {told['bytes_written']:,} bytes")
+        result = await self.ask("vdo_file_save", folder, transfer_id=named["transfer_id"], output_path=whole)
+        self.inform(f"saved {result['output_path']}, {result['bytes_written']:,} bytes")
 
     @abstractmethod
     def lines(self) -> AsyncIterator[str]:
@@ -268,7 +268,7 @@ class _View(RoomSession, ABC):
         """The person's own words."""
 
     @abstractmethod
-    def tell(self, text: str) -> None: ...
+    def inform(self, text: str) -> None: ...
 
     @abstractmethod
     def complain(self, text: str) -> None: ...
@@ -295,7 +295,7 @@ class _Plain(_View):
             print_line(f"{_clock(event['ts'])} {words}")
             sys.stdout.flush()
 
-    def tell(self, text: str) -> None:
+    def inform(self, text: str) -> None:
         note(text)
 
     def complain(self, text: str) -> None:
@@ -327,7 +327,7 @@ class _Terminal(_View):
         ):
             self._print = console.print
             self._redraw = lambda: live.update(self._picture(), refresh=True)
-            self.tell(f"You are {self.me} in the room {self.room}. {_HELP}.")
+            self.inform(f"You are {self.me} in the room {self.room}. {_HELP}.")
             watching = asyncio.create_task(self._watch())
             try:
                 await super().run(runner)
@@ -369,7 +369,7 @@ class _Terminal(_View):
         moment = f"{datetime.now():%H:%M:%S} "  # noqa: DTZ005 - local time
         self._write((moment, "dim"), (f"{self.me}: ", "bold green"), (one_line(text), ""))
 
-    def tell(self, text: str) -> None:
+    def inform(self, text: str) -> None:
         self._write((one_line(text), "dim"))
 
     def complain(self, text: str) -> None:
@@ -499,7 +499,7 @@ def with_remedy(reason: str) -> str:
     return reason
 
 
-async def follow_transfer(session: RoomSession, transfer: dict[str, Any]) -> dict[str, Any]:
+async def follow_transfer(session: JoinedRoom, transfer: dict[str, Any]) -> dict[str, Any]:
     """Until it has ended; at a terminal with a bar."""
     bar = _bar(transfer) if sys.stderr.isatty() else None
     try:

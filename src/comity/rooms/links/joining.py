@@ -15,7 +15,7 @@ from comity.rooms.links.webrtc import IceSettings, Library, WebRtcLink, availabl
 from comity.rooms.links.websocket import LaidTicket, WebSocketListener, use_ticket
 from comity.rooms.protocol.signalling import IceCandidate
 from comity.wire.errors import ComityError, ConfigError, PeerError
-from comity.wire.link import LanedLink, LinkClosed
+from comity.wire.link import ChannelLink, LinkClosed
 
 
 class LinkSettings(Struct, frozen=True, kw_only=True):
@@ -50,14 +50,14 @@ class Joining:
         is_offerer: bool,
         candidate: Callable[[IceCandidate], None],
     ) -> None:
-        """`candidate` is told each address of ours that is found."""
+        """`candidate` gets each address of ours that is found."""
         self._settings = settings
         self._listener = listener
         self._is_offerer = is_offerer
         self._candidate = candidate
         self._webrtc: WebRtcLink | None = None
         self._ticket: LaidTicket | None = None
-        self._link: LanedLink | None = None
+        self._link: ChannelLink | None = None
         self._described = asyncio.Event()
         self._closed: str | None = None
 
@@ -102,11 +102,11 @@ class Joining:
         if self._webrtc is not None:
             await self._webrtc.add_candidates(candidates)
 
-    async def wait_link(self) -> LanedLink:
+    async def wait_link(self) -> ChannelLink:
         """The link, by whichever way it opens. Raises LinkClosed. How long to wait is the caller's affair."""
         if self._link is not None:
             return self._link
-        ways: list[asyncio.Task[LanedLink]] = []
+        ways: list[asyncio.Task[ChannelLink]] = []
         if self._webrtc is not None:
             ways.append(asyncio.create_task(self._webrtc.wait_open()))
         if self._ticket is not None:

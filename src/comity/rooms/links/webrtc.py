@@ -1,9 +1,9 @@
 """A link over a WebRTC data channel: peer to peer, or through a TURN server.
 
 - The libraries are two, `wrtc` (fast) and `aiortc` (where the first has no wheel); each is imported when the
-  first connection is made. What they have in common is `Connection` and `Channel` below.
+  first connection is made. What they have in common is `Connection` and `DataChannel` below.
 - ICE servers are only those that are named; the list that a library would use by itself never is.
-- The peer cannot be told to send less. A lane that nobody reads holds `UNREAD_BYTES`; then the link ends.
+- There is no way to slow the peer down. A channel that nobody reads holds `UNREAD_BYTES`; then the link ends.
 - No message leaves that is larger than what both sides announced in their SDP: a library may close the channel for
   good over one (peers 4).
 - The two libraries tell that a peer is gone after 5 to 35 seconds without an answer (RFC 7675). A connection that
@@ -23,7 +23,7 @@ from typing import Any, Final, Literal, Protocol, Self
 from msgspec import Struct
 
 from comity import system as extras
-from comity.rooms.links.lanes import LaneCore, LinkCore
+from comity.rooms.links.channels import ChannelCore, LinkCore
 from comity.rooms.protocol.signalling import IceCandidate
 from comity.wire.errors import ConfigError, InvalidError, MalformedError
 from comity.wire.link import (
@@ -86,10 +86,8 @@ class IceSettings(Struct, frozen=True):
             )
 
 
-class ChannelEvents(Struct, frozen=True, kw_only=True):
-    """Whom a channel tells. `closed` is told whether it is the connection that is gone, and not the channel that was
-    closed.
-    """
+class DataChannelEvents(Struct, frozen=True, kw_only=True):
+    """The callbacks of a data channel. `closed` gets whether the connection is gone, and not only this channel."""
 
     opened: Callable[[], None]
     message: Callable[[Message], None]
@@ -97,7 +95,7 @@ class ChannelEvents(Struct, frozen=True, kw_only=True):
     closed: Callable[[bool], None]
 
 
-class Channel(Protocol):
+class DataChannel(Protocol):
     """A data channel of either library. It reports nothing before `attach` sets the receiver."""
 
     @property
@@ -106,7 +104,7 @@ class Channel(Protocol):
     @property
     def buffered(self) -> int: ...
 
-    def attach(self, events: ChannelEvents) -> None: ...
+    def attach(self, events: DataChannelEvents) -> None: ...
 
     def tell_below(self, mark: int) -> None:
         """Call `low` when no more than this is buffered."""
@@ -118,10 +116,10 @@ class Channel(Protocol):
 
 
 class ConnectionEvents(Struct, frozen=True, kw_only=True):
-    """Whom a connection tells."""
+    """The callbacks of a connection."""
 
     candidate: Callable[[IceCandidate], None]
-    channel: Callable[[Channel], None]
+    channel: Callable[[DataChannel], None]
     state: Callable[[str], None]
 
 
@@ -130,7 +128,7 @@ class Connection(Protocol):
 
     def attach(self, events: ConnectionEvents) -> None: ...
 
-    def create_channel(self, label: str) -> Channel: ...
+    def create_channel(self, label: str) -> DataChannel: ...
 
     async def offer(self) -> str: ...
 
@@ -185,33 +183,33 @@ def message_limit_of(sdp: str) -> int:
     return min(limit, MAX_MESSAGE_BYTES) if limit else MAX_MESSAGE_BYTES
 
 
-class WebRtcLane(LaneCore):
-    def __init__(self, label: str, link: "WebRtcLink", channel: Channel) -> None:
+class WebRtcChannel(ChannelCore):
+    def __init__(self, label: str, link: "WebRtcLink", data_channel: DataChannel) -> None:
         super().__init__(label, link)
         self._link: WebRtcLink = link
-        self._channel = channel
+        self._data_channel = data_channel
         self._marks: list[int] = []
         self.opened = asyncio.Event()
-        channel.attach(
-            ChannelEvents(
+        data_channel.attach(
+            DataChannelEvents(
                 opened=self.opened.set,
                 message=self._message,
                 low=self._changed.set,
-                closed=lambda lost: link.lane_closed(self, lost=lost),
+                closed=lambda lost: link.channel_closed(self, lost=lost),
             )
         )
 
     @property
     def buffered(self) -> int:
-        return self._channel.buffered
+        return self._data_channel.buffered
 
     async def send(self, message: Message) -> None:
         self.check_open()
         size = self.count_sent(message)
-        if self._channel.buffered + size > SEND_MARK:
+        if self._data_channel.buffered + size > SEND_MARK:
             await self.wait_buffered(SEND_MARK // 2)  # not to be woken for each message that leaves
         try:
-            self._channel.send(message)
+            self._data_channel.send(message)
         except LinkClosed:
             self.check_open()
             raise
@@ -221,11 +219,11 @@ class WebRtcLane(LaneCore):
         self.check_open()
         self._marks.append(at_most)
         try:
-            while self._channel.buffered > at_most:
+            while self._data_channel.buffered > at_most:
                 # the event may have fired already: it is cleared first, then the amount is looked at again
                 self._changed.clear()
-                self._channel.tell_below(max(self._marks))
-                if self._channel.buffered <= at_most:
+                self._data_channel.tell_below(max(self._marks))
+                if self._data_channel.buffered <= at_most:
                     break
                 await self._changed.wait()
                 self.check_open()
@@ -244,16 +242,16 @@ class WebRtcLane(LaneCore):
         self.arrived(message)
         if self.inbox.unread > UNREAD_BYTES:
             self._link.fail(
-                f"nobody read {UNREAD_BYTES:,} bytes on the lane {self.label}; the link was ended"
+                f"nobody read {UNREAD_BYTES:,} bytes on the channel {self.label}; the link was ended"
             )
 
-    def close_channel(self) -> None:
+    def close_data_channel(self) -> None:
         with contextlib.suppress(Exception):  # it may be closed already, each library has its own word for it
-            self._channel.close()
+            self._data_channel.close()
 
 
-class WebRtcLink(LinkCore[WebRtcLane]):
-    """First the two descriptions are exchanged, then it is a LanedLink: `wait_open` says when."""
+class WebRtcLink(LinkCore[WebRtcChannel]):
+    """First the two descriptions are exchanged, then it is a ChannelLink: `wait_open` says when."""
 
     def __init__(
         self,
@@ -262,16 +260,18 @@ class WebRtcLink(LinkCore[WebRtcLane]):
         is_offerer: bool,
         candidate: Callable[[IceCandidate], None] = lambda _candidate: None,
     ) -> None:
-        """`candidate` is told of each address of ours that is found after the description was made."""
+        """`candidate` gets each address of ours that is found after the description was made."""
         super().__init__(MAX_MESSAGE_BYTES, is_offerer=is_offerer)
         self._connection = connection
         self._ours = self._theirs = ""
-        self._control: WebRtcLane | None = None
+        self._control: WebRtcChannel | None = None
         self._control_there = asyncio.Event()
         self._grace: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
         connection.attach(
-            ConnectionEvents(candidate=candidate, channel=self._channel_arrived, state=self._state_changed)
+            ConnectionEvents(
+                candidate=candidate, channel=self._data_channel_arrived, state=self._state_changed
+            )
         )
 
     @property
@@ -279,13 +279,13 @@ class WebRtcLink(LinkCore[WebRtcLane]):
         return self._ours, self._theirs
 
     @property
-    def control(self) -> WebRtcLane:
+    def control(self) -> WebRtcChannel:
         if self._control is None:
             raise InvalidError("the link is not open yet")
         return self._control
 
     async def offer(self) -> str:
-        self._control = WebRtcLane(CONTROL, self, self._connection.create_channel(CONTROL))
+        self._control = WebRtcChannel(CONTROL, self, self._connection.create_channel(CONTROL))
         self.add(self._control)
         self._control_there.set()
         sdp = await self._connection.offer()
@@ -316,12 +316,12 @@ class WebRtcLink(LinkCore[WebRtcLane]):
         await self.control.wait_opened()
         return self
 
-    async def open_lane(self, label: str) -> WebRtcLane:
-        self.check_new_lane(label)
-        lane = WebRtcLane(label, self, self._connection.create_channel(label))
-        self.add(lane)
-        await lane.wait_opened()
-        return lane
+    async def open_channel(self, label: str) -> WebRtcChannel:
+        self.check_new_channel(label)
+        channel = WebRtcChannel(label, self, self._connection.create_channel(label))
+        self.add(channel)
+        await channel.wait_opened()
+        return channel
 
     async def stats(self) -> LinkStats:
         path, round_trip = ("unknown", None) if self.end is not None else await self._connection.path()
@@ -335,14 +335,14 @@ class WebRtcLink(LinkCore[WebRtcLane]):
     def fail(self, reason: str) -> None:
         self._end(LinkEnd(reason, "fault"))
 
-    def lane_closed(self, lane: WebRtcLane, *, lost: bool) -> None:
+    def channel_closed(self, channel: WebRtcChannel, *, lost: bool) -> None:
         if lost:
             self._end(LinkEnd(_GONE, "fault"), say_so=False)
-        elif lane is self._control:
+        elif channel is self._control:
             self._end(LinkEnd(_CLOSED_BY_PEER, "peer"))
         else:
-            lane.finish("the peer closed this lane", readable=True)
-            self.remove(lane)
+            channel.finish("the peer closed this channel", readable=True)
+            self.remove(channel)
 
     def _learn(self, sdp: str) -> None:
         self._theirs = fingerprint_of(sdp)
@@ -356,17 +356,17 @@ class WebRtcLink(LinkCore[WebRtcLane]):
         except Exception as fault:  # noqa: BLE001 - a stranger's SDP breaks each library in its own way
             raise MalformedError(f"the session description cannot be used ({type(fault).__name__})") from None
 
-    def _channel_arrived(self, channel: Channel) -> None:
+    def _data_channel_arrived(self, data_channel: DataChannel) -> None:
         try:
-            self.check_new_lane(channel.label)
+            self.check_new_channel(data_channel.label)
         except (InvalidError, LinkClosed):
-            channel.close()
+            data_channel.close()
             return
-        first = self._control is None and channel.label == CONTROL
-        lane = WebRtcLane(channel.label, self, channel)
-        self.add(lane, offered=not first)
+        first = self._control is None and data_channel.label == CONTROL
+        channel = WebRtcChannel(data_channel.label, self, data_channel)
+        self.add(channel, offered=not first)
         if first:
-            self._control = lane
+            self._control = channel
             self._control_there.set()
 
     def _state_changed(self, state: str) -> None:
@@ -381,7 +381,7 @@ class WebRtcLink(LinkCore[WebRtcLane]):
             self._end(LinkEnd(_CLOSED_BY_PEER, "peer"), say_so=False)
 
     def _end(self, end: LinkEnd, *, say_so: bool = True) -> None:
-        """`say_so`: close the channels, which the peer hears. Where the connection is gone, a library that is just
+        """`say_so`: close the channels, which the peer notices. Where the connection is gone, a library that is just
         taking its own channels away is not to be disturbed.
         """
         if not self.finish(end):
@@ -390,8 +390,8 @@ class WebRtcLink(LinkCore[WebRtcLane]):
         if self._grace is not None:
             self._grace.cancel()
         if say_so:
-            for lane in self._lanes:
-                lane.close_channel()
+            for channel in self._channels:
+                channel.close_data_channel()
         self._closing = asyncio.get_running_loop().create_task(self._close_connection())
 
     async def _close_connection(self) -> None:

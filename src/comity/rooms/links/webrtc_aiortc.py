@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import aiortc
 from aiortc.sdp import candidate_from_sdp
 
-from comity.rooms.links.webrtc import ChannelEvents, ConnectionEvents, IceSettings
+from comity.rooms.links.webrtc import ConnectionEvents, DataChannelEvents, IceSettings
 from comity.rooms.protocol.signalling import IceCandidate
 from comity.wire.link import LinkClosed, Message
 
@@ -29,7 +29,7 @@ class AiortcChannel:
     def buffered(self) -> int:
         return int(self._channel.bufferedAmount)
 
-    def attach(self, events: ChannelEvents) -> None:
+    def attach(self, events: DataChannelEvents) -> None:
         channel = self._channel
         channel.on("open", events.opened)
         channel.on("message", events.message)

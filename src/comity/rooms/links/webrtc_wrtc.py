@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import webrtc
 
-from comity.rooms.links.webrtc import ChannelEvents, ConnectionEvents, IceSettings
+from comity.rooms.links.webrtc import ConnectionEvents, DataChannelEvents, IceSettings
 from comity.rooms.protocol.signalling import IceCandidate
 from comity.wire.link import LinkClosed, Message
 
@@ -21,7 +21,7 @@ class WrtcChannel:
     def buffered(self) -> int:
         return int(self._channel.buffered_amount)
 
-    def attach(self, events: ChannelEvents) -> None:
+    def attach(self, events: DataChannelEvents) -> None:
         channel, message = self._channel, events.message
         channel.on("open", lambda _event: events.opened())
         channel.on("message", lambda event: message(event.data))
@@ -67,9 +67,13 @@ class WrtcConnection:
 
     def attach(self, events: ConnectionEvents) -> None:
         def found(event: Any) -> None:
-            told = event.candidate
-            if told is not None and told.candidate:
-                events.candidate(IceCandidate(told.candidate, told.sdp_mid, told.sdp_m_line_index))
+            found_candidate = event.candidate
+            if found_candidate is not None and found_candidate.candidate:
+                events.candidate(
+                    IceCandidate(
+                        found_candidate.candidate, found_candidate.sdp_mid, found_candidate.sdp_m_line_index
+                    )
+                )
 
         connection = self._connection
         connection.on("icecandidate", found)

@@ -1,12 +1,12 @@
 """A link between two programs of one user on one host: a WebSocket on 127.0.0.1 (ruling 63).
 
-- Who waits for a peer lays a ticket: a private file in a folder of the user's that holds the address and a secret.
-  The peer is told the ticket's name, which is random. It can use it only if it finds that file: so both are on one
+- The side that waits for a peer lays a ticket: a private file in a folder of the user's that holds the address and a secret.
+  The peer gets the ticket's name, which is random. It can use it only if it finds that file: so both are on one
   host and of one user, and no address that a peer names is ever dialled. A ticket lets one connection in, once,
   and only for a while.
-- One WebSocket carries all lanes. A message is: kind (1 byte), lane (2 bytes, big-endian), content. Lane 0 is the
-  control lane; the side that dialled opens odd ones, the other even ones.
-- Each lane has a window: a sender waits until the reader has taken enough of what came before. A peer that sends
+- One WebSocket carries all channels. A message is: kind (1 byte), channel (2 bytes, big-endian), content. Channel 0 is the
+  control channel; the side that dialled opens odd ones, the other even ones.
+- Each channel has a window: a sender waits until the reader has taken enough of what came before. A peer that sends
   more than it may is cut off.
 - A peer that answers no ping is gone after `SILENCE_SECONDS`, however its process hangs.
 """
@@ -33,7 +33,7 @@ from websockets.exceptions import ConnectionClosed, ConnectionClosedOK, WebSocke
 from websockets.http11 import Request, Response
 
 from comity.identity.private_files import create_private, ensure_private_folder, read_private
-from comity.rooms.links.lanes import MAX_LANES, LaneCore, LinkCore, check_label, cost_of
+from comity.rooms.links.channels import MAX_CHANNELS, ChannelCore, LinkCore, check_label, cost_of
 from comity.wire.errors import ForbiddenError, InvalidError, KeyRefusedError, PeerError
 from comity.wire.link import CONTROL, LinkClosed, LinkEnd, LinkStats, Message
 
@@ -75,7 +75,7 @@ def ticket_folder() -> Path:
     return Path(tempfile.gettempdir()) / f"comity-links-{user}"
 
 
-class WebSocketLane(LaneCore):
+class WebSocketChannel(ChannelCore):
     buffered = 0
 
     def __init__(self, label: str, link: "WebSocketLink", number: int) -> None:
@@ -99,7 +99,7 @@ class WebSocketLane(LaneCore):
                     await self._changed.wait()
                     self.check_open()
                 async with self._link.writing:
-                    # from here on nothing waits until it is written: who is cancelled has not spent for nothing
+                    # from here on nothing waits until it is written, so a cancelled sender has not spent its credit
                     self._credit -= cost
                     await self._link.write(kind, self.number, content)
             self._link.bytes_sent += size
@@ -127,30 +127,30 @@ class WebSocketLane(LaneCore):
             raise InvalidError("the peer sent more than it may")
 
 
-class WebSocketLink(LinkCore[WebSocketLane]):
+class WebSocketLink(LinkCore[WebSocketChannel]):
     def __init__(self, connection: Connection, binding: tuple[str, str], *, is_offerer: bool) -> None:
         super().__init__(MAX_MESSAGE_BYTES, is_offerer=is_offerer)
         self.binding = binding
-        self.control = WebSocketLane(CONTROL, self, 0)
+        self.control = WebSocketChannel(CONTROL, self, 0)
         self.add(self.control)
         self.writing = asyncio.Lock()
         self._connection = connection
         self._by_number = {0: self.control}
         self._next_number = 2 if is_offerer else 1
         self._round_trip: float | None = None
-        self._heard = perf_counter()
+        self._last_received = perf_counter()
         self._soon: set[asyncio.Task[None]] = set()
         self._tasks = [asyncio.create_task(work) for work in (self._read(), self._keep_alive())]
 
-    async def open_lane(self, label: str) -> WebSocketLane:
-        self.check_new_lane(label)
-        lane = WebSocketLane(label, self, self._next_number)
+    async def open_channel(self, label: str) -> WebSocketChannel:
+        self.check_new_channel(label)
+        channel = WebSocketChannel(label, self, self._next_number)
         self._next_number += 2
-        self._by_number[lane.number] = lane
-        self.add(lane)
+        self._by_number[channel.number] = channel
+        self.add(channel)
         async with self.writing:
-            await self.write(_OPEN, lane.number, label.encode())
-        return lane
+            await self.write(_OPEN, channel.number, label.encode())
+        return channel
 
     async def stats(self) -> LinkStats:
         return self.stats_of("websocket", self._round_trip)
@@ -160,23 +160,23 @@ class WebSocketLink(LinkCore[WebSocketLane]):
         for task in (*self._tasks, *self._soon):
             task.cancel()
         if first:
-            told = reason.encode()[:_REASON_BYTES].decode(errors="ignore")
-            await self._connection.close(reason=told)
+            shown = reason.encode()[:_REASON_BYTES].decode(errors="ignore")
+            await self._connection.close(reason=shown)
 
-    async def write(self, kind: int, lane: int, content: bytes) -> None:
+    async def write(self, kind: int, channel: int, content: bytes) -> None:
         """The caller must hold the lock `writing`."""
         self.check_open()
         try:
-            await self._connection.send(_HEAD.pack(kind, lane) + content)
+            await self._connection.send(_HEAD.pack(kind, channel) + content)
         except ConnectionClosed as closed:
             self._lost(closed)
             self.check_open()
 
-    def write_soon(self, kind: int, lane: int, content: bytes) -> None:
+    def write_soon(self, kind: int, channel: int, content: bytes) -> None:
         async def write() -> None:
             with contextlib.suppress(LinkClosed):
                 async with self.writing:
-                    await self.write(kind, lane, content)
+                    await self.write(kind, channel, content)
 
         task = asyncio.create_task(write())
         self._soon.add(task)
@@ -186,7 +186,7 @@ class WebSocketLink(LinkCore[WebSocketLane]):
         try:
             while True:
                 message = await self._connection.recv(decode=False)
-                self._heard = perf_counter()
+                self._last_received = perf_counter()
                 self._take(message)
         except ConnectionClosed as closed:
             self._lost(closed)
@@ -199,15 +199,15 @@ class WebSocketLink(LinkCore[WebSocketLane]):
             raise InvalidError("the peer sent a message without a head")
         kind, number = _HEAD.unpack_from(message)
         content = message[_HEAD.size :]
-        lane = self._by_number.get(number)
-        if kind == _OPEN and lane is None:
+        channel = self._by_number.get(number)
+        if kind == _OPEN and channel is None:
             self._opened_by_peer(number, content)
-        elif lane is not None and kind == _BYTES:
-            lane.arrived(content)
-        elif lane is not None and kind == _TEXT:
-            lane.arrived(_text(content))
-        elif lane is not None and kind == _GRANT and len(content) == _CREDIT.size:
-            lane.grant(_CREDIT.unpack(content)[0])
+        elif channel is not None and kind == _BYTES:
+            channel.arrived(content)
+        elif channel is not None and kind == _TEXT:
+            channel.arrived(_text(content))
+        elif channel is not None and kind == _GRANT and len(content) == _CREDIT.size:
+            channel.grant(_CREDIT.unpack(content)[0])
         elif kind == _PING and len(content) <= _REASON_BYTES:
             self.write_soon(_PONG, 0, content)
         elif kind == _PONG:
@@ -216,19 +216,19 @@ class WebSocketLink(LinkCore[WebSocketLane]):
             raise InvalidError("the peer sent a message that this link does not know")
 
     def _opened_by_peer(self, number: int, label: bytes) -> None:
-        if number % 2 == self._next_number % 2 or len(self._lanes) >= MAX_LANES:
-            raise InvalidError("the peer opened a lane that it may not open")
+        if number % 2 == self._next_number % 2 or len(self._channels) >= MAX_CHANNELS:
+            raise InvalidError("the peer opened a channel that it may not open")
         name = _text(label)
         check_label(name)
-        lane = WebSocketLane(name, self, number)
-        self._by_number[number] = lane
-        self.add(lane, offered=True)
+        channel = WebSocketChannel(name, self, number)
+        self._by_number[number] = channel
+        self.add(channel, offered=True)
 
     async def _keep_alive(self) -> None:
         while self.end is None:
             self.write_soon(_PING, 0, struct.pack(">d", perf_counter()))
             await asyncio.sleep(PING_SECONDS)
-            if perf_counter() - self._heard > SILENCE_SECONDS:
+            if perf_counter() - self._last_received > SILENCE_SECONDS:
                 self.finish(LinkEnd("the peer does not answer any more", "fault"))
                 self._connection.transport.abort()
 

@@ -1,10 +1,10 @@
-"""Who is admitted to a session (peers 3.3 to 3.5, rulings 38 and 58), and what may be said by whom after that.
+"""Which peers are admitted to a session, and what they may send after that (peers 3.3 to 3.5, rulings 38 and 58).
 
 A peer is who its hello says: `from_stream_id`, bound to its token and its key. The order of the checks: allow
 list, join token, session key, proof of our own layer. Without any demand a peer counts from the open channel on;
 its hello is judged all the same, because what it proves is shown.
 
-The replay window knows what was heard lately by moment and nonce. What is older than the window is refused as
+The replay window knows recent messages by moment and nonce. What is older than the window is refused as
 well, so that forgetting is safe; the window is bounded by rising with what it holds.
 """
 
@@ -37,10 +37,10 @@ class Admitted(Struct, frozen=True, kw_only=True):
 
 
 class HelloRefused(Struct, frozen=True):
-    """`told`: whether the peer gets the reason; a peer outside the allow list gets no answer (peers 3.4)."""
+    """`answered`: whether the peer gets the reason; a peer outside the allow list gets no answer (peers 3.4)."""
 
     reason: str
-    told: bool = True
+    answered: bool = True
 
 
 def judge_hello(
@@ -57,7 +57,7 @@ def judge_hello(
     if not 0 < len(stream_id) <= MAX_STREAM_ID_LENGTH:
         return HelloRefused("invalid from_stream_id")
     if demands.allow_peer_stream_ids and stream_id not in demands.allow_peer_stream_ids:
-        return HelloRefused("peer_not_allowed", told=False)
+        return HelloRefused("peer_not_allowed", answered=False)
     auth_ok = True
     try:
         _check_token(hello.join_token, options, stream_id, now_ms)
@@ -98,24 +98,24 @@ class ReplayWindow:
         self._most = most
         self._floor = float("-inf")
         self._newest = float("-inf")
-        self._heard: set[tuple[float, str]] = set()
+        self._known: set[tuple[float, str]] = set()
         self._order: deque[tuple[float, str]] = deque()
 
     def __len__(self) -> int:
-        return len(self._heard)
+        return len(self._known)
 
     def take(self, moment: float, nonce: str) -> bool:
-        """Whether this was not heard before, which it then was."""
+        """Note a message. Return whether it is new."""
         mark = (moment, nonce[:64])
-        if moment <= self._floor or mark in self._heard:
+        if moment <= self._floor or mark in self._known:
             return False
-        self._heard.add(mark)
+        self._known.add(mark)
         self._order.append(mark)
         self._newest = max(self._newest, moment)
         self._floor = max(self._floor, self._newest - self._span)
         while self._order and (len(self._order) > self._most or self._order[0][0] <= self._floor):
             oldest = self._order.popleft()
-            self._heard.discard(oldest)
+            self._known.discard(oldest)
             self._floor = max(self._floor, oldest[0])
         return True
 

@@ -8,7 +8,7 @@ data, or a bridge envelope if it carries the magic:
 The MAC is HMAC-SHA-256 over the six members from `kind` to `payload` as JavaScript would write them. It is
 computed from what was parsed, so spaces and the order of integer keys on the wire do not matter.
 
-A file frame between our own nodes is binary, on the lane `x-comity`; integers are big-endian:
+A file frame between our own nodes is binary, on the channel `x-comity`; integers are big-endian:
 
     0x01 | first 16 bytes of SHA-256(transfer id) | u64 sequence | SHA-256 of the data | HMAC | data
 
@@ -26,9 +26,9 @@ from comity.wire.canonical import js_stringify
 from comity.wire.errors import MalformedError
 
 MAGIC: Final = "vdo_mcp_bridge_v1"
-CONTROL_LANE: Final = "sendChannel"
-RAW_LANE: Final = "x-bin"
-FILE_LANE: Final = "x-comity"
+CONTROL_CHANNEL: Final = "sendChannel"
+RAW_CHANNEL: Final = "x-bin"
+FILE_CHANNEL: Final = "x-comity"
 MESSAGE_LIMIT: Final = 262_144
 """What SDP announces on both sides; also the most that we read (peers 4)."""
 

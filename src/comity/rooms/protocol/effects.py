@@ -1,7 +1,7 @@
-"""What a session hears of its links and its signalling, and what it wants done with them.
+"""The events of a session from its links and its signalling, and its effects on them.
 
 The shell carries out effects in the order in which they are given. A link may only be closed after what was sent
-before has left. Answers to the effects of files and messages come back as the events of those rooms.
+before has left. Answers to the effects of files and messages come back as events of those machines.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ class Dial(Struct, frozen=True):
     pass
 
 
-class Speak(Struct, frozen=True):
+class SendToRelay(Struct, frozen=True):
     text: bytes
 
 
@@ -53,36 +53,34 @@ class GiveUp(Struct, frozen=True):
     reason: str
 
 
-class SignallingUp(Struct, frozen=True):
-    """The room is joined; `peers` are the others in it."""
+class SignallingReady(Event, frozen=True):
+    """The room is joined, the stream id announced, the target asked for. `peers` are the others in the room."""
 
-    peers: tuple[Listed, ...]
+    peers: tuple[Listed, ...] = ()
 
 
-class SignallingDown(Struct, frozen=True):
-    """The room is left, or was never joined. `retry_in` seconds from now it is tried again. Links stay as they are."""
+class SignallingLost(Event, frozen=True):
+    """The relay is gone, or was not reached; it is tried again in `retry_in` seconds. Links stay as they are. `reason` is
+    for the owner.
+    """
 
     reason: str
     retry_in: float
+
+
+class SignallingProblem(Event, frozen=True):
+    """The relay refused something and the connection stays open. Where another peer of the room has our stream id, we try
+    again, in case it is only what is left of ourselves.
+    """
+
+    error: str
+    code: str | None = None
 
 
 class PeerSeen(Struct, frozen=True):
     """Somebody came, or has a stream now."""
 
     peer: Listed
-
-
-class OwnStreamTaken(Struct, frozen=True):
-    """Another peer of the room has our stream id. We try again, in case it is only what is left of ourselves."""
-
-    stream: str
-
-
-class RelayRefused(Struct, frozen=True):
-    """The relay refused something; `code` is its own."""
-
-    code: str
-    message: str
 
 
 class AttemptBegun(Struct, frozen=True):
@@ -108,11 +106,10 @@ class SignallingFault(Struct, frozen=True):
 
 
 Notice = (
-    SignallingUp
-    | SignallingDown
+    SignallingReady
+    | SignallingLost
+    | SignallingProblem
     | PeerSeen
-    | OwnStreamTaken
-    | RelayRefused
     | AttemptBegun
     | AttemptFailed
     | SignallingFault
@@ -120,10 +117,12 @@ Notice = (
 
 
 class Notify(Struct, frozen=True):
-    news: Notice
+    notice: Notice
 
 
-MeetingEffect = Dial | Speak | HangUp | MakeOffer | MakeAnswer | TakeAnswer | AddCandidates | GiveUp | Notify
+MeetingEffect = (
+    Dial | SendToRelay | HangUp | MakeOffer | MakeAnswer | TakeAnswer | AddCandidates | GiveUp | Notify
+)
 
 
 class SessionOptions(Struct, frozen=True, kw_only=True):
@@ -150,24 +149,6 @@ class SessionOptions(Struct, frozen=True, kw_only=True):
     keep_spool_files: bool = False
     state_max_keys: int = 2048
     state_max_snapshot_entries: int = 4096
-
-
-class SignallingReady(Event, frozen=True):
-    """The room is joined, the stream id announced, the target asked for."""
-
-
-class SignallingLost(Event, frozen=True):
-    """The relay is gone, or was not reached; it is tried again in `retry_in` seconds. `reason` is for the owner."""
-
-    reason: str
-    retry_in: float
-
-
-class SignallingProblem(Event, frozen=True):
-    """The server complains and the connection lives on, as with a stream id that is in use."""
-
-    error: str
-    code: str | None = None
 
 
 class PeerAppeared(Event, frozen=True):
@@ -209,7 +190,7 @@ class TextArrived(Event, frozen=True):
 
 class BytesArrived(Event, frozen=True):
     uuid: str
-    lane: str
+    channel: str
     data: bytes
 
 
@@ -235,7 +216,7 @@ class SendText(Effect, frozen=True):
 
 class SendBytes(Effect, frozen=True):
     uuid: str
-    lane: str
+    channel: str
     data: bytes
 
 
@@ -258,6 +239,6 @@ class KeepClock(Effect, frozen=True):
 
 
 class EmitEvent(Effect, frozen=True):
-    """An event was added to the log: whoever waits for one can read it."""
+    """An event was added to the log: readers that wait for one can read it."""
 
     event: dict[str, Any]

@@ -1,9 +1,9 @@
-"""What a session tells its owner (peers 6): one table of event types, one bounded log, one cursor per reader.
+"""The events of a session for its owner (peers 6): one table of event types, one bounded log, one cursor per reader.
 
 - An event has `type`, `ts` and the members that the table names for its type, in that order, and no others: no
   SDP, no candidates, no keys can slip in.
-- The log holds so many events and so many bytes; the oldest go first. A reader that lost some is told how many
-  by `events_dropped` before it gets the rest (ruling 61).
+- The log holds so many events and so many bytes; the oldest go first. A reader that lost some gets
+  `events_dropped` with their number before the rest (ruling 61).
 - A message that was receipted is promised: it is not dropped before somebody has read it.
 - Readers do not take events from each other. Readers that nobody asked for in a long time are forgotten first.
 - A reader can also peek: then its cursor stays until it acknowledges what it has used.

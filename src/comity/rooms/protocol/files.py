@@ -1,4 +1,4 @@
-"""What the machines of files hear, and what they want done (peers 4).
+"""The events and the effects of the machines of files (peers 4).
 
 Reading, writing and hashing are the shell's: it does them in threads and answers with the events below, under
 the same transfer id. Answers may come in any order and late; the machines know what they still wait for.
@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from comity.rooms.protocol.events import iso_moment, moment_or_none
+from comity.rooms.protocol.tool_table import MAX_CHUNK, MIN_CHUNK
 from comity.wire.canonical import js_stringify
 from comity.wire.errors import InvalidError
 from comity.wire.machine import Effect, Event
@@ -22,10 +23,7 @@ from comity.wire.machine import Effect, Event
 # The shape of a file on its way: offers, chunks that fit a message, names, the hash made of chunk hashes (peers 4).
 
 
-MIN_CHUNK: Final = 1024
-MAX_CHUNK: Final = 262_144
 DEFAULT_CHUNK: Final = 65_536
-MAX_FILE_BYTES: Final = 268_435_456
 _PAGE: Final = 4096
 MAX_ID_LENGTH: Final = 128
 MAX_NAME_LENGTH: Final = 200
@@ -40,7 +38,7 @@ DEFAULT_MIME: Final = "application/octet-stream"
 
 
 class FileOffer(Struct, frozen=True, kw_only=True):
-    """`file_hash` is None when it is told at the end. `frames`: chunks come as frames, hashed once each."""
+    """`file_hash` is None when it comes at the end. `frames`: chunks come as frames, hashed once each."""
 
     transfer_id: str
     name: str
@@ -73,7 +71,7 @@ def shown_sequence(value: Any) -> int | None:
 
 
 def read_offer(payload: dict[str, Any], *, max_bytes: int, takes_frames: bool) -> FileOffer:
-    """Raises InvalidError with the reason that the sender is told."""
+    """Raises InvalidError with the reason that the sender gets."""
     transfer_id = read_transfer_id(payload.get("transfer_id"))
     if transfer_id is None:
         raise InvalidError("invalid transfer_id")
@@ -436,7 +434,7 @@ class IncomingFinished(FileAnswer, frozen=True):
     sha256: str | None = None
 
 
-# What the sender and the receiver of a file have in common: what is known of it, and how it is told.
+# What the sender and the receiver of a file have in common.
 
 
 class FileTransfer(ABC):
@@ -455,8 +453,8 @@ class FileTransfer(ABC):
         self._digests = bytearray(DIGEST_BYTES * offer.total_chunks if offer.frames else 0)
 
     def cancel(self, *, tell: bool) -> list[Effect]:
-        told = [self._message("file.cancel")] if tell else []
-        return [*told, *self._end("cancelled", "cancelled")]
+        message = [self._message("file.cancel")] if tell else []
+        return [*message, *self._end("cancelled", "cancelled")]
 
     @abstractmethod
     def _end(self, status: str, error: str | None) -> list[Effect]: ...

@@ -16,7 +16,7 @@ from nacl.bindings import crypto_scalarmult, crypto_scalarmult_base
 from nacl.exceptions import CryptoError
 
 from comity.identity.protocol.keys import SIGNATURE_BYTES, SigningKey, VacantId, verify
-from comity.rooms.protocol.channel import CONTROL_LANE, FILE_LANE, BridgeEnvelope
+from comity.rooms.protocol.channel import CONTROL_CHANNEL, FILE_CHANNEL, BridgeEnvelope
 from comity.wire import strict_json
 from comity.wire.canonical import jcs, js_stringify
 from comity.wire.errors import ComityError, InvalidError, MalformedError, UnauthenticatedError
@@ -39,7 +39,7 @@ class OwnLayer(Struct, frozen=True, kw_only=True):
 
     @property
     def takes_file_frames(self) -> bool:
-        return FILE_LANE in self.lanes and "chunks" in self.file_hash
+        return FILE_CHANNEL in self.lanes and "chunks" in self.file_hash
 
 
 class HelloPayload(Struct, frozen=True, kw_only=True):
@@ -74,7 +74,7 @@ def own_layer(
     return {
         "id": key.vacant_id.hex(),
         "sig": key.sign(proof).hex(),
-        "lanes": [CONTROL_LANE, FILE_LANE],
+        "lanes": [CONTROL_CHANNEL, FILE_CHANNEL],
         "file_hash": list(FILE_HASHES),
         "max_message": max_message,
     }
@@ -163,7 +163,7 @@ _MAX_LENGTH: Final = 8192
 
 
 class JoinTokenError(UnauthenticatedError):
-    """A join token that does not open this room; its sentence is what the refused peer is told."""
+    """A join token that does not open this room; its sentence is the reason that the refused peer gets."""
 
 
 def mint(secret: str, *, room: str, stream_id: str, exp: int, nonce: str) -> str:

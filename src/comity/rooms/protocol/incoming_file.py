@@ -83,7 +83,7 @@ class IncomingFile(FileTransfer):
         self._unacknowledged = 0
         self._acknowledged_at = self.created_at
         self._wrong_hashes = 0
-        self._told_hash: str | None = None
+        self._claimed_hash: str | None = None
         self._complete = False
 
     @classmethod
@@ -163,8 +163,8 @@ class IncomingFile(FileTransfer):
         if self._phase is not Receiving.RECEIVING:
             return [self._nack(0, self.last_error or "unknown_transfer")]
         self._complete = True
-        told = payload.get("file_hash")
-        self._told_hash = told if isinstance(told, str) else None
+        claimed = payload.get("file_hash")
+        self._claimed_hash = claimed if isinstance(claimed, str) else None
         if self._count < self.offer.total_chunks:
             if self._unwritten:
                 return []
@@ -189,14 +189,14 @@ class IncomingFile(FileTransfer):
         return self.fail(event.reason) if isinstance(event, StoreFailed) else []
 
     def fail(self, reason: str) -> list[Effect]:
-        told = self._nack(self._next, reason)
-        return [told, *self._end("failed", reason), self._failed(reason)]
+        nack = self._nack(self._next, reason)
+        return [nack, *self._end("failed", reason), self._failed(reason)]
 
     def _opened(self, event: IncomingOpened) -> list[Effect]:
         self._phase = Receiving.RECEIVING
         self.spool_path = event.spool_path
         offer = self.offer
-        told = self._report(
+        report = self._report(
             "file_offer_received",
             from_uuid=self.peer.uuid,
             from_stream_id=self.peer.stream_id,
@@ -206,7 +206,7 @@ class IncomingFile(FileTransfer):
             name=offer.name,
             mime=offer.mime,
         )
-        return [*self._keep(), told, self._accept()]
+        return [*self._keep(), report, self._accept()]
 
     def _stored(self, event: ChunkStored) -> list[Effect]:
         length = self._unwritten.pop(event.sequence, None)
@@ -256,7 +256,7 @@ class IncomingFile(FileTransfer):
     def _finish(self) -> list[Effect]:
         if self.offer.frames:
             computed = chunks_hash(self._digests)
-            if computed != self._told_hash:
+            if computed != self._claimed_hash:
                 return self.fail("file hash mismatch")
             self.file_hash = computed
         self._phase = Receiving.FINISHING
@@ -269,7 +269,7 @@ class IncomingFile(FileTransfer):
         self.status = "completed"
         self.completed_at = self._wall()
         offer = self.offer
-        told = self._report(
+        report = self._report(
             "file_received",
             from_uuid=self.peer.uuid,
             from_stream_id=self.peer.stream_id,
@@ -280,7 +280,7 @@ class IncomingFile(FileTransfer):
             spooled=self.spooled,
             spool_path=self.spool_path,
         )
-        return [*self._keep(), told, self._complete_ack()]
+        return [*self._keep(), report, self._complete_ack()]
 
     def _take(self, sequence: int, digest: bytes) -> None:
         self._have[sequence] = 1

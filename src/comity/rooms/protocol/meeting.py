@@ -1,15 +1,15 @@
-"""Staying in a room, and joining its peers by links: what to say to the relay, and when (peers 6, 7).
+"""Staying in a room, and joining its peers by links: what to send to the relay, and when (peers 6, 7).
 
-- We join, seed our stream and play the streams that we view. Who plays ours gets an offer; who offers what we asked
-  for gets an answer. One attempt is one link with one session id; what belongs to no attempt is ignored.
+- We join, seed our stream and play the streams that we view. A peer that plays ours gets an offer; one that offers what we
+  asked for gets an answer. One attempt is one link with one session id; what belongs to no attempt is ignored.
 - Losing the relay ends no link. We come back after a while, twice as long each time, and play again only what has
   no link. A link that ends is asked for again in the same way.
 - Candidates that come before their description wait for it. Those that we find leave in bundles.
 - Attempts, candidates, descriptions and waiting times are limited; how often a peer may ask for an offer, too.
 
-The machine holds no link and no socket. It is told what happened and says what to do:
-`Dial`, `Speak`, `HangUp` for the relay; `MakeOffer`, `MakeAnswer`, `TakeAnswer`, `AddCandidates`, `GiveUp` for the
-link of an attempt; `Notify` for whoever uses the room. Time and randomness come in.
+The machine holds no link and no socket. It gets events and returns what to do:
+`Dial`, `SendToRelay`, `HangUp` for the relay; `MakeOffer`, `MakeAnswer`, `TakeAnswer`, `AddCandidates`, `GiveUp` for the
+link of an attempt; `Notify` for the user of the room. Time and randomness come in.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,13 +29,12 @@ from comity.rooms.protocol.effects import (
     MakeOffer,
     MeetingEffect,
     Notify,
-    OwnStreamTaken,
     PeerSeen,
-    RelayRefused,
-    SignallingDown,
+    SendToRelay,
     SignallingFault,
-    SignallingUp,
-    Speak,
+    SignallingLost,
+    SignallingProblem,
+    SignallingReady,
     TakeAnswer,
 )
 from comity.rooms.protocol.signalling import (
@@ -98,7 +97,7 @@ class Attempt:
         self.opened_at: float | None = None
         self.described = False
         self.remote_known = not offering
-        self.heard = 0
+        self.candidates_taken = 0
         self.early: list[IceCandidate] = []
         self.found: list[IceCandidate] = []
         self.bundle_at: float | None = None
@@ -186,7 +185,7 @@ class Meeting:
         self._attempts.clear()
         self._views.clear()
         if self._connected:
-            effects += [Speak(signalling.leave()), HangUp(reason)]
+            effects += [SendToRelay(signalling.leave()), HangUp(reason)]
         return effects
 
     def view(self, stream: str, now: float) -> list[MeetingEffect]:
@@ -208,7 +207,7 @@ class Meeting:
         self._dialling = False
         self._connected = True
         self._listing_by = now + LISTING_SECONDS
-        return [Speak(signalling.join_room(self._cipher.room_id(self._attending.room)))]
+        return [SendToRelay(signalling.join_room(self._cipher.room_id(self._attending.room)))]
 
     def disconnected(self, reason: str, now: float) -> list[MeetingEffect]:
         """The connection to the relay was lost or failed. Attempts that have begun continue."""
@@ -225,17 +224,17 @@ class Meeting:
         wait = self._delay * spread
         self._delay = min(2 * self._delay, self._attending.longest_delay)
         self._dial_at = now + wait
-        return [Notify(SignallingDown(reason, wait))]
+        return [Notify(SignallingLost(reason, wait))]
 
     def receive(self, text: bytes, now: float) -> list[MeetingEffect]:
         """A message from the relay."""
         try:
-            heard = read_message(text, self._cipher)
+            message = read_message(text, self._cipher)
         except ComityError as fault:
             return [Notify(SignallingFault(fault.message))]
-        match heard:
+        match message:
             case Listing():
-                return self._listed(heard, now)
+                return self._listed(message, now)
             case PeerJoined(peer):
                 self._remember(peer)
                 return [Notify(PeerSeen(peer))]
@@ -244,15 +243,16 @@ class Meeting:
             case OfferWanted(uuid):
                 return self._offer_to(uuid, now)
             case Described():
-                return self._offered(heard, now) if heard.kind == "offer" else self._answered(heard)
+                return self._offered(message, now) if message.kind == "offer" else self._answered(message)
             case Candidates():
-                return self._candidates(heard, now)
+                return self._candidates(message, now)
             case StreamTaken():
                 self._seed_at = now + self._seed_delay
                 self._seed_delay = min(2 * self._seed_delay, VIEW_SECONDS[1])
-                return [Notify(OwnStreamTaken(self._attending.stream))]
+                taken = f"the stream id {self._attending.stream} is already in use"
+                return [Notify(SignallingProblem(taken, "STREAMID_IN_USE"))]
             case RelayRefusal():
-                return self._refused(heard, now)
+                return self._refused(message, now)
             case _:
                 return []
 
@@ -287,7 +287,7 @@ class Meeting:
         attempt.described = True
         if attempt.found:
             attempt.bundle_at = now + attempt.bundle_step
-        return [Speak(text)] if self._connected else []
+        return [SendToRelay(text)] if self._connected else []
 
     def found(self, number: int, candidate: IceCandidate, now: float) -> None:
         """An address of ours was found for an attempt."""
@@ -351,16 +351,16 @@ class Meeting:
             attempt.bundle_at = None
             attempt.bundle_step = min(2 * attempt.bundle_step, BUNDLE_SECONDS[1])
             found, attempt.found = tuple(attempt.found), []
-            told = Candidates(attempt.uuid, attempt.session, found)
-            text = signalling.write_candidates(told, attempt.role, self._cipher, self._draw(IV_BYTES))
-            return [Speak(text)] if self._connected else []
+            bundle = Candidates(attempt.uuid, attempt.session, found)
+            text = signalling.write_candidates(bundle, attempt.role, self._cipher, self._draw(IV_BYTES))
+            return [SendToRelay(text)] if self._connected else []
         return []
 
     def _listed(self, listing: Listing, now: float) -> list[MeetingEffect]:
         self._peers.clear()
         for peer in listing.peers:
             self._remember(peer)
-        effects: list[MeetingEffect] = [Notify(SignallingUp(listing.peers))]
+        effects: list[MeetingEffect] = [Notify(SignallingReady(listing.peers))]
         if not self._joined:
             self._joined = True
             self._listing_by = None
@@ -371,8 +371,8 @@ class Meeting:
             effects += self._play_if_there(stream, view, now)
         return effects
 
-    def _seed(self) -> Speak:
-        return Speak(signalling.seed(self._cipher.stream_id(self._attending.stream)))
+    def _seed(self) -> SendToRelay:
+        return SendToRelay(signalling.seed(self._cipher.stream_id(self._attending.stream)))
 
     def _remember(self, peer: Listed) -> None:
         if peer.uuid in self._peers or len(self._peers) < MAX_PEERS:
@@ -401,7 +401,7 @@ class Meeting:
             return []
         view.asked = True
         view.play_at = now + CONNECT_SECONDS
-        return [Speak(signalling.play(self._cipher.stream_id(stream)))]
+        return [SendToRelay(signalling.play(self._cipher.stream_id(stream)))]
 
     def _offer_to(self, uuid: str, now: float) -> list[MeetingEffect]:
         if self._offers.take(uuid, now):
@@ -451,23 +451,23 @@ class Meeting:
         effects: list[MeetingEffect] = [TakeAnswer(number, answer.sdp)]
         return [*effects, AddCandidates(number, early)] if early else effects
 
-    def _candidates(self, told: Candidates, now: float) -> list[MeetingEffect]:
-        number, attempt = self._attempt_of(told.uuid, told.session)
+    def _candidates(self, bundle: Candidates, now: float) -> list[MeetingEffect]:
+        number, attempt = self._attempt_of(bundle.uuid, bundle.session)
         if attempt is not None and number is not None:
-            return self._take_candidates(number, attempt, told.candidates)
-        key = (told.uuid, told.session)
+            return self._take_candidates(number, attempt, bundle.candidates)
+        key = (bundle.uuid, bundle.session)
         if key not in self._early and len(self._early) >= MAX_EARLY:
             return []
         _, early = self._early.setdefault(key, (now, []))
-        kept = told.candidates[: max(0, MAX_CANDIDATES - len(early))]
+        kept = bundle.candidates[: max(0, MAX_CANDIDATES - len(early))]
         early.extend(kept)
-        return [] if len(kept) == len(told.candidates) else [Notify(SignallingFault(_TOO_MANY))]
+        return [] if len(kept) == len(bundle.candidates) else [Notify(SignallingFault(_TOO_MANY))]
 
     def _take_candidates(
         self, number: int, attempt: Attempt, candidates: tuple[IceCandidate, ...]
     ) -> list[MeetingEffect]:
-        taken = candidates[: max(0, MAX_CANDIDATES - attempt.heard)]
-        attempt.heard += len(taken)
+        taken = candidates[: max(0, MAX_CANDIDATES - attempt.candidates_taken)]
+        attempt.candidates_taken += len(taken)
         faults = [] if len(taken) == len(candidates) else [Notify(SignallingFault(_TOO_MANY))]
         if taken and attempt.remote_known:
             return [AddCandidates(number, taken), *faults]
@@ -483,9 +483,11 @@ class Meeting:
             ]
             reason = "the peer is no longer at the relay"
             return [effect for number in gone for effect in self._give_up(number, reason, now)]
-        told: list[MeetingEffect] = [Notify(RelayRefused(refusal.code, refusal.message))]
+        effects: list[MeetingEffect] = [Notify(SignallingProblem(refusal.message, refusal.code))]
         # a room that we are not let into is tried again later, like a relay that is not there
-        return told if self._joined else [*told, HangUp(refusal.message or "the relay refused the room")]
+        return (
+            effects if self._joined else [*effects, HangUp(refusal.message or "the relay refused the room")]
+        )
 
     def _attempt_of(self, uuid: str, session: str) -> tuple[int | None, Attempt | None]:
         for number, attempt in self._attempts.items():
@@ -523,4 +525,4 @@ class Meeting:
         return digits
 
 
-_TOO_MANY: Final = f"a peer told more than {MAX_CANDIDATES} candidates"
+_TOO_MANY: Final = f"a peer sent more than {MAX_CANDIDATES} candidates"

@@ -1,9 +1,9 @@
-"""What a session hears from its peers: every message is judged here before it reaches the room that it is for.
+"""What a session gets from its peers: every message is checked here before it reaches the machine that it is for.
 
     limit -> decode -> control or handshake -> admitted? -> sealed, fresh, in its own name? -> files, state, messages, data
 
-What a peer did wrong is a named event, and the next message is heard as if nothing had been. A peer that does wrong over
-and over is told of only so often, so that it cannot push out the events of others.
+What a peer did wrong is a named event, and the next message is processed as usual. The faults of one peer are reported
+only so often, so that it cannot push out the events of others.
 """
 
 import base64
@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from comity.rooms.protocol.admission import RoomPeer
 from comity.rooms.protocol.channel import (
-    FILE_LANE,
+    FILE_CHANNEL,
     MESSAGE_LIMIT,
-    RAW_LANE,
+    RAW_CHANNEL,
     AppData,
     BridgeEnvelope,
     Control,
@@ -97,7 +97,7 @@ class MessageDispatcher:
         if peer is None or not peer.is_open:
             return []
         peer.last_message_at = now
-        if event.lane not in {FILE_LANE, RAW_LANE}:
+        if event.channel not in {FILE_CHANNEL, RAW_CHANNEL}:
             return self._peers.fault(peer, now, "protocol_error", reason="binary_on_control_channel")
         if len(event.data) > MESSAGE_LIMIT:
             return self._peers.fault(peer, now, "protocol_error", reason="message_too_large")
@@ -115,7 +115,7 @@ class MessageDispatcher:
 
     def _admitted(self, peer: RoomPeer, message: Any, size: int, now: float) -> list[Effect]:
         if isinstance(message, BytesArrived):
-            return self._lane(peer, message, now)
+            return self._channel(peer, message, now)
         if isinstance(message, AppData):
             return self._data(peer, message.value, size, now)
         assert isinstance(message, BridgeEnvelope)
@@ -138,7 +138,7 @@ class MessageDispatcher:
         return self._peers.fault(peer, now, "protocol_unknown", kind=kind[:64])
 
     def _tamed(self, peer: RoomPeer, effects: list[Effect], now: float) -> list[Effect]:
-        """A peer that does wrong over and over is told of only so often."""
+        """Drop reports of faults that are beyond the allowance of the peer."""
         return [
             effect
             for effect in effects
@@ -159,7 +159,7 @@ class MessageDispatcher:
         return [*effects, *self._end_refused(peer, now)]
 
     def _end_replaced(self, now: float) -> list[Effect]:
-        """The older link is over at once, whenever its end is told: what was under way on it goes on with the newer."""
+        """End the older link at once: what was under way on it continues on the newer one."""
         effects: list[Effect] = []
         for older in self._peers.replaced():
             effects.append(CloseLink(older.uuid, "replaced by a newer link of the same peer"))
@@ -167,7 +167,7 @@ class MessageDispatcher:
         return effects
 
     def _end_refused(self, peer: RoomPeer, now: float) -> list[Effect]:
-        """A peer that we refused hears why, and has no use for the link."""
+        """Close the link of a peer that we refused; it got the reason."""
         if not peer.was_refused:
             return []
         return [CloseLink(peer.uuid, "not admitted"), *self.closed(peer.uuid, now)]
@@ -211,9 +211,9 @@ class MessageDispatcher:
         refused = self._peers.check_data(peer, "pipe", now)
         return self._received(peer, value, None, size) if refused is None else refused
 
-    def _lane(self, peer: RoomPeer, event: BytesArrived, now: float) -> list[Effect]:
-        if event.lane == RAW_LANE:
-            refused = self._peers.check_data(peer, RAW_LANE, now)
+    def _channel(self, peer: RoomPeer, event: BytesArrived, now: float) -> list[Effect]:
+        if event.channel == RAW_CHANNEL:
+            refused = self._peers.check_data(peer, RAW_CHANNEL, now)
             if refused is not None:
                 return refused
             return self._received(peer, None, base64.b64encode(event.data).decode(), len(event.data))
@@ -280,14 +280,14 @@ class Lifecycle:
             return []
         if self.state == "connected":
             self.last_disconnected_at = self._wall()
-            told, why = Report("disconnected", {}), "disconnected"
+            report, why = Report("disconnected", {}), "disconnected"
         else:
-            told, why = Report("connect_error", {"message": reason}), "connect_error"
+            report, why = Report("connect_error", {"message": reason}), "connect_error"
         self.state = "reconnecting"
         self.last_error = reason
         self.reconnect_count += 1
         self.delay_ms = round(retry_in * 1000)
-        return [told, Report("reconnect_scheduled", {"reason": why, "inMs": self.delay_ms})]
+        return [report, Report("reconnect_scheduled", {"reason": why, "inMs": self.delay_ms})]
 
     def stop(self) -> list[Effect]:
         if self.state == "stopped":

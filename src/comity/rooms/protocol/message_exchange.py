@@ -142,8 +142,8 @@ class MessageExchange:
     ) -> list[Effect]:
         self._nodes.update(nodes)
         self._outbox.restore(outbox)
-        told = [self._delivered(mail) for mail in self._inbox.restore(inbox, read_ids)]
-        return [*told, *self._outbox.watch(now)]
+        reports = [self._delivered(mail) for mail in self._inbox.restore(inbox, read_ids)]
+        return [*reports, *self._outbox.watch(now)]
 
     def _uuid_of(self, node: str, stream: str | None) -> str | None:
         peer = self._peers.of_node(node, stream)

@@ -2,26 +2,40 @@
 
 - A message is for a node, not for a link. It waits at the sender until the node is there, and is sent again
   until a receipt comes: a limited number, for a limited time.
-- The receiver says `stored` only after the message is durable. It knows the ids that it has had, so that a
+- The receiver says `stored` only after the message is durable. It remembers their ids, so that a
   message that comes again is receipted again and delivered once.
 - A message is shown while it is being made durable. If the process dies before that is done, the sender has no receipt and
   sends it again, under the same id. If it cannot be made durable, it is not refused any more: it may come again, and is
   not shown a second time.
 - What is in the inbox and was not read survives a restart.
 - A signed message is an envelope from the sender's node to ours; its signature is checked before anything is
-  kept, its place in the chain by the one who keeps it. So it is shown after that.
+  kept, its place in the chain when it is stored. So it is shown after that.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from msgspec import UNSET, Struct
 
-from comity.envelopes.protocol.chain import PairKey
-from comity.envelopes.protocol.envelope import VacantEnvelope, from_a2a_message, recognise
+from comity.envelopes.protocol.chain import (
+    PairKey,
+    ReplayState,
+    check_chain,
+    check_stamped_after,
+    comes_early,
+)
+from comity.envelopes.protocol.envelope import (
+    VacantEnvelope,
+    from_a2a_message,
+    recognise,
+    signed_envelope,
+    to_a2a_message,
+)
 from comity.envelopes.protocol.errors import EnvelopeFormatError
-from comity.identity.protocol.keys import VacantId
+from comity.envelopes.protocol.message import A2AMessage, A2APart
+from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.rooms.protocol.files import Report, ToPeer
 from comity.wire import strict_json
 from comity.wire.canonical import js_stringify
@@ -126,6 +140,7 @@ class MessageNotKept(Event, frozen=True):
     message_id: str
     reason: str
     final: bool = True
+    code: str = ""
 
 
 def not_kept(message: KeepMessage, why: ComityError, *, early: bool = False) -> MessageNotKept:
@@ -133,7 +148,48 @@ def not_kept(message: KeepMessage, why: ComityError, *, early: bool = False) -> 
     message, and one that the disk did not take, may come again; any other is refused for good.
     """
     final = not early and not isinstance(why, StoreError)
-    return MessageNotKept(message.node, message.message_id, why.message, final)
+    return MessageNotKept(message.node, message.message_id, why.message, final, why.code)
+
+
+def signed_pair(message: KeepMessage) -> PairKey | None:
+    """The pair in whose chain a message of the inbox has its place; None for one that is not signed."""
+    envelope = message.record.get("envelope")
+    return None if envelope is None else PairKey.from_envelope(from_a2a_message(envelope))
+
+
+def place_signed(
+    message: KeepMessage, state: ReplayState, restored_at: datetime | None = None
+) -> ReplayState | MessageNotKept:
+    """The chain after a signed message of the inbox, or why it cannot be kept. `restored_at`: nothing that was signed up
+    to then is taken.
+    """
+    read = from_a2a_message(message.record["envelope"])
+    try:
+        after = check_chain(state, read)
+        if restored_at is not None:
+            check_stamped_after(read, restored_at)
+    except ComityError as why:
+        return not_kept(message, why, early=comes_early(state, read))
+    return after
+
+
+def sign_message(
+    data: Any, key: SigningKey, to: VacantId, state: ReplayState, *, idempotency_key: str, seconds: float
+) -> tuple[dict[str, Any], ReplayState]:
+    """An envelope with its place after `state` in the chain of the pair, in the form of the wire, and the chain then.
+    `seconds` is wall time.
+    """
+    envelope = signed_envelope(
+        from_vid=key.vacant_id,
+        to_vid=to,
+        payload=A2AMessage(role="ROLE_USER", parts=(A2APart(text=strict_json.dumps(data).decode()),)),
+        sequence_no=state.last_sequence_no + 1,
+        prev_envelope_hash=state.chain_tip,
+        idempotency_key=idempotency_key,
+        timestamp=datetime.fromtimestamp(seconds, UTC),
+        signing_key=key,
+    )
+    return to_a2a_message(envelope), ReplayState(envelope.sequence_no, envelope.compute_hash())
 
 
 class Waiting(Struct):
@@ -410,11 +466,6 @@ class MessageInbox:
             ids.popitem(last=False)
         if len(self._known_ids) > MAX_NODES:
             self._known_ids.popitem(last=False)
-
-
-def signed_text(data: Any) -> str:
-    """The text part of a signed message."""
-    return strict_json.dumps(data).decode()
 
 
 def read_signed(envelope: Any, *, sender: str, receiver: VacantId | None) -> tuple[VacantEnvelope, Any]:

@@ -316,8 +316,8 @@ class OutgoingFile(FileTransfer):
         return self._completed()
 
     def _cancelled(self, _payload: dict[str, Any], _now: float) -> list[Effect]:
-        told = self._report("file_transfer_cancelled", from_uuid=self.peer.uuid)
-        return [told, *self.cancel(tell=False)]
+        report = self._report("file_transfer_cancelled", from_uuid=self.peer.uuid)
+        return [report, *self.cancel(tell=False)]
 
     def _go_on(self, now: float) -> list[Effect]:
         if not self._window.is_all_acked:
@@ -403,7 +403,7 @@ class OutgoingFile(FileTransfer):
     def _completed(self) -> list[Effect]:
         self.completed_at = self._wall()
         offer = self.offer
-        told = self._report(
+        report = self._report(
             "file_transfer_complete",
             target_uuid=self.peer.uuid,
             total_bytes=offer.total_bytes,
@@ -411,11 +411,11 @@ class OutgoingFile(FileTransfer):
             retries_total=self.retries_total,
             file_hash=offer.file_hash,
         )
-        return [*self._end("completed", None), told]
+        return [*self._end("completed", None), report]
 
     def fail(self, reason: str, *, tell: bool = False) -> list[Effect]:
-        told = [self._message("file.cancel")] if tell else []
-        return [self._stop("failed", reason), *told, self._failed(reason)]
+        message = [self._message("file.cancel")] if tell else []
+        return [self._stop("failed", reason), *message, self._failed(reason)]
 
     def _end(self, status: str, error: str | None) -> list[Effect]:
         """For good: the source is given back. A failed transfer keeps it, to be resumed."""

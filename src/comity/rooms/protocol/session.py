@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 from comity.identity.protocol.keys import SigningKey
 from comity.rooms.protocol.admission import RoomPeer
 from comity.rooms.protocol.channel import (
-    FILE_LANE,
+    FILE_CHANNEL,
     BridgeEnvelope,
     write_control,
     write_data,
@@ -186,7 +186,7 @@ class RoomSession:
     def put_state(
         self, key: str, value: Any, target: Any = None, *, broadcast: bool = True
     ) -> tuple[StateEntry, Sequence[Effect]]:
-        """UNSET deletes. With `broadcast` False and no target nobody is told now; snapshots will."""
+        """UNSET deletes. With `broadcast` False and no target no patch is sent; later snapshots have it."""
         entry = self.state.put(key, value, iso_moment(self._wall()))
         peers = self._targets(target) if broadcast or target is not None else []
         return entry, self._carry(self._exchange.written(entry, peers))
@@ -352,8 +352,8 @@ class RoomSession:
             "streamID": None if peer is None else peer.stream_id,
             "reason": event.reason,
         }
-        told = Report("connection_failed", {"detail": detail})
-        return [told, *self._dispatcher.closed(event.uuid, now)]
+        report = Report("connection_failed", {"detail": detail})
+        return [report, *self._dispatcher.closed(event.uuid, now)]
 
     def _timer(self, event: TimerFired, now: float) -> list[Effect]:
         name = event.name
@@ -385,7 +385,7 @@ class RoomSession:
                     effects += self._peers.greet(peer)
         return [*effects, *self._peers.end_stale(now)]
 
-    # Who is meant, and how it leaves.
+    # Targets, and how effects leave.
 
     def _wanted(self, target: Any) -> list[RoomPeer]:
         if target is None:
@@ -423,7 +423,7 @@ class RoomSession:
         return Report("send_rejected", {"reason": reason, "target": target})
 
     def _carry(self, effects: Sequence[Effect]) -> list[Effect]:
-        """Seal what goes to peers, and log what the owner is told."""
+        """Seal what goes to peers, and log what is reported to the owner."""
         carried: list[Effect] = []
         for effect in effects:
             if isinstance(effect, ToPeer):
@@ -434,7 +434,7 @@ class RoomSession:
                     frame = write_file_frame(
                         effect.mark, effect.sequence, effect.digest, effect.data, peer.key
                     )
-                    carried.append(SendBytes(effect.uuid, FILE_LANE, frame))
+                    carried.append(SendBytes(effect.uuid, FILE_CHANNEL, frame))
             elif isinstance(effect, Report):
                 carried.append(self._tell(effect))
             else:

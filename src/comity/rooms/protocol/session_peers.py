@@ -1,7 +1,7 @@
-"""The peers of a session: links that come and go, hellos, who is admitted, what of theirs is heard (peers 3).
+"""The peers of a session: links that come and go, hellos, who is admitted, what of theirs is processed (peers 3).
 
 - Nothing of a peer that is not admitted is processed. Until its hello was judged it is held, within limits;
-  after a refusal it is dropped, and the link is closed once the peer was told.
+  after a refusal it is dropped, and the link is closed once the peer got the reason.
 - After its hello a peer speaks under one stream id and one key. A second stream id of the same name is reported;
   where a hello is demanded, it has to wait until the first one is gone. The same peer on a new link takes over.
 - Where MACs are required nothing passes without one, plain data included. Our own nodes always use them.
@@ -68,7 +68,7 @@ class RoomPeers:
         return iter(list(self._peers.values()))
 
     def reachable(self) -> list[RoomPeer]:
-        """Those who hear us: open and admitted."""
+        """The peers that get our messages: open and admitted."""
         return [peer for peer in self._peers.values() if peer.is_open and peer.is_admitted]
 
     def resolve(self, name: str) -> RoomPeer | None:
@@ -104,17 +104,17 @@ class RoomPeers:
         known = self._peers.get(event.uuid)
         if known is not None and known.is_open:
             return []
-        told = self.appeared(PeerAppeared(event.uuid, event.role, event.stream_id), now)
+        appeared = self.appeared(PeerAppeared(event.uuid, event.role, event.stream_id), now)
         peer = self._peers.get(event.uuid)
         if peer is None:
-            return told
+            return appeared
         peer.is_open = True
         peer.role = event.role
         peer.max_message = min(event.max_message, MESSAGE_LIMIT)
         peer.fingerprints = event.fingerprints
         peer.last_message_at = now
         detail = {"uuid": event.uuid, "type": event.role, "streamID": event.stream_id}
-        effects = [*told, Report("data_channel_open", {"detail": {**detail, "data": detail}})]
+        effects = [*appeared, Report("data_channel_open", {"detail": {**detail, "data": detail}})]
         label = self._options.label
         greeting: dict[str, Any] = {"info": {"label": label}}
         if event.role == "viewer":
@@ -201,7 +201,7 @@ class RoomPeers:
         ]
 
     def check(self, peer: RoomPeer, envelope: BridgeEnvelope, now: float) -> list[Effect] | None:
-        """None for an envelope of an admitted peer that may be processed; else what is told about it."""
+        """None for an envelope of an admitted peer that may be processed; else the report of the fault."""
         reason = self._distrust(peer, envelope)
         if reason is None:
             return None
@@ -214,13 +214,13 @@ class RoomPeers:
         return self.fault(peer, now, "protocol_auth_failed", kind=kind, reason="mac_missing")
 
     def fault(self, peer: RoomPeer, now: float, event: str, **members: Any) -> list[Effect]:
-        """What a peer did wrong; told so many times a minute, so that it cannot push out other events."""
+        """Report what a peer did wrong, so many times a minute that it cannot push out other events."""
         if not peer.faults.take(now):
             return []
         return [Report(event, {"uuid": peer.uuid, "stream_id": peer.stream_id, **members})]
 
     def no_hello(self, uuid: str) -> list[Effect]:
-        """The time for a hello is up. Who was not let in by now has no use for the link."""
+        """The time for a hello is up: close the link of a peer that is not admitted."""
         peer = self._peers.get(uuid)
         if peer is None or not peer.is_open or peer.is_admitted or peer.waiting_hello is not None:
             return []
@@ -231,13 +231,16 @@ class RoomPeers:
         return effects
 
     def end_stale(self, now: float) -> list[Effect]:
-        """Links on which nothing was heard for long are given up."""
+        """Give up links on which nothing came for long."""
         effects: list[Effect] = []
         for peer in self:
             if peer.is_open and self.is_stale(peer, now):
                 moment = iso_moment(peer.last_seen_at)
                 members = {"uuid": peer.uuid, "stream_id": peer.stream_id, "last_seen_at": moment}
-                effects += [Report("peer_stale", members), CloseLink(peer.uuid, "nothing was heard for long")]
+                effects += [
+                    Report("peer_stale", members),
+                    CloseLink(peer.uuid, "no message came for too long"),
+                ]
                 peer.last_message_at = now
         self._forget_gone(now)
         return effects
@@ -265,7 +268,7 @@ class RoomPeers:
         return shown
 
     def _make_room(self, now: float) -> list[Effect]:
-        """Where the session is full, the first one that was not let in goes."""
+        """Where the session is full, drop the first peer that is not admitted."""
         here = self._here()
         outsiders = [peer for peer in here if not peer.is_admitted]
         if len(here) < MAX_PEERS or not outsiders:
@@ -300,8 +303,8 @@ class RoomPeers:
         if effects is None:
             peer.waiting_hello = (envelope, hello)
             others = self._others(stream_id, peer)
-            told = self._duplicate(peer, stream_id, others[0].uuid if others else None)
-            return False, [told, *self._turn_away(peer, envelope, HelloRefused("duplicate stream id"))]
+            duplicate = self._duplicate(peer, stream_id, others[0].uuid if others else None)
+            return False, [duplicate, *self._turn_away(peer, envelope, HelloRefused("duplicate stream id"))]
         peer.stream_id = stream_id
         peer.public_key = hello.public_key
         peer.key = verdict.key
@@ -370,7 +373,7 @@ class RoomPeers:
         peer.reject(verdict.reason)
         peer.was_refused = peer.waiting_hello is None
         effects: list[Effect] = [] if repeated else [_rejected(peer)]
-        if verdict.told:
+        if verdict.answered:
             refusal = self._envelope("sync.reject", {"reason": verdict.reason})
             effects.append(SendText(peer.uuid, write_envelope(refusal)))
         return effects

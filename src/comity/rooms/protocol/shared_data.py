@@ -348,9 +348,9 @@ class StateExchange:
         ]
 
     def written(self, entry: StateEntry, peers: list[RoomPeer]) -> list[Effect]:
-        """A local write, and those who are told of it now."""
-        told = [ToPeer(peer.uuid, "state.patch", entry.to_json()) for peer in peers]
-        return [_updated("local", entry), *told]
+        """A local write, and those who are patches of it now."""
+        patches = [ToPeer(peer.uuid, "state.patch", entry.to_json()) for peer in peers]
+        return [_updated("local", entry), *patches]
 
     def _patch(self, peer: RoomPeer, payload: dict[str, Any], now: float) -> list[Effect]:
         sender = peer.stream_id or peer.uuid

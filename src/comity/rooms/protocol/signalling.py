@@ -1,4 +1,4 @@
-"""The messages between a peer and the relay, as a peer says and hears them (peers 7).
+"""The messages between a peer and the relay, as a peer sends and reads them (peers 7).
 
 Descriptions and candidates are encrypted with the room's cipher where the room has a password. Sizes are looked at
 before anything is decrypted. A description of ours may name a ticket, for a peer on the same host (ruling 63); the
@@ -181,10 +181,12 @@ class RelayRefusal(Struct, frozen=True):
     uuid: str | None
 
 
-Heard = Listing | PeerJoined | StreamAdded | OfferWanted | Described | Candidates | StreamTaken | RelayRefusal
+RelayMessage = (
+    Listing | PeerJoined | StreamAdded | OfferWanted | Described | Candidates | StreamTaken | RelayRefusal
+)
 
 
-def read_message(text: bytes, cipher: RoomCipher) -> Heard | None:
+def read_message(text: bytes, cipher: RoomCipher) -> RelayMessage | None:
     """None for what is none of our concern. Raises MalformedError, InvalidError and TooLargeError."""
     message = strict_json.loads(text, lone_surrogates=True)
     if type(message) is not dict:
@@ -192,7 +194,7 @@ def read_message(text: bytes, cipher: RoomCipher) -> Heard | None:
     return _from_peer(message, cipher) if "request" not in message else _from_relay(message, cipher)
 
 
-def _from_relay(message: dict[str, Any], cipher: RoomCipher) -> Heard | None:
+def _from_relay(message: dict[str, Any], cipher: RoomCipher) -> RelayMessage | None:
     request = message["request"]
     if request in ("listing", "transferred"):
         listed = message.get("list")
@@ -208,7 +210,7 @@ def _from_relay(message: dict[str, Any], cipher: RoomCipher) -> Heard | None:
     return _refusal(message) if request in ("alert", "error") else None
 
 
-def _from_peer(message: dict[str, Any], cipher: RoomCipher) -> Heard | None:
+def _from_peer(message: dict[str, Any], cipher: RoomCipher) -> RelayMessage | None:
     if "description" in message:
         return _described(message, cipher)
     if "candidates" in message or "candidate" in message:
@@ -220,8 +222,8 @@ def _from_peer(message: dict[str, Any], cipher: RoomCipher) -> Heard | None:
 def read_candidates(message: dict[str, Any], cipher: RoomCipher) -> tuple[IceCandidate, ...]:
     """The candidates of a message, through the relay or on the channel. Those without an address are left out."""
     name = "candidates" if "candidates" in message else "candidate"
-    told = _opened(message, name, cipher)
-    entries = told if type(told) is list else [told]
+    content = _opened(message, name, cipher)
+    entries = content if type(content) is list else [content]
     if len(entries) > MAX_CANDIDATES:
         raise InvalidError(f"a message has at most {MAX_CANDIDATES} candidates, not {len(entries)}")
     return tuple(_candidate(entry) for entry in entries if type(entry) is dict and entry.get("candidate"))
@@ -259,14 +261,14 @@ def write_description(described: Described, cipher: RoomCipher, iv: bytes) -> by
 
 
 def write_candidates(
-    told: Candidates, role: Literal["local", "remote"], cipher: RoomCipher, iv: bytes
+    bundle: Candidates, role: Literal["local", "remote"], cipher: RoomCipher, iv: bytes
 ) -> bytes:
     """`role` is local from the peer that made the offer, remote from the other."""
     candidates = [
         {"candidate": found.candidate, "sdpMid": found.mid, "sdpMLineIndex": found.line}
-        for found in told.candidates
+        for found in bundle.candidates
     ]
-    message = {"UUID": told.uuid, "type": role, "candidates": None, "session": told.session}
+    message = {"UUID": bundle.uuid, "type": role, "candidates": None, "session": bundle.session}
     return strict_json.dumps({**message, **_sealed("candidates", candidates, cipher, iv)})
 
 

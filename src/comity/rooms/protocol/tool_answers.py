@@ -1,17 +1,172 @@
-"""The answers of the `vdo_*` tools (peers 1): payloads with the members of the contract, in its order."""
+"""What `vdo_connect` opens, and the answers of the `vdo_*` tools (peers 1): payloads with the members of the contract,
+in its order. What a connection demands can only become stricter by a call.
+"""
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from comity.rooms.protocol import hello
 from comity.rooms.protocol.effects import SessionOptions
 from comity.rooms.protocol.files import DEFAULT_CHUNK
+from comity.rooms.protocol.invite import Invite, is_invite, read_invite
+from comity.rooms.protocol.loose_values import sanitize_id, trim
 from comity.rooms.protocol.session import RoomSession
-from comity.rooms.protocol.shared_data import SharedState, StateEntry
-from comity.rooms.protocol.tool_arguments import VdoToolError, fault_type
-from comity.rooms.protocol.tool_table import TOOLS_OF, allowed_profiles
+from comity.rooms.protocol.shared_data import SharedState
+from comity.rooms.protocol.tool_arguments import Json, VdoToolError, fault_type
+from comity.rooms.protocol.tool_table import TOOLS_OF, Demands, allowed_profiles
+from comity.rooms.protocol.transfers import FileLimits, SendOptions
 from comity.wire import strict_json
-from comity.wire.errors import MalformedError
+from comity.wire.errors import ComityError, MalformedError
+
+
+class ConnectDefaults(Struct, frozen=True, kw_only=True):
+    """What the node or the connection decides where the call says nothing. `stream_suffix`: 8 hex digits."""
+
+    host: str
+    stream_suffix: str
+    demands: Demands = Demands()
+
+
+def connect_options(
+    arguments: Json, defaults: ConnectDefaults, now_ms: float
+) -> tuple[SessionOptions, Invite | None]:
+    """The options of a new session, and the invite that `room` was, if it was one."""
+    given = arguments["room"]
+    invite = _read_invite(given, now_ms) if is_invite(given) else None
+    room = invite.room if invite is not None else sanitize_id(given)
+    if not room:
+        raise VdoToolError("room is required")
+    stream_id = arguments["stream_id"] or f"mcp_bridge_{defaults.stream_suffix}"
+    viewed = arguments["target_stream_id"]
+    demands = _demands(arguments, defaults.demands, invite)
+    options = SessionOptions(
+        room=room,
+        stream_id=stream_id,
+        host=invite.host if invite is not None else _host(arguments["host"], defaults.host),
+        target_stream_id=None if viewed == stream_id else viewed,
+        password=invite.password if invite is not None else _password(arguments["password"]),
+        label=arguments["label"] or "mcp_bridge",
+        demands=demands,
+        latest_exp=None if invite is None else invite.exp,
+        files=FileLimits(
+            chunk_bytes=arguments["file_chunk_bytes"],
+            max_bytes=arguments["file_max_bytes"],
+            ack_timeout=arguments["file_ack_timeout_ms"] / 1000,
+            max_retries=arguments["file_max_retries"],
+            spool_threshold=arguments["file_spool_threshold_bytes"],
+        ),
+        **{name: arguments[name] for name in _AS_READ},
+    )
+    if options.join_token is not None and demands.join_token_secret:
+        try:
+            hello.check_own(
+                options.join_token, demands.join_token_secret, room=room, stream_id=stream_id, now_ms=now_ms
+            )
+        except ComityError as why:
+            raise VdoToolError(why.message) from None
+    return options, invite
+
+
+_AS_READ: Final = (
+    "force_turn",
+    "heartbeat_ms",
+    "reconnect_ms",
+    "max_reconnect_ms",
+    "join_token",
+    "join_token_ttl_ms",
+    "file_spool_dir",
+    "keep_spool_files",
+    "state_max_keys",
+    "state_max_snapshot_entries",
+)
+
+
+def _read_invite(text: Any, now_ms: float) -> Invite:
+    try:
+        invite = read_invite(text)
+        invite.check(now_ms)
+    except ComityError as why:
+        raise VdoToolError(f"invalid invite: {why.message}") from None
+    return invite
+
+
+def _demands(arguments: Json, base: Demands, invite: Invite | None) -> Demands:
+    more = Demands(
+        join_token_secret=arguments["join_token_secret"],
+        enforce_join_token=arguments["enforce_join_token"],
+        require_session_mac=arguments["require_session_mac"],
+        allow_peer_stream_ids=_stream_ids(arguments["allow_peer_stream_ids"]),
+    )
+    if invite is not None:
+        # ruling 62: the secret of the invite goes before any configured one
+        base = replace(
+            base, join_token_secret=invite.secret, enforce_join_token=True, require_session_mac=True
+        )
+        more = replace(more, join_token_secret=None)
+    try:
+        demands = base.tightened(more)
+    except ComityError as why:
+        raise VdoToolError(why.message) from None
+    if demands.enforce_join_token and not demands.join_token_secret:
+        raise VdoToolError("join_token_secret is required to enforce join tokens")
+    return demands
+
+
+def _stream_ids(value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list):
+        raise VdoToolError("invalid allow_peer_stream_ids: it must be a list of stream ids")
+    found = tuple(name for name in map(sanitize_id, names[:1000]) if name is not None)
+    if names and not found and any(name not in ("", None) for name in names):
+        raise VdoToolError("invalid allow_peer_stream_ids: none of them is a stream id")
+    return found
+
+
+def _host(host: Any, default: str) -> str:
+    if host is None:
+        return default
+    if not isinstance(host, str):
+        raise VdoToolError("host must be a string")
+    address = trim(host)
+    if not address:
+        return default
+    if not address.startswith(("ws://", "wss://")) or any(ord(letter) <= 32 for letter in address):
+        raise VdoToolError("invalid host: it must be a ws:// or wss:// address")
+    return address
+
+
+def _password(password: Any) -> str | bool | None:
+    """False: no encryption; None: the default of the signalling."""
+    if password in (False, "false"):
+        return False
+    if password is None or password is True or password in ("true", ""):
+        return None
+    if not isinstance(password, str):
+        raise VdoToolError("invalid password: it must be a string or false")
+    return password
+
+
+def send_options(arguments: Json, fresh_id: str, default_name: str | None = None) -> SendOptions:
+    """`fresh_id` is used when the call names no transfer: `file_` and 8 hex digits."""
+    return SendOptions(
+        transfer_id=arguments["transfer_id"] or fresh_id,
+        name=arguments["name"] or default_name,
+        mime=arguments["mime"],
+        chunk_bytes=arguments["chunk_bytes"],
+        ack_timeout=in_seconds(arguments["ack_timeout_ms"]),
+        max_retries=arguments["max_retries"],
+    )
+
+
+def in_seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
+
 
 _TRANSPORT: Final = {
     "type": "webrtc_data_channel",
@@ -22,8 +177,8 @@ _TRANSPORT: Final = {
 }
 
 
-def failed_payload(tool: str | None, message: str) -> dict[str, Any]:
-    error: dict[str, Any] = {"type": fault_type(message), "message": message}
+def failed_payload(tool: str | None, message: str) -> Json:
+    error: Json = {"type": fault_type(message), "message": message}
     if tool is not None:
         error["tool"] = tool
     return {"ok": False, "error": error}
@@ -31,7 +186,7 @@ def failed_payload(tool: str | None, message: str) -> dict[str, Any]:
 
 def capabilities_payload(
     *, name: str, version: str, protocol_version: str, supported: Sequence[str], profile: str
-) -> dict[str, Any]:
+) -> Json:
     tools = TOOLS_OF[profile]
     return {
         "ok": True,
@@ -56,7 +211,7 @@ def capabilities_payload(
     }
 
 
-def effective_config(options: SessionOptions) -> dict[str, Any]:
+def effective_config(options: SessionOptions) -> Json:
     files, demands = options.files, options.demands
     spool = {} if options.file_spool_dir is None else {"file_spool_dir": options.file_spool_dir}
     return {
@@ -83,50 +238,20 @@ def effective_config(options: SessionOptions) -> dict[str, Any]:
     }
 
 
-def connected_payload(session: RoomSession) -> dict[str, Any]:
-    return {"ok": True, **session.status(), "effective_config": effective_config(session.options)}
-
-
-def status_payload(session: RoomSession, now: float) -> dict[str, Any]:
-    return {"ok": True, **session.status(), "sync_peers": session.sync_peers(now)}
-
-
-def sessions_payload(sessions: Iterable[RoomSession]) -> dict[str, Any]:
-    return {"ok": True, "sessions": [session.status() for session in sessions]}
-
-
-def session_payload(session_id: str, **members: Any) -> dict[str, Any]:
+def session_payload(session_id: str, **members: Any) -> Json:
     return {"ok": True, "session_id": session_id, **members}
 
 
-def sent_payload(session_id: str, result: dict[str, Any]) -> dict[str, Any]:
+def sent_payload(session_id: str, result: Json) -> Json:
     """Of `send`, `announce`, `sync_state` and `reply`: what they gave, with the session after `ok`."""
     return {"ok": result["ok"], "session_id": session_id, **{k: v for k, v in result.items() if k != "ok"}}
 
 
-def events_payload(session_id: str, events: list[dict[str, Any]]) -> dict[str, Any]:
+def events_payload(session_id: str, events: list[Json]) -> Json:
     return {"ok": True, "session_id": session_id, "event_count": len(events), "events": events}
 
 
-def peers_payload(session: RoomSession, now: float) -> dict[str, Any]:
-    peers = session.sync_peers(now)
-    return session_payload(session.session_id, peer_count=len(peers), peers=peers)
-
-
-def transfers_payload(session: RoomSession, direction: str) -> dict[str, Any]:
-    incoming = [one.summary() for one in session.files.incoming.values()] if direction != "outgoing" else []
-    outgoing = [one.summary() for one in session.files.outgoing.values()] if direction != "incoming" else []
-    return session_payload(
-        session.session_id,
-        direction=direction,
-        incoming_count=len(incoming),
-        outgoing_count=len(outgoing),
-        incoming=incoming,
-        outgoing=outgoing,
-    )
-
-
-def completed_transfer(session: RoomSession, transfer_id: str) -> dict[str, Any]:
+def completed_transfer(session: RoomSession, transfer_id: str) -> Json:
     """The summary of an incoming file that is complete, or the contract's refusal."""
     incoming = session.files.incoming.get(transfer_id)
     if incoming is None:
@@ -136,9 +261,9 @@ def completed_transfer(session: RoomSession, transfer_id: str) -> dict[str, Any]
     return incoming.summary()
 
 
-def received_payload(session_id: str, summary: dict[str, Any], encoding: str, data: bytes) -> dict[str, Any]:
+def received_payload(session_id: str, summary: Json, encoding: str, data: bytes) -> Json:
     transfer_id = summary["transfer_id"]
-    shown: dict[str, Any] = {"data_base64": None, "data_text": None, "data_json": None}
+    shown: Json = {"data_base64": None, "data_text": None, "data_json": None}
     if encoding == "base64":
         shown["data_base64"] = base64.b64encode(data).decode()
     elif encoding == "json":
@@ -148,21 +273,7 @@ def received_payload(session_id: str, summary: dict[str, Any], encoding: str, da
     return session_payload(session_id, transfer_id=transfer_id, transfer=summary, encoding=encoding, **shown)
 
 
-def saved_payload(
-    session_id: str, summary: dict[str, Any], output_path: str, bytes_written: int
-) -> dict[str, Any]:
-    return session_payload(
-        session_id,
-        transfer_id=summary["transfer_id"],
-        transfer=summary,
-        output_path=output_path,
-        bytes_written=bytes_written,
-    )
-
-
-def state_payload(
-    session_id: str, state: SharedState, key: str | None, *, include_meta: bool
-) -> dict[str, Any]:
+def state_payload(session_id: str, state: SharedState, key: str | None, *, include_meta: bool) -> Json:
     value: Any
     if key is not None:
         entry = state.entry(key)
@@ -176,20 +287,6 @@ def state_payload(
     else:
         value = state.values()
     return session_payload(session_id, key=key, include_meta=include_meta, value=value)
-
-
-def changes_payload(session_id: str, entries: list[StateEntry]) -> dict[str, Any]:
-    shown = [{**entry.to_json(), **({"deleted": True} if entry.is_deleted else {})} for entry in entries]
-    return session_payload(session_id, change_count=len(shown), changes=shown)
-
-
-def message_status_payload(
-    session_id: str, message_id: str, status: tuple[str, str | None] | None
-) -> dict[str, Any]:
-    if status is None:
-        raise VdoToolError(f"invalid message_id: {message_id[:128]} is not known here")
-    word, reason = status
-    return session_payload(session_id, message_id=message_id, status=word, reason=reason)
 
 
 def _json(data: bytes) -> Any:

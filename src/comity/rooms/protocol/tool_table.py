@@ -1,23 +1,384 @@
-"""The schemas and descriptions of the `vdo_*` tools (peers 1, ruling 59).
+"""The table of the `vdo_*` tools: profile, description and arguments of each (peers 1, ruling 59).
 
-The schemas of the document's 18 tools are the contract's; the words are ours. The profile `extended` has seven
-tools more, and `signed` on `vdo_send`.
+A new tool is one row here and one method of `RoomTools` with its name. The schemas of the document's 18 tools are the
+contract's; the words are ours. The profile `extended` has seven tools more, and `signed` on `vdo_send`.
 """
 
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from comity.mcp.protocol.catalog import Namespace, Selection
-from comity.mcp.protocol.results import Json, ToolResult, structured
+from comity.mcp.protocol.results import ToolResult, structured
+from comity.rooms.protocol.tool_arguments import (
+    Argument,
+    Json,
+    VdoToolError,
+    as_given,
+    choice,
+    expected_clock,
+    file_bytes,
+    flag,
+    identifier,
+    number,
+    one_peer,
+    optional_text,
+    or_unset,
+    required_text,
+    required_value,
+    target,
+)
 from comity.wire.errors import ConfigError, ForbiddenError
 
-# What a node or a connection demands of peers that join its sessions. Two sets of demands add up.
+MIN_CHUNK: Final = 1024
+MAX_CHUNK: Final = 262_144
+MAX_FILE_BYTES: Final = 268_435_456
+
+_TEXT: Final = {"type": "string"}
+_FLAG: Final = {"type": "boolean"}
+_POSITIVE: Final = {"type": "integer", "minimum": 1}
+_COUNT: Final = {"type": "integer", "minimum": 0}
+_CHUNK: Final = {"type": "integer", "minimum": MIN_CHUNK}
+_PEER: Final = {"oneOf": [_TEXT, {"type": "object"}]}
+
+ANY: Final = Argument({}, required_value, required=True)
+TEXT: Final = Argument(_TEXT, optional_text)
+NAME: Final = Argument(_TEXT, required_text, required=True)
+STREAM: Final = Argument(_TEXT, identifier)
+RAW_TEXT: Final = Argument(_TEXT, as_given)
+FLAG: Final = Argument(_FLAG, flag())
+TARGET: Final = Argument(_PEER, target)
+UUID: Final = Argument(_TEXT, None)
+WAIT: Final = Argument({"type": "integer", "minimum": 0, "maximum": 30_000}, number(0, 30_000, lowest=0))
+CHUNK: Final = Argument(_CHUNK, number(None, MAX_CHUNK, floor=MIN_CHUNK))
+ACK_TIMEOUT: Final = Argument(_POSITIVE, number(None, 30_000))
+RETRIES: Final = Argument(_COUNT, number(None, 1000, lowest=0))
+TIMEOUT: Final = Argument(_POSITIVE, number(60_000, 600_000))
+"""Ruling 60: how long a tool waits for its transfer or reply before it answers as things stand."""
+
+
+def _positive(default: int, highest: int) -> Argument:
+    return Argument(_POSITIVE, number(default, highest))
+
+
+def _one_of(*shown: str, others: tuple[str, ...] = (), default: str | None = None, refusal: str) -> Argument:
+    """`others` are understood as well, and not listed."""
+    named = (default or shown[0], *shown, *others)
+    return Argument({"type": "string", "enum": list(shown)}, choice(*named, refusal=refusal))
+
+
+class VdoTool(Struct, frozen=True, kw_only=True):
+    """`profile`: the smallest one that has the tool. `is_task`: a client may ask for it as a task."""
+
+    name: str
+    profile: str
+    description: str
+    arguments: dict[str, Argument]
+    in_session: bool = True
+    is_task: bool = False
+
+    def schema(self, profile: str) -> Json:
+        """The input schema as it is listed in a profile."""
+        listed = {name: one for name, one in self.arguments.items() if one.profile in (None, profile)}
+        schema: Json = {"type": "object", "properties": {name: one.schema for name, one in listed.items()}}
+        required = [name for name, one in listed.items() if one.required]
+        if required:
+            schema["required"] = required
+        return {**schema, "additionalProperties": False}
+
+    def check(self, given: Any, profile: str) -> Json:
+        """The arguments, if they are an object with no other names than those of the tool."""
+        given = {} if given is None else given
+        if type(given) is not dict:
+            raise VdoToolError(f"{self.name} arguments must be an object")
+        unknown = [
+            name
+            for name in given
+            if name not in self.arguments or self.arguments[name].profile not in (None, profile)
+        ]
+        if unknown:
+            raise VdoToolError(f"{self.name} received unsupported fields: {', '.join(unknown)[:500]}")
+        return given
+
+    def read(self, given: Json) -> Json:
+        """What its method is given. Raise VdoToolError for what cannot be read."""
+        return {name: one.read(given, name) for name, one in self.arguments.items() if one.read is not None}
+
+
+_SESSION: Final = {"session_id": Argument(_TEXT, None, required=True)}
+
+
+def _tool(name: str, profile: str, description: str, /, **arguments: Argument) -> VdoTool:
+    return VdoTool(name=name, profile=profile, description=description, arguments={**_SESSION, **arguments})
+
+
+def _task(name: str, profile: str, description: str, /, **arguments: Argument) -> VdoTool:
+    return replace(_tool(name, profile, description, **arguments), is_task=True)
+
+
+def _without_session(name: str, profile: str, description: str, /, **arguments: Argument) -> VdoTool:
+    return VdoTool(name=name, profile=profile, description=description, arguments=arguments, in_session=False)
+
+
+_SENDING: Final = {
+    "name": TEXT,
+    "mime": TEXT,
+    "target": TARGET,
+    "uuid": UUID,
+    "transfer_id": TEXT,
+    "chunk_bytes": CHUNK,
+    "timeout_ms": TIMEOUT,
+    "ack_timeout_ms": ACK_TIMEOUT,
+    "max_retries": RETRIES,
+}
+
+_ROWS: Final = (
+    _without_session(
+        "vdo_connect",
+        "core",
+        "Join a room and open a session. `room` is a name, or the line that an invite gave you.",
+        room=Argument(_TEXT, as_given, required=True),
+        stream_id=STREAM,
+        target_stream_id=STREAM,
+        host=RAW_TEXT,
+        password=Argument({"oneOf": [_TEXT, _FLAG]}, as_given),
+        force_turn=FLAG,
+        heartbeat_ms=_positive(15_000, 120_000),
+        reconnect_ms=_positive(3000, 30_000),
+        max_reconnect_ms=_positive(30_000, 120_000),
+        label=TEXT,
+        debug=Argument(_FLAG, None),
+        join_token=TEXT,
+        join_token_secret=TEXT,
+        join_token_ttl_ms=Argument(
+            {"type": "integer", "minimum": 1000}, number(600_000, 86_400_000, floor=1000)
+        ),
+        enforce_join_token=FLAG,
+        allow_peer_stream_ids=Argument({"type": "array", "items": _TEXT}, as_given),
+        file_chunk_bytes=CHUNK,
+        file_max_bytes=_positive(67_108_864, MAX_FILE_BYTES),
+        file_ack_timeout_ms=_positive(1200, 30_000),
+        file_max_retries=Argument(_COUNT, number(6, 1000, lowest=0)),
+        require_session_mac=FLAG,
+        file_spool_dir=TEXT,
+        file_spool_threshold_bytes=_positive(4_194_304, 536_870_912),
+        keep_spool_files=FLAG,
+        state_max_keys=_positive(2048, 50_000),
+        state_max_snapshot_entries=_positive(4096, 100_000),
+    ),
+    _tool(
+        "vdo_send",
+        "core",
+        "Send any JSON to one peer, by stream id or uuid, or to all peers.",
+        data=ANY,
+        target=TARGET,
+        uuid=UUID,
+        signed=Argument(_FLAG, flag(), profile="extended"),
+    ),
+    _tool(
+        "vdo_receive",
+        "core",
+        "Read the events of a session that you have not read yet; wait for the first one if asked to.",
+        max_events=_positive(50, 500),
+        wait_ms=WAIT,
+    ),
+    _tool("vdo_status", "core", "Show the state of a session and its peers."),
+    _tool("vdo_disconnect", "core", "Leave the room and end the session."),
+    _without_session("vdo_list_sessions", "core", "List the open sessions."),
+    _without_session("vdo_capabilities", "core", "Show what this server can do, and with which tools."),
+    _tool(
+        "vdo_sync_peers",
+        "core",
+        "List the peers of a session: who they are, whether they are admitted, what they can do.",
+    ),
+    _tool("vdo_sync_announce", "core", "Greet one peer, or all peers, again now.", target=TARGET, uuid=UUID),
+    _task(
+        "vdo_file_send",
+        "file",
+        "Send a file from base64 to one peer.",
+        data_base64=Argument(_TEXT, file_bytes, required=True),
+        **_SENDING,
+    ),
+    _task(
+        "vdo_file_send_path",
+        "file",
+        "Send a file from a path on this machine to one peer.",
+        file_path=NAME,
+        **_SENDING,
+    ),
+    _task(
+        "vdo_file_resume",
+        "file",
+        "Go on with a transfer that was interrupted; only what is missing is sent.",
+        transfer_id=NAME,
+        target=TARGET,
+        start_seq=Argument(_COUNT, None),
+        ack_timeout_ms=ACK_TIMEOUT,
+        max_retries=RETRIES,
+    ),
+    _tool(
+        "vdo_file_transfers",
+        "file",
+        "List the transfers of a session.",
+        direction=_one_of(
+            "incoming",
+            "outgoing",
+            "all",
+            default="all",
+            refusal="direction must be incoming, outgoing, or all",
+        ),
+    ),
+    _tool(
+        "vdo_file_receive",
+        "file",
+        "Read a file that has arrived, as base64, text or JSON.",
+        transfer_id=NAME,
+        encoding=_one_of("base64", "utf8", "json", others=("text",), refusal="unsupported encoding: {}"),
+    ),
+    _tool(
+        "vdo_file_save",
+        "file",
+        "Save a file that has arrived to a path on this machine.",
+        transfer_id=NAME,
+        output_path=NAME,
+        overwrite=FLAG,
+    ),
+    _tool(
+        "vdo_state_set",
+        "state",
+        "Set a key of the state that all peers share.",
+        key=NAME,
+        value=Argument({}, or_unset),  # without a value it is a deleted key
+        broadcast=Argument(_FLAG, flag(default=True)),
+        target=TARGET,
+        uuid=UUID,
+    ),
+    _tool(
+        "vdo_state_get",
+        "state",
+        "Read one key of the shared state, or all of it.",
+        key=TEXT,
+        include_meta=FLAG,
+    ),
+    _tool(
+        "vdo_state_sync",
+        "state",
+        "Ask peers for their state, or send them ours.",
+        mode=_one_of("request", "send", refusal="mode must be request or send"),
+        target=TARGET,
+        uuid=UUID,
+    ),
+    _tool("vdo_file_cancel", "extended", "Cancel a transfer, in either direction.", transfer_id=NAME),
+    _tool("vdo_state_delete", "extended", "Delete a key of the shared state.", key=NAME),
+    _tool(
+        "vdo_state_cas",
+        "extended",
+        "Set a key only if its entry here still has this clock; 0 means that there is none.",
+        key=NAME,
+        value=ANY,
+        expected_clock=Argument(_COUNT, expected_clock, required=True),
+    ),
+    _tool(
+        "vdo_state_watch",
+        "extended",
+        "Read the changes of the shared state since you last asked; wait for the first one.",
+        prefix=TEXT,
+        wait_ms=WAIT,
+    ),
+    _task(
+        "vdo_request",
+        "extended",
+        "Send data to one peer and wait for its reply.",
+        data=ANY,
+        target=Argument(_PEER, one_peer, required=True),
+        timeout_ms=TIMEOUT,
+    ),
+    _tool(
+        "vdo_reply",
+        "extended",
+        "Answer a request that you received, by its message id.",
+        request_id=NAME,
+        data=ANY,
+    ),
+    _tool(
+        "vdo_message_status",
+        "extended",
+        "Show whether a message waits, was sent, stored, refused, or has expired.",
+        message_id=NAME,
+    ),
+)
+
+TOOLS: Final = {tool.name: tool for tool in _ROWS}
+
+
+# The profiles of the `vdo_*` tools, and the answers to a name outside of them (peers 1.1, 1.2, ruling 59).
+
+
+_CONTAINED: Final = {
+    "core": ("core",),
+    "file": ("core", "file"),
+    "state": ("core", "state"),
+    "full": ("core", "file", "state"),
+    "extended": ("core", "file", "state", "extended"),
+}
+TOOLS_OF: Final = {
+    profile: tuple(tool.name for tool in _ROWS if tool.profile in contained)
+    for profile, contained in _CONTAINED.items()
+}
+PROFILES: Final = tuple(TOOLS_OF)
+CONTRACT_PROFILES: Final = PROFILES[:4]
+
+
+def read_profile(text: str, name: str = "--tool-profile") -> str:
+    """The profile meant; `name` is what the person typed it as."""
+    profile = text.strip().lower()
+    if profile not in TOOLS_OF:
+        raise ConfigError(f"{name} must be one of {', '.join(PROFILES)}, not {text[:60]!r}")
+    return profile
+
+
+def allowed_profiles(chosen: str) -> tuple[str, ...]:
+    """The profiles that a client is shown: the document's four, unless it has chosen ours."""
+    return PROFILES if chosen == "extended" else CONTRACT_PROFILES
+
+
+def find_tool(name: str, profile: str) -> VdoTool:
+    """The tool as this profile has it. Raise VdoToolError for one that is unknown or disabled."""
+    tool = TOOLS.get(name)
+    if tool is None or profile not in TOOLS_OF:
+        raise VdoToolError(f"unknown tool: {name}")
+    if name not in TOOLS_OF[profile]:
+        raise VdoToolError(f"tool '{name}' is disabled by tool profile '{profile}'")
+    return tool
+
+
+def _refuse(name: str, selection: Selection) -> ToolResult:
+    message = f"unknown tool: {name}"
+    try:
+        find_tool(name, selection.profile)
+    except VdoToolError as why:
+        message = why.message
+    error = {"type": "validation_error", "message": message, "tool": name}
+    return structured({"ok": False, "error": error}, error=True)
+
+
+def _list_meta(selection: Selection) -> Json:
+    if selection.profile not in TOOLS_OF:
+        return {}
+    return {
+        "tool_profile": selection.profile,
+        "requested_tool_profile": selection.profile,
+        "allowed_tool_profiles": list(allowed_profiles(selection.profile)),
+    }
+
+
+VDO_TOOLS: Final = Namespace("vdo_", _refuse, _list_meta)
 
 
 class Demands(Struct, frozen=True, kw_only=True):
-    """No stream ids named: every peer may join. The secret is what join tokens are made and checked with; an
-    empty one is none.
+    """What a node or a connection demands of peers that join its sessions. No stream ids named: every peer may join. The
+    secret is what join tokens are made and checked with; an empty one is none.
     """
 
     join_token_secret: str | None = None
@@ -27,7 +388,7 @@ class Demands(Struct, frozen=True, kw_only=True):
 
     @property
     def hello_first(self) -> bool:
-        """Whether a peer is heard only after its hello has passed."""
+        """Whether messages of a peer count only after its hello has passed."""
         return self.enforce_join_token or self.require_session_mac or bool(self.allow_peer_stream_ids)
 
     def check(self) -> None:
@@ -53,228 +414,13 @@ class Demands(Struct, frozen=True, kw_only=True):
             allow_peer_stream_ids=allowed,
         )
 
-
-# The profiles of the `vdo_*` tools, and the answers to a name outside of them (peers 1.1, 1.2, ruling 59).
-
-
-_CORE: Final = (
-    "vdo_connect",
-    "vdo_send",
-    "vdo_receive",
-    "vdo_status",
-    "vdo_disconnect",
-    "vdo_list_sessions",
-    "vdo_capabilities",
-    "vdo_sync_peers",
-    "vdo_sync_announce",
-)
-_FILE: Final = (
-    "vdo_file_send",
-    "vdo_file_send_path",
-    "vdo_file_resume",
-    "vdo_file_transfers",
-    "vdo_file_receive",
-    "vdo_file_save",
-)
-_STATE: Final = ("vdo_state_set", "vdo_state_get", "vdo_state_sync")
-_EXTENDED: Final = (
-    "vdo_file_cancel",
-    "vdo_state_delete",
-    "vdo_state_cas",
-    "vdo_state_watch",
-    "vdo_request",
-    "vdo_reply",
-    "vdo_message_status",
-)
-
-TOOLS_OF: Final = {
-    "core": _CORE,
-    "file": (*_CORE, *_FILE),
-    "state": (*_CORE, *_STATE),
-    "full": (*_CORE, *_FILE, *_STATE),
-    "extended": (*_CORE, *_FILE, *_STATE, *_EXTENDED),
-}
-PROFILES: Final = tuple(TOOLS_OF)
-CONTRACT_PROFILES: Final = PROFILES[:4]
-
-
-def read_profile(text: str, name: str = "--tool-profile") -> str:
-    """The profile meant; `name` is what the person typed it as."""
-    profile = text.strip().lower()
-    if profile not in TOOLS_OF:
-        raise ConfigError(f"{name} must be one of {', '.join(PROFILES)}, not {text[:60]!r}")
-    return profile
-
-
-def allowed_profiles(chosen: str) -> tuple[str, ...]:
-    """The profiles that a client is told of: the document's four, unless it has chosen ours."""
-    return PROFILES if chosen == "extended" else CONTRACT_PROFILES
-
-
-def profiles_with(tool: str) -> frozenset[str]:
-    return frozenset(name for name, tools in TOOLS_OF.items() if tool in tools)
-
-
-def validation_error(tool: str, message: str) -> ToolResult:
-    error = {"type": "validation_error", "message": message, "tool": tool}
-    return structured({"ok": False, "error": error}, error=True)
-
-
-def _refuse(tool: str, selection: Selection) -> ToolResult:
-    known = selection.profile in TOOLS_OF
-    if known and tool in TOOLS_OF["extended"] and tool not in TOOLS_OF[selection.profile]:
-        return validation_error(tool, f"tool '{tool}' is disabled by tool profile '{selection.profile}'")
-    return validation_error(tool, f"unknown tool: {tool}")
-
-
-def _list_meta(selection: Selection) -> Json:
-    if selection.profile not in TOOLS_OF:
-        return {}
-    return {
-        "tool_profile": selection.profile,
-        "requested_tool_profile": selection.profile,
-        "allowed_tool_profiles": list(allowed_profiles(selection.profile)),
-    }
-
-
-VDO_TOOLS: Final = Namespace("vdo_", _refuse, _list_meta)
-
-
-_TEXT: Final = {"type": "string"}
-_FLAG: Final = {"type": "boolean"}
-_POSITIVE: Final = {"type": "integer", "minimum": 1}
-_COUNT: Final = {"type": "integer", "minimum": 0}
-_CHUNK: Final = {"type": "integer", "minimum": 1024}
-_TARGET: Final = {"oneOf": [_TEXT, {"type": "object"}]}
-_WAIT: Final = {"type": "integer", "minimum": 0, "maximum": 30_000}
-
-
-def _object(required: tuple[str, ...] = (), /, **properties: Any) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "object", "properties": properties}
-    if required:
-        schema["required"] = list(required)
-    return {**schema, "additionalProperties": False}
-
-
-def _of_session(required: tuple[str, ...] = (), /, **properties: Any) -> dict[str, Any]:
-    return _object(("session_id", *required), session_id=_TEXT, **properties)
-
-
-_SENDING: Final = {
-    "name": _TEXT,
-    "mime": _TEXT,
-    "target": _TARGET,
-    "uuid": _TEXT,
-    "transfer_id": _TEXT,
-    "chunk_bytes": _CHUNK,
-    "timeout_ms": _POSITIVE,
-    "ack_timeout_ms": _POSITIVE,
-    "max_retries": _COUNT,
-}
-
-TOOL_SCHEMAS: Final[dict[str, dict[str, Any]]] = {
-    "vdo_connect": _object(
-        ("room",),
-        room=_TEXT,
-        stream_id=_TEXT,
-        target_stream_id=_TEXT,
-        host=_TEXT,
-        password={"oneOf": [_TEXT, _FLAG]},
-        force_turn=_FLAG,
-        heartbeat_ms=_POSITIVE,
-        reconnect_ms=_POSITIVE,
-        max_reconnect_ms=_POSITIVE,
-        label=_TEXT,
-        debug=_FLAG,
-        join_token=_TEXT,
-        join_token_secret=_TEXT,
-        join_token_ttl_ms={"type": "integer", "minimum": 1000},
-        enforce_join_token=_FLAG,
-        allow_peer_stream_ids={"type": "array", "items": _TEXT},
-        file_chunk_bytes=_CHUNK,
-        file_max_bytes=_POSITIVE,
-        file_ack_timeout_ms=_POSITIVE,
-        file_max_retries=_COUNT,
-        require_session_mac=_FLAG,
-        file_spool_dir=_TEXT,
-        file_spool_threshold_bytes=_POSITIVE,
-        keep_spool_files=_FLAG,
-        state_max_keys=_POSITIVE,
-        state_max_snapshot_entries=_POSITIVE,
-    ),
-    "vdo_send": _of_session(("data",), data={}, target=_TARGET, uuid=_TEXT),
-    "vdo_receive": _of_session(max_events=_POSITIVE, wait_ms=_WAIT),
-    "vdo_status": _of_session(),
-    "vdo_disconnect": _of_session(),
-    "vdo_list_sessions": _object(),
-    "vdo_capabilities": _object(),
-    "vdo_sync_peers": _of_session(),
-    "vdo_sync_announce": _of_session(target=_TARGET, uuid=_TEXT),
-    "vdo_file_send": _of_session(("data_base64",), data_base64=_TEXT, **_SENDING),
-    "vdo_file_send_path": _of_session(("file_path",), file_path=_TEXT, **_SENDING),
-    "vdo_file_resume": _of_session(
-        ("transfer_id",),
-        transfer_id=_TEXT,
-        target=_TARGET,
-        start_seq=_COUNT,
-        ack_timeout_ms=_POSITIVE,
-        max_retries=_COUNT,
-    ),
-    "vdo_file_transfers": _of_session(direction={"type": "string", "enum": ["incoming", "outgoing", "all"]}),
-    "vdo_file_receive": _of_session(
-        ("transfer_id",), transfer_id=_TEXT, encoding={"type": "string", "enum": ["base64", "utf8", "json"]}
-    ),
-    "vdo_file_save": _of_session(
-        ("transfer_id", "output_path"), transfer_id=_TEXT, output_path=_TEXT, overwrite=_FLAG
-    ),
-    "vdo_state_set": _of_session(("key",), key=_TEXT, value={}, broadcast=_FLAG, target=_TARGET, uuid=_TEXT),
-    "vdo_state_get": _of_session(key=_TEXT, include_meta=_FLAG),
-    "vdo_state_sync": _of_session(
-        mode={"type": "string", "enum": ["request", "send"]}, target=_TARGET, uuid=_TEXT
-    ),
-    "vdo_file_cancel": _of_session(("transfer_id",), transfer_id=_TEXT),
-    "vdo_state_delete": _of_session(("key",), key=_TEXT),
-    "vdo_state_cas": _of_session(
-        ("key", "value", "expected_clock"), key=_TEXT, value={}, expected_clock=_COUNT
-    ),
-    "vdo_state_watch": _of_session(prefix=_TEXT, wait_ms=_WAIT),
-    "vdo_request": _of_session(("data", "target"), data={}, target=_TARGET, timeout_ms=_POSITIVE),
-    "vdo_reply": _of_session(("request_id", "data"), request_id=_TEXT, data={}),
-    "vdo_message_status": _of_session(("message_id",), message_id=_TEXT),
-}
-
-TOOL_DESCRIPTIONS: Final[dict[str, str]] = {
-    "vdo_connect": "Join a room and open a session. `room` is a name, or the line that an invite gave you.",
-    "vdo_send": "Send any JSON to one peer, by stream id or uuid, or to all peers.",
-    "vdo_receive": "Read the events of a session that you have not read yet; wait for the first one if asked to.",
-    "vdo_status": "Show the state of a session and its peers.",
-    "vdo_disconnect": "Leave the room and end the session.",
-    "vdo_list_sessions": "List the open sessions.",
-    "vdo_capabilities": "Show what this server can do, and with which tools.",
-    "vdo_sync_peers": "List the peers of a session: who they are, whether they are admitted, what they can do.",
-    "vdo_sync_announce": "Greet one peer, or all peers, again now.",
-    "vdo_file_send": "Send a file from base64 to one peer.",
-    "vdo_file_send_path": "Send a file from a path on this machine to one peer.",
-    "vdo_file_resume": "Go on with a transfer that was interrupted; only what is missing is sent.",
-    "vdo_file_transfers": "List the transfers of a session.",
-    "vdo_file_receive": "Read a file that has arrived, as base64, text or JSON.",
-    "vdo_file_save": "Save a file that has arrived to a path on this machine.",
-    "vdo_state_set": "Set a key of the state that all peers share.",
-    "vdo_state_get": "Read one key of the shared state, or all of it.",
-    "vdo_state_sync": "Ask peers for their state, or send them ours.",
-    "vdo_file_cancel": "Cancel a transfer, in either direction.",
-    "vdo_state_delete": "Delete a key of the shared state.",
-    "vdo_state_cas": "Set a key only if its entry here still has this clock; 0 means that there is none.",
-    "vdo_state_watch": "Read the changes of the shared state since you last asked; wait for the first one.",
-    "vdo_request": "Send data to one peer and wait for its reply.",
-    "vdo_reply": "Answer a request that you received, by its message id.",
-    "vdo_message_status": "Show whether a message waits, was sent, stored, refused, or has expired.",
-}
-
-
-def schema_of(tool: str, profile: str) -> dict[str, Any]:
-    """The input schema of a tool as it is listed in a profile."""
-    schema = TOOL_SCHEMAS[tool]
-    if tool != "vdo_send" or profile != "extended":
-        return schema
-    return {**schema, "properties": {**schema["properties"], "signed": _FLAG}}
+    def are_met_by(self, session: "Demands") -> bool:
+        """Whether a session demands at least as much."""
+        if self.enforce_join_token and not session.enforce_join_token:
+            return False
+        if self.require_session_mac and not session.require_session_mac:
+            return False
+        if not self.allow_peer_stream_ids:
+            return True
+        allowed = session.allow_peer_stream_ids
+        return bool(allowed) and set(allowed) <= set(self.allow_peer_stream_ids)

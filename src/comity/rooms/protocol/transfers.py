@@ -298,12 +298,12 @@ class Transfers:
 
     def _chunk(self, incoming: IncomingFile, payload: dict[str, Any]) -> list[Effect]:
         data, digest = _chunk_data(payload.get("data_base64")), None
-        told = payload.get("chunk_hash")
-        if told is not None:
-            if not isinstance(told, str) or not HASH_TEXT.fullmatch(told.lower()):
+        claimed = payload.get("chunk_hash")
+        if claimed is not None:
+            if not isinstance(claimed, str) or not HASH_TEXT.fullmatch(claimed.lower()):
                 data = b""
             else:
-                digest = bytes.fromhex(told)
+                digest = bytes.fromhex(claimed)
         return incoming.chunk(payload.get("seq"), data, digest)
 
     def _cancelled(self, peer: FilePeer, transfer_id: str, now: float) -> list[Effect]:
@@ -322,17 +322,17 @@ class Transfers:
         reason = "wrong_peer" if wrong_peer else "unknown_transfer"
         if kind == "file.resume_req":
             state = {"transfer_id": transfer_id, "next_seq": 0, "status": "unknown_transfer"}
-            told: Effect = ToPeer(peer.uuid, "file.resume_state", state)
+            reply: Effect = ToPeer(peer.uuid, "file.resume_state", state)
         else:
-            told = first_nack(peer, transfer_id, "unknown_transfer")
+            reply = first_nack(peer, transfer_id, "unknown_transfer")
         if kind == "file.chunk":
             members = {
                 "transfer_id": transfer_id,
                 "seq": shown_sequence(payload.get("seq")),
                 "reason": reason,
             }
-            return [told, Report("file_chunk_rejected", members)]
-        return [told, _protocol_error(reason, kind, peer)]
+            return [reply, Report("file_chunk_rejected", members)]
+        return [reply, _protocol_error(reason, kind, peer)]
 
     def _sent_to(self, uuid: str) -> list[OutgoingFile]:
         return [outgoing for outgoing in self.outgoing.values() if outgoing.peer.uuid == uuid]

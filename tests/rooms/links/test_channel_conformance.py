@@ -1,11 +1,11 @@
-"""What every link with lanes does, whatever carries it."""
+"""What every link with channels does, whatever carries it."""
 
 import asyncio
 import hashlib
 
 import pytest
 
-from comity.rooms.links.lanes import MAX_LANES
+from comity.rooms.links.channels import MAX_CHANNELS
 from comity.wire.errors import InvalidError, TooLargeError
 from comity.wire.link import CONTROL, SEND_MARK, LinkClosed
 
@@ -56,11 +56,11 @@ async def test_both_ends_know_which_of_them_made_the_offer_and_what_names_the_co
     assert left.control.label == right.control.label == CONTROL
 
 
-async def test_lanes_are_opened_by_label_from_either_side(joined):
+async def test_channels_are_opened_by_label_from_either_side(joined):
     left, right = joined
     for opener, other in ((left, right), (right, left)):
-        mine = await opener.open_lane("x-comity")
-        theirs = await other.accept_lane()
+        mine = await opener.open_channel("x-comity")
+        theirs = await other.accept_channel()
         assert (mine.label, theirs.label) == ("x-comity", "x-comity")
         await mine.send(b"forth")
         await theirs.send("back")
@@ -68,14 +68,14 @@ async def test_lanes_are_opened_by_label_from_either_side(joined):
         assert await mine.receive() == "back"
 
 
-async def test_lanes_do_not_mix(joined):
+async def test_channels_do_not_mix(joined):
     left, right = joined
     labels = [f"x-{number}" for number in range(20)]
-    mine = [await left.open_lane(label) for label in labels]
-    theirs = {lane.label: lane for lane in [await right.accept_lane() for _ in labels]}
+    mine = [await left.open_channel(label) for label in labels]
+    theirs = {channel.label: channel for channel in [await right.accept_channel() for _ in labels]}
     for count in range(3):
-        for lane in mine:
-            await lane.send(f"{lane.label} {count}")
+        for channel in mine:
+            await channel.send(f"{channel.label} {count}")
         await left.control.send(f"control {count}")
     for label in labels:
         assert [await theirs[label].receive() for _ in range(3)] == [f"{label} {count}" for count in range(3)]
@@ -86,16 +86,16 @@ async def test_lanes_do_not_mix(joined):
 async def test_a_label_that_cannot_be_used_is_refused(joined, label):
     left, _ = joined
     with pytest.raises(InvalidError, match="label"):
-        await left.open_lane(label)
+        await left.open_channel(label)
 
 
-async def test_lanes_are_limited(joined):
+async def test_channels_are_limited(joined):
     left, right = joined
-    for number in range(MAX_LANES - 1):
-        await left.open_lane(f"x-{number}")
-        await right.accept_lane()
-    with pytest.raises(InvalidError, match="at most 64 lanes"):
-        await left.open_lane("one too many")
+    for number in range(MAX_CHANNELS - 1):
+        await left.open_channel(f"x-{number}")
+        await right.accept_channel()
+    with pytest.raises(InvalidError, match="at most 64 channels"):
+        await left.open_channel("one too many")
     await left.control.send("still here")
     assert await right.control.receive() == "still here"
 
@@ -103,8 +103,8 @@ async def test_lanes_are_limited(joined):
 async def test_what_is_buffered_never_grows_far_beyond_the_mark(joined, randomness):
     """16 MiB are sent as fast as they are taken. The sender is held back, and every byte arrives in its place."""
     left, right = joined
-    lane = await left.open_lane("x-comity")
-    other = await right.accept_lane()
+    channel = await left.open_channel("x-comity")
+    other = await right.accept_channel()
     piece = randomness.bytes(65_536)
     total, most = 256, 0
     arrived = hashlib.sha256()
@@ -118,21 +118,21 @@ async def test_what_is_buffered_never_grows_far_beyond_the_mark(joined, randomne
     for number in range(total):
         message = number.to_bytes(4, "big") + piece[4:]
         sent.update(message)
-        await lane.send(message)
-        most = max(most, lane.buffered)
-    await lane.wait_buffered(0)
-    assert lane.buffered == 0
+        await channel.send(message)
+        most = max(most, channel.buffered)
+    await channel.wait_buffered(0)
+    assert channel.buffered == 0
     await reading
     assert arrived.digest() == sent.digest()
     assert most <= SEND_MARK + 65_536 + 64
     assert (await left.stats()).bytes_sent == (await right.stats()).bytes_received == total * 65_536
 
 
-async def test_a_lane_that_nobody_reads_does_not_hold_up_the_others(joined):
+async def test_a_channel_that_nobody_reads_does_not_hold_up_the_others(joined):
     left, right = joined
-    lane = await left.open_lane("x-unread")
-    await right.accept_lane()
-    stuck = asyncio.create_task(send_all(lane, [bytes(65_536)] * 80))
+    channel = await left.open_channel("x-unread")
+    await right.accept_channel()
+    stuck = asyncio.create_task(send_all(channel, [bytes(65_536)] * 80))
     for number in range(20):
         await left.control.send(str(number))
         assert await right.control.receive() == str(number)
@@ -140,30 +140,30 @@ async def test_a_lane_that_nobody_reads_does_not_hold_up_the_others(joined):
     await asyncio.gather(stuck, return_exceptions=True)
 
 
-async def send_all(lane, messages):
+async def send_all(channel, messages):
     for message in messages:
-        await lane.send(message)
+        await channel.send(message)
 
 
-async def test_many_may_send_on_one_lane_at_once(joined):
+async def test_many_may_send_on_one_channel_at_once(joined):
     left, right = joined
     await asyncio.gather(*(left.control.send(f"{number}") for number in range(200)))
     assert {await right.control.receive() for _ in range(200)} == {f"{number}" for number in range(200)}
 
 
-async def test_a_sender_that_gave_up_leaves_the_lane_usable(joined):
+async def test_a_sender_that_gave_up_leaves_the_channel_usable(joined):
     left, right = joined
-    lane = await left.open_lane("x-comity")
-    other = await right.accept_lane()
+    channel = await left.open_channel("x-comity")
+    other = await right.accept_channel()
     for _ in range(10):
-        sending = asyncio.create_task(send_all(lane, [bytes(100_000)] * 100))
+        sending = asyncio.create_task(send_all(channel, [bytes(100_000)] * 100))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
     await left.control.send("enough")
     await right.control.receive()
-    sending = asyncio.create_task(lane.send("last"))
+    sending = asyncio.create_task(channel.send("last"))
     while await other.receive() != "last":
         pass
     await sending
@@ -181,17 +181,17 @@ async def test_a_reader_that_gave_up_takes_nothing(joined):
 
 async def test_the_end_reaches_everybody_who_waits_on_either_side(joined):
     left, right = joined
-    lane = await left.open_lane("x-comity")
-    other = await right.accept_lane()
+    channel = await left.open_channel("x-comity")
+    other = await right.accept_channel()
     waiting = [
         asyncio.create_task(work)
         for work in (
             left.control.receive(),
             right.control.receive(),
-            lane.receive(),
+            channel.receive(),
             other.receive(),
-            left.accept_lane(),
-            right.accept_lane(),
+            left.accept_channel(),
+            right.accept_channel(),
         )
     ]
     ends = [asyncio.create_task(end.wait_closed()) for end in (left, right)]
@@ -207,12 +207,12 @@ async def test_the_end_reaches_everybody_who_waits_on_either_side(joined):
 
 async def test_the_end_reaches_a_sender_that_waits(joined):
     left, right = joined
-    lane = await left.open_lane("x-comity")
-    await right.accept_lane()
+    channel = await left.open_channel("x-comity")
+    await right.accept_channel()
 
     async def send_for_ever():
         while True:
-            await lane.send(bytes(65_536))
+            await channel.send(bytes(65_536))
             await asyncio.sleep(0)
 
     sending = asyncio.create_task(send_for_ever())
@@ -233,9 +233,9 @@ async def test_a_closed_link_does_nothing_more(joined):
     with pytest.raises(LinkClosed, match="mine"):
         await left.control.receive()
     with pytest.raises(LinkClosed, match="mine"):
-        await left.open_lane("x-comity")
+        await left.open_channel("x-comity")
     with pytest.raises(LinkClosed, match="mine"):
-        await left.accept_lane()
+        await left.accept_channel()
     with pytest.raises(LinkClosed, match="mine"):
         await left.control.wait_buffered(0)
 
@@ -245,11 +245,11 @@ async def test_what_arrived_before_the_end_can_still_be_read(joined):
     await left.control.send("one")
     await left.control.send(b"two")
     await left.control.send("mark")
-    lane = await right.open_lane("x-answer")
-    other = await left.accept_lane()
+    channel = await right.open_channel("x-answer")
+    other = await left.accept_channel()
     while right.control.inbox.unread < 3 * 64:  # noqa: ASYNC110 - until all three have arrived
         await asyncio.sleep(0.005)
-    await lane.send("they are there")
+    await channel.send("they are there")
     await other.receive()
     await left.close("bye")
     await right.wait_closed()
