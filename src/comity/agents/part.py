@@ -128,12 +128,9 @@ class Agent(Part):
         return ViewPage(tables=[Table(columns, shown, more=more, empty=empty, button=button)])
 
     async def _peers(self) -> "list[Peer]":
-        runtime = self._runtime
-        if runtime.settings.store.engine != "sqlite":
-            return []
         from comity.envelopes.pairs import read_pairs
 
-        return await asyncio.to_thread(read_pairs, runtime.settings.database, runtime.vacant_id.hex())
+        return await read_pairs(self._runtime.store, self._runtime.vacant_id.hex())
 
     def _verdict(self, vacant_id: str) -> str:
         running = self._runtime.find(Audit).verification

@@ -2,9 +2,8 @@
 
 import platform
 
-import apsw
-
 from comity.release import __version__
+from comity.runtime.opening import SQLITE_VERSION
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import Json
 from comity.terminal.output import print_fields, print_json
@@ -21,7 +20,7 @@ def version(as_json: Json = False) -> None:
     facts = {
         "comity": __version__,
         "python": platform.python_version(),
-        "sqlite": apsw.sqlite_lib_version(),
+        "sqlite": SQLITE_VERSION,
         "platform": platform.platform(),
     }
     if as_json:

@@ -177,7 +177,7 @@ def _peers(settings: Settings, only: str | None) -> list[Peer]:
         raise NotFoundError(
             f"{settings.data} has no calls yet, in either direction; start with `comity call`"
         )
-    peers = read_pairs(settings.database, stored_vacant_id(settings.data).hex())
+    peers = asyncio.run(_read_pairs(settings))
     if only is None:
         return peers
     named = id_of(only)
@@ -188,6 +188,11 @@ def _peers(settings: Settings, only: str | None) -> list[Peer]:
     if len(found) > 1:
         raise ConfigError(f"{len(found)} ids begin with {only[:80]!r}; give more digits")
     return found
+
+
+async def _read_pairs(settings: Settings) -> list[Peer]:
+    async with reading(settings, SystemClock(), check=False) as store:
+        return await read_pairs(store, stored_vacant_id(settings.data).hex())
 
 
 def _print_peers(peers: list[Peer]) -> None:

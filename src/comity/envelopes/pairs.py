@@ -1,7 +1,6 @@
 """Where this folder's identity stands with each of its peers, in both books.
 
 - `serve`: what a peer asked of us, and what we replied. `call`: what we asked of a peer, and its replies.
-- The Store answers for a pair that is named. Here all of them are wanted, so the tables are read.
 """
 
 from collections import deque
@@ -9,7 +8,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import apsw
 import msgspec
 from msgspec import Struct
 
@@ -28,8 +26,7 @@ from comity.identity.protocol.keys import VacantId
 from comity.store.audit_chain import NOT_APPLICABLE, AuditEntry, privacy_hash
 from comity.store.audit_log import chains, verify_chain
 from comity.store.audit_trail import CHECKPOINTS
-from comity.store.interface import Store, StoredReply, Tip
-from comity.store.sqlite.connection import open_reader, our_words, steps_taken
+from comity.store.interface import Store, StoredReply, Tip, scan_all
 from comity.wire import strict_json
 from comity.wire.errors import ComityError, ConflictError
 
@@ -280,15 +277,6 @@ async def _look_at_called(store: Store, own: VacantId, book: _Book) -> "int | _C
     return 1
 
 
-_CHAINS: Final = """
-    SELECT book, sender, receiver, seq, lower(hex(hash)),
-        (SELECT count(*) FROM reply WHERE reply.chain = chain.id AND reply.reply IS NOT NULL),
-        (SELECT count(*) FROM reply WHERE reply.chain = chain.id AND reply.reply IS NULL)
-    FROM chain WHERE (sender = :self OR receiver = :self) AND book IN (:serve, :call) ORDER BY id
-"""
-_RECORDS: Final = "SELECT key, value FROM value WHERE space = ? AND key >= ? AND key < ?"
-
-
 class Link(Struct, frozen=True):
     """The last number of a chain, and the hash it ended on."""
 
@@ -326,39 +314,26 @@ class Peer(Struct, kw_only=True):
     call: Called | None = None
 
 
-def read_pairs(database: Path, self_id: str) -> list[Peer]:
-    """All peers that this identity has a chain with, the oldest chain first."""
-    with our_words(database):
-        connection = open_reader(database)
-        try:
-            steps_taken(connection, database)
-            return _peers(connection, self_id)
-        finally:
-            connection.close()
-
-
-def _peers(connection: apsw.Connection, self_id: str) -> list[Peer]:
+async def read_pairs(store: Store, self_id: str) -> list[Peer]:
+    """Return all peers that this identity has a chain with, the oldest chain first."""
     peers: dict[str, Peer] = {}
-    named = {"self": self_id, "serve": SERVE_BOOK, "call": CALL_BOOK}
-    for book, sender, receiver, seq, tip, stored, pending in connection.execute(_CHAINS, named):
-        is_ours = sender == self_id
-        peer = _peer(peers, receiver if is_ours else sender)
-        link = Link(seq, tip)
-        if book == SERVE_BOOK:
-            served = peer.serve or ServedPair()
-            changes = (
-                {"replies": link}
-                if is_ours
-                else {"requests": link, "stored_replies": stored, "pending": pending}
-            )
-            peer.serve = msgspec.structs.replace(served, **changes)
-        else:
-            called = peer.call or Called()
-            peer.call = msgspec.structs.replace(called, **{"requests" if is_ours else "replies": link})
+    for stored in await store.chains(self_id):
+        chain, link = stored.chain, Link(stored.tip.seq, stored.tip.hash.hex())
+        is_ours = chain.sender == self_id
+        changes: dict[str, Link | int] = {"replies": link}
+        if chain.book == SERVE_BOOK:
+            peer = _peer(peers, chain.receiver if is_ours else chain.sender)
+            if not is_ours:
+                changes = {"requests": link, "stored_replies": stored.replies, "pending": stored.pending}
+            peer.serve = msgspec.structs.replace(peer.serve or ServedPair(), **changes)
+        elif chain.book == CALL_BOOK:
+            peer = _peer(peers, chain.receiver if is_ours else chain.sender)
+            changes = {"requests": link} if is_ours else changes
+            peer.call = msgspec.structs.replace(peer.call or Called(), **changes)
     prefix = f"{self_id}:"
-    for key, value in connection.execute(_RECORDS, (CALL_SPACE, prefix, f"{self_id};")):
+    async for key, held in scan_all(store, CALL_SPACE, prefix):
         peer = _peer(peers, key.removeprefix(prefix))
-        peer.call = _with_record(peer.call or Called(), value)
+        peer.call = _with_record(peer.call or Called(), held.value)
     for peer in peers.values():
         if peer.call == Called():  # its chain was forgotten
             peer.call = None

@@ -10,10 +10,9 @@ from pathlib import Path
 
 from comity.envelopes.protocol.chain import PairKey, ReplayState, ReplayStore, check_chain
 from comity.envelopes.protocol.envelope import VacantEnvelope
+from comity.runtime.opening import open_file, open_in_memory
 from comity.runtime.system_clock import SystemClock
 from comity.store.interface import Advance, ChainKey, Store, StoreConflict, Tip
-from comity.store.memory import MemoryDisk, MemoryStore
-from comity.store.sqlite import SqliteStore
 from comity.wire.errors import StoreError
 
 # A pair's replay state as the store keeps it: one row of a chain.
@@ -68,15 +67,14 @@ class InMemoryReplayStore(_OnStore):
     """Forgets everything with the process: for tests and for those who accept that."""
 
     def __init__(self) -> None:
-        self._disk = MemoryDisk()
-        self._store = MemoryStore(SystemClock(), self._disk)
+        self._store = open_in_memory(SystemClock())
 
     async def open_once(self) -> Store:
         return self._store
 
     def seed(self, key: PairKey, state: ReplayState) -> None:
         """Set where a pair stands, whatever it was: for taking over from elsewhere, before traffic."""
-        self._disk.tips[chain_of(key)] = tip_of(state)
+        self._store.seed(chain_of(key), tip_of(state))
 
 
 class SqliteReplayStore(_OnStore):
@@ -89,13 +87,13 @@ class SqliteReplayStore(_OnStore):
                 f"open, not {type(store_or_path).__name__}"
             )
         self._given = store_or_path
-        self._opening: asyncio.Task[SqliteStore] | None = None
+        self._opening: asyncio.Task[Store] | None = None
 
     async def open_once(self) -> Store:
         if not isinstance(self._given, Path | str):
             return self._given
         if self._opening is None:
-            self._opening = asyncio.create_task(SqliteStore.open(Path(self._given), SystemClock()))
+            self._opening = asyncio.create_task(open_file(Path(self._given), SystemClock()))
         try:
             return await asyncio.shield(self._opening)
         except StoreError:

@@ -1,10 +1,16 @@
 """Opening the store that the settings name, for a node and for a command that works beside it.
 
-A process that writes has an audit chain of its own.
+- A process that writes has an audit chain of its own.
+- This is the only module above the engines that names them: a new engine is a module in `store`, its name in
+  `StoreSettings`, and what is said here.
 """
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import apsw
 
 from comity.identity.protocol.keys import SigningKey
 from comity.runtime.settings import Settings
@@ -12,8 +18,21 @@ from comity.store.audit_trail import AuditTrail, open_head_file
 from comity.store.interface import Store
 from comity.store.memory import MemoryStore
 from comity.store.sqlite import SqliteStore
+from comity.store.sqlite.connection import (
+    STEPS,
+    compact_database,
+    copy_database,
+    load_checksums,
+    read_foreign,
+)
 from comity.store.sqlite.reads import SqliteReader
 from comity.wire.machine import Clock
+
+__all__ = ["SCHEMA", "SQLITE_VERSION", "load_checksums", "read_foreign"]
+
+SCHEMA: Final = len(STEPS)
+"""How many steps the tables of this release have taken."""
+SQLITE_VERSION: Final = apsw.sqlite_lib_version()
 
 
 def open_trail(settings: Settings, key: SigningKey, chain: str) -> AuditTrail:
@@ -31,10 +50,29 @@ async def open_store(settings: Settings, clock: Clock, trail: AuditTrail, *, ado
     return await SqliteStore.open(settings.database, clock, trail, adopt=adopt)
 
 
+async def open_file(path: Path, clock: Clock) -> Store:
+    """Open a store in a file of its own, without an audit chain."""
+    return await SqliteStore.open(path, clock)
+
+
+def open_in_memory(clock: Clock) -> MemoryStore:
+    return MemoryStore(clock)
+
+
+def copy_store(settings: Settings, copy: Path) -> None:
+    """Copy the database as it is at one moment into a new file. A running node never waits for it."""
+    copy_database(settings.database, copy)
+
+
+def compact_store(settings: Settings) -> None:
+    """Give unused space back. No other process may have the database open."""
+    compact_database(settings.database)
+
+
 @asynccontextmanager
-async def reading(settings: Settings, clock: Clock) -> AsyncIterator[SqliteReader]:
-    """The database, to look at while a node may be writing to it."""
-    store = await SqliteStore.open_for_reading(settings.database, clock)
+async def reading(settings: Settings, clock: Clock, *, check: bool = True) -> AsyncIterator[SqliteReader]:
+    """Open the database to read, while a node may be writing to it. `check` reads all of it once."""
+    store = await SqliteStore.open_for_reading(settings.database, clock, check=check)
     try:
         yield store
     finally:

@@ -72,7 +72,7 @@ def log_of(chain: str) -> str:
     return f"audit:{chain}"
 
 
-class StoredChain(Protocol):
+class TrailView(Protocol):
     """What a store shows of itself while a trail resumes."""
 
     def entry(self, log: str, position: int | None = None) -> bytes | None:
@@ -154,7 +154,7 @@ class AuditTrail:
         self._hash: str | None = None
         self._published = b""
 
-    def resume(self, stored: StoredChain, now: float, *, adopt: bool = False) -> None:
+    def resume(self, stored: TrailView, now: float, *, adopt: bool = False) -> None:
         """Go on where the store ends, if it ends where it was left.
 
         `adopt` takes the store as it is: for an operator who restored a backup.
@@ -220,7 +220,7 @@ class AuditTrail:
             self._head_file.write(self._published)
             self._head_file.sync()
 
-    def _compare_with_stored_head(self, stored: StoredChain) -> None:
+    def _compare_with_stored_head(self, stored: TrailView) -> None:
         head = read_signed_head(stored.value(HEADS, self.chain))
         if head is None and self._position == 0:
             return
@@ -235,7 +235,7 @@ class AuditTrail:
                 f"{head.head.position}: entries were cut or added. {_REMEDY}"
             )
 
-    def _compare_with_head_file(self, stored: StoredChain) -> None:
+    def _compare_with_head_file(self, stored: TrailView) -> None:
         if self._head_file is None:
             return
         outside = read_head_file(self._head_file.path, self._key.vacant_id.public)

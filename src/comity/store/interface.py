@@ -41,6 +41,15 @@ class Tip(Struct, frozen=True):
     hash: bytes = NO_HASH
 
 
+class StoredChain(Struct, frozen=True):
+    """A chain and its tip; how many answers are kept for it, and how many of its numbers are being worked on."""
+
+    chain: ChainKey
+    tip: Tip
+    replies: int
+    pending: int
+
+
 class StoredReply(Struct, frozen=True):
     """The answer kept for one number of a chain; `reply` is None while it is being worked on."""
 
@@ -330,6 +339,10 @@ class Store(Protocol):
         ...
 
     async def tip(self, chain: ChainKey) -> Tip: ...
+
+    async def chains(self, party: str) -> list[StoredChain]:
+        """Return every chain in which `party` sends or receives, the oldest first."""
+        ...
 
     async def reply(self, chain: ChainKey, seq: int) -> StoredReply | None: ...
 

@@ -44,6 +44,7 @@ from comity.store.interface import (
     Reseal,
     SealedRow,
     StoreConflict,
+    StoredChain,
     StoredDocument,
     StoredReply,
     Tip,
@@ -197,6 +198,17 @@ class MemoryStore:
     async def tip(self, chain: ChainKey) -> Tip:
         return self._disk.tips.get(chain, Tip())
 
+    def seed(self, chain: ChainKey, tip: Tip) -> None:
+        """Set the tip of a chain, whatever it was, without a transaction: before the store is used."""
+        self._disk.tips[chain] = tip
+
+    async def chains(self, party: str) -> list[StoredChain]:
+        return [
+            _stored_chain(self._disk, chain)
+            for chain in dict.fromkeys((*self._disk.holders, *self._disk.tips))
+            if party in (chain.sender, chain.receiver)
+        ]
+
     async def reply(self, chain: ChainKey, seq: int) -> StoredReply | None:
         return self._disk.replies.get((chain, seq))
 
@@ -291,6 +303,12 @@ class _MemoryTrailView:
     def value(self, space: str, key: str) -> bytes | None:
         held = self._disk.values.get((space, key))
         return held.value if held else None
+
+
+def _stored_chain(disk: MemoryDisk, chain: ChainKey) -> StoredChain:
+    replies = [held.reply for (of, _), held in disk.replies.items() if of == chain]
+    pending = replies.count(None)
+    return StoredChain(chain, disk.tips.get(chain, Tip()), len(replies) - pending, pending)
 
 
 def _advance(disk: MemoryDisk, journal: _Journal, op: Advance, _now: float) -> Tip:

@@ -36,14 +36,12 @@ from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.node.archive import DATABASE, WORK_FOLDER, Manifest, pack, unpack
 from comity.release import __version__
 from comity.requests.record import own_act
-from comity.runtime.opening import reading
+from comity.runtime.opening import SCHEMA, copy_store, reading
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_chain import timestamp
 from comity.store.audit_log import RESTORED, AuditReport, RestoreMark, chains, keep_restored, verify_chain
 from comity.store.audit_trail import HEADS, HeadFile
-from comity.store.sqlite.connection import STEPS, copy_database
-from comity.store.sqlite.reads import SqliteReader
 from comity.terminal.follow_up import follow_up
 from comity.terminal.help import HelpfulApp
 from comity.terminal.open_target import own_id, refuse_memory, writing
@@ -210,9 +208,9 @@ def make_backup(
             for head in settings.audit_heads.glob("*.head"):
                 shutil.copy(head, heads)
             copy = work / DATABASE
-            copy_database(settings.database, copy)
+            copy_store(settings, copy)
             public = stored_vacant_id(settings.data).public
-            schema, reports = asyncio.run(_look(copy, public, heads))
+            schema, reports = asyncio.run(_check(replace(settings, data=work), public, heads))
         _refuse_unsound(reports)
         manifest = Manifest(
             release=__version__,
@@ -257,7 +255,7 @@ def restore_backup(
         _refuse_strange(staged, manifest, source)
         with waiting("checking"):
             public = bytes.fromhex(manifest.vacant_id)
-            _schema, reports = asyncio.run(_look(staged.database, public, None))
+            _schema, reports = asyncio.run(_check(staged, public, None))
         _refuse_unsound(reports)
         done = DoneRestore(manifest=manifest, entries=sum(report.entries for report in reports))
         key = load_identity(folder, passphrase=_of_identity(folder, identity_file))
@@ -275,14 +273,11 @@ def _of_identity(folder: Path, file: str | None) -> str | None:
     return ask_passphrase("the identity", "--identity-passphrase-file") if needs_passphrase(folder) else None
 
 
-async def _look(database: Path, public: bytes, heads: Path | None) -> tuple[int, list[AuditReport]]:
-    """The schema of a copy of the database, and what its audit chains are worth. Its pages are all read."""
-    store = await SqliteReader.open_for_reading(database, SystemClock())
-    try:
+async def _check(copied: Settings, public: bytes, heads: Path | None) -> tuple[int, list[AuditReport]]:
+    """Read all pages of a copy of the database. Return its schema and the verdicts on its audit chains."""
+    async with reading(copied, SystemClock()) as store:
         names = await chains(store)
         return await store.schema(), [await verify_chain(store, name, public, heads) for name in names]
-    finally:
-        await store.close()
 
 
 async def _begin_anew(staged: Settings, key: SigningKey) -> None:
@@ -316,10 +311,10 @@ def _put_in_place(folder: Path, data: Path) -> None:
 
 
 def _refuse_strange(staged: Settings, manifest: Manifest, source: Path) -> None:
-    if manifest.schema > len(STEPS):
+    if manifest.schema > SCHEMA:
         raise StoreVersionError(
             f"{source} was made by a newer release (comity {manifest.release}, schema {manifest.schema}; this one knows "
-            f"{len(STEPS)}); upgrade comity to restore it"
+            f"{SCHEMA}); upgrade comity to restore it"
         )
     if not has_identity(staged.data) or not staged.database.is_file():
         raise MalformedError(f"{source} lacks the identity or the database; use another copy")

@@ -224,9 +224,8 @@ def check_token(data: Path) -> CheckResult:
 
 
 def check_database(settings: Settings) -> CheckResult:
-    from comity.runtime.opening import reading
+    from comity.runtime.opening import load_checksums, reading
     from comity.runtime.system_clock import SystemClock
-    from comity.store.sqlite.connection import load_checksums
 
     if settings.store.engine == "memory":
         return CheckResult(

@@ -9,7 +9,6 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-import apsw
 from msgspec import Struct
 
 from comity.agents.residence import SPACE, STATE_KEY, store_state
@@ -23,6 +22,7 @@ from comity.identity.key_files import create_identity, has_identity, identity_pa
 from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.node.node import load_settings
 from comity.requests.record import own_act
+from comity.runtime.opening import read_foreign
 from comity.runtime.settings import Settings
 from comity.runtime.settings_file import CONFIG_FILE
 from comity.runtime.toml_edit import put_value
@@ -31,7 +31,14 @@ from comity.store.interface import Advance, Operation, Store
 from comity.system import is_loopback
 from comity.terminal.open_target import refuse_memory, writing
 from comity.terminal.output import one_line
-from comity.wire.errors import ComityError, ConfigError, ConflictError, KeyRefusedError, MalformedError
+from comity.wire.errors import (
+    ComityError,
+    ConfigError,
+    ConflictError,
+    KeyRefusedError,
+    MalformedError,
+    StoreError,
+)
 
 IMPORTED: Final = "IDENTITY_IMPORTED"
 REPLAY_IMPORTED: Final = "REPLAY_IMPORTED"
@@ -97,12 +104,8 @@ def read_replay_tips(file: Path, own: VacantId) -> dict[PairKey, ReplayState]:
     if not file.is_file():
         raise ConfigError(f"{file} is not a file; name the replay database, such as replay.db")
     try:
-        connection = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)
-        try:
-            rows: list[Any] = connection.execute(_REPLAY_TIPS, {"own": own.hex()}).fetchall()
-        finally:
-            connection.close()
-    except apsw.Error as fault:
+        rows = read_foreign(file, _REPLAY_TIPS, {"own": own.hex()})
+    except StoreError as fault:
         raise MalformedError(
             f"{file} is not a replay database of the reference release, which has a table replay_protect; "
             "name the right file"

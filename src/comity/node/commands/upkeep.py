@@ -13,12 +13,12 @@ from comity.identity.protocol.keys import SigningKey
 from comity.identity.secrets import VAULT_KEY_FILE, VAULT_KEY_VARIABLE
 from comity.node.parts import ROTATION_PATH, ROTATION_SECONDS, rotate_vault
 from comity.requests.record import own_act
+from comity.runtime.opening import compact_store
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_log import chains, pruning
 from comity.store.claim import FolderClaim
 from comity.store.interface import REPLIES, ForgetReplies
-from comity.store.sqlite.connection import compact_database
 from comity.terminal.help import HelpfulApp
 from comity.terminal.open_target import own_key, refuse_memory, writing
 from comity.terminal.options import Json, KeyOptions, Yes, confirm, option, settings_of, whole_number
@@ -109,7 +109,7 @@ def _compact(settings: Settings) -> bool:
     """Give unused space back. False while a node, or another process, has the database open."""
     with contextlib.suppress(StoreUnavailableError), contextlib.ExitStack() as held:
         held.callback(FolderClaim(settings.data).release)
-        compact_database(settings.database)
+        compact_store(settings)
         return True
     return False
 

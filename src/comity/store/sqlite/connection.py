@@ -10,8 +10,9 @@ import errno
 import logging
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import apsw
 import apsw.sqlite_extra
@@ -298,6 +299,16 @@ def open_reader(path: Path) -> apsw.Connection:
     connection = _connected(path, apsw.SQLITE_OPEN_READONLY)
     connection.pragma("cell_size_check", value=True)
     return connection
+
+
+def read_foreign(file: Path, query: str, values: Mapping[str, str]) -> list[tuple[Any, ...]]:
+    """Return the rows of a query to a SQLite file of another program, which is only read."""
+    with our_words(file):
+        connection = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            return connection.execute(query, values).fetchall()
+        finally:
+            connection.close()
 
 
 def check_integrity(connection: apsw.Connection, path: Path) -> None:

@@ -19,6 +19,7 @@ from comity.store.interface import (
     LogRecord,
     Operation,
     SealedRow,
+    StoredChain,
     StoredDocument,
     StoredReply,
     Tip,
@@ -47,6 +48,20 @@ def tip(connection: apsw.Connection, chain: ChainKey) -> Tip:
         (chain.book, chain.sender, chain.receiver),
     ).get
     return Tip(*row) if row else Tip()
+
+
+def chains(connection: apsw.Connection, party: str) -> list[StoredChain]:
+    rows = connection.execute(
+        "SELECT book, sender, receiver, seq, hash, "
+        "(SELECT count(reply) FROM reply WHERE chain = chain.id), "
+        "(SELECT count(*) - count(reply) FROM reply WHERE chain = chain.id) "
+        "FROM chain WHERE sender = ?1 OR receiver = ?1 ORDER BY id",
+        (party,),
+    )
+    return [
+        StoredChain(ChainKey(*key), Tip(seq, hashed), replies, pending)
+        for *key, seq, hashed, replies, pending in rows
+    ]
 
 
 def reply(connection: apsw.Connection, chain: ChainKey, seq: int) -> StoredReply | None:
@@ -237,13 +252,13 @@ class SqliteReader:
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="comity-read")
 
     @classmethod
-    async def open_for_reading(cls, path: Path, clock: Clock) -> "SqliteReader":
-        """Look at a file that a node may be writing to. It is checked, and never written."""
+    async def open_for_reading(cls, path: Path, clock: Clock, *, check: bool = True) -> "SqliteReader":
+        """Read a file that a node may be writing to. `check` reads all of it once; nothing is ever written."""
         if not await asyncio.to_thread(path.is_file):
             raise StoreUnavailableError(f"there is no database at {path}; start a node first: `comity up`")
         reader = SqliteReader(path, clock)
         try:
-            await reader._ask(_check, path)
+            await reader._ask(_check if check else steps_taken, path)
         except BaseException:
             await reader.close()
             raise
@@ -300,6 +315,9 @@ class SqliteReader:
 
     async def tip(self, chain: ChainKey) -> Tip:
         return await self._ask(tip, chain)
+
+    async def chains(self, party: str) -> list[StoredChain]:
+        return await self._ask(chains, party)
 
     async def reply(self, chain: ChainKey, seq: int) -> StoredReply | None:
         return await self._ask(reply, chain, seq)
