@@ -13,7 +13,7 @@ from comity.directory.client import DirectoryClient
 from comity.envelopes.protocol.card import CapabilityCard, deserialize
 from comity.envelopes.protocol.errors import EnvelopeFormatError
 from comity.http.client import HttpCarrier, HttpResponse
-from comity.identity.protocol.keys import VacantId
+from comity.identity.protocol.keys import VacantId, id_of
 from comity.system import is_loopback
 from comity.wire import strict_json
 from comity.wire.errors import (
@@ -68,18 +68,6 @@ def with_scheme(address: str) -> str:
         return address
     host = address.partition("/")[0].rpartition(":")[0] if ":" in address else address.partition("/")[0]
     return f"{'http' if is_loopback(host.strip('[]')) else 'https'}://{address}"
-
-
-def id_of(text: str) -> VacantId | None:
-    """The id that `text` spells, in hexadecimal digits or as a did:key; None when it is none at all."""
-    try:
-        if text.startswith("did:"):
-            return VacantId.from_did_key(text)
-        return VacantId.from_hex(text.removeprefix("vacant:"))
-    except MalformedError as reason:
-        if text.startswith("did:"):
-            raise ConfigError(f"{text[:80]!r} cannot be read: {reason.message}") from None
-        return None
 
 
 def read_card(data: bytes, where: str) -> CapabilityCard:

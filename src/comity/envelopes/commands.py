@@ -6,7 +6,6 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from comity.directory.finding import id_of
 from comity.envelopes.client.pair import Pair
 from comity.envelopes.pairs import (
     Called,
@@ -20,7 +19,7 @@ from comity.envelopes.pairs import (
 )
 from comity.envelopes.protocol.chain import PairKey
 from comity.identity.key_files import has_identity, stored_vacant_id
-from comity.identity.protocol.keys import SigningKey, VacantId
+from comity.identity.protocol.keys import SigningKey, VacantId, id_of
 from comity.runtime.opening import reading
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock

@@ -21,7 +21,7 @@ from nacl.exceptions import CryptoError
 from nacl.signing import SigningKey as NaClSigningKey
 from nacl.signing import VerifyKey
 
-from comity.wire.errors import ComityError, InvalidError, MalformedError
+from comity.wire.errors import ComityError, ConfigError, InvalidError, MalformedError
 
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
@@ -95,6 +95,18 @@ class VacantId(Struct, frozen=True, dict=True):
 
     def __repr__(self) -> str:
         return f"VacantId.from_hex('{self.hex()}')"
+
+
+def id_of(text: str) -> VacantId | None:
+    """Return the id that a person typed, in hexadecimal digits or as a did:key; None if it is no id."""
+    try:
+        if text.startswith("did:"):
+            return VacantId.from_did_key(text)
+        return VacantId.from_hex(text.removeprefix("vacant:"))
+    except MalformedError as reason:
+        if text.startswith("did:"):
+            raise ConfigError(f"{text[:80]!r} cannot be read: {reason.message}") from None
+        return None
 
 
 class SigningKey:

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Final, get_args
 import msgspec
 import typer
 
-from comity.directory.finding import id_of, is_address, with_scheme
+from comity.directory.finding import is_address, with_scheme
+from comity.identity.protocol.keys import id_of
 from comity.terminal.help import HelpfulApp
 from comity.terminal.open_target import work_with
 from comity.terminal.options import Json, KeyOptions, Yes, argument, confirm, one_of, option
