@@ -33,7 +33,7 @@ from comity.runtime.settings import (
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_log import tail, verify_chain
 from comity.store.claim import running_node as holder_of
-from comity.store.interface import CHAIN_BYTES, REPLIES, ChainKey, KeepReply, PutBlob
+from comity.store.interface import CHAIN_BYTES, REPLIES, Append, ChainKey, KeepReply
 from comity.store.sqlite import SqliteStore
 from comity.testing import VirtualClock, bearer, running_node
 from comity.wire.errors import (
@@ -276,7 +276,7 @@ async def test_a_node_whose_last_commit_failed_is_not_ready_until_one_succeeds(d
         pages = node.store._writer.pragma("page_count")
         node.store._writer.pragma("max_page_count", pages)
         with pytest.raises(StoreFullError):
-            await node.store.commit(PutBlob(id="b", data=bytes(1_000_000)))
+            await node.store.commit(Append(log="l", data=bytes(1_000_000)))
         answer = await client.get("/readyz", headers={"authorization": ""})
         assert answer.status_code == 503
         assert answer.json()["reason"].startswith("the disk is full; free some space")

@@ -13,14 +13,12 @@ from comity.store.interface import (
     Acquire,
     Append,
     Delete,
-    DeleteBlob,
     DeleteDocument,
     DropReply,
     Fence,
     KeepReply,
     PruneReplies,
     Put,
-    PutBlob,
     PutDocument,
     Release,
     Reseal,
@@ -52,7 +50,6 @@ class TestSealedValues:
             KeepReply(chain=CHAIN, seq=number, digest=b"d", reply=data, at=1.0),
             Append(log="l", data=data),
             PutDocument(collection="c", id=f"d{number}", body=data, text="word", keys=(("k", "v"),)),
-            PutBlob(id=f"b{number}", data=data),
         )
 
     async def test_they_are_found_in_every_table_and_only_they(self, store, clock):
@@ -76,9 +73,9 @@ class TestSealedValues:
 
     async def test_large_ones_come_few_at_a_time(self, store):
         large = b"enc:" + bytes(3 * 1024 * 1024)
-        for number in range(3):
-            await store.commit(PutBlob(id=str(number), data=large))
-        assert len(await all_sealed(store, "blob")) == 3
+        for _ in range(3):
+            await store.commit(Append(log="l", data=large))
+        assert len(await all_sealed(store, "record")) == 3
 
     async def test_one_is_written_again_where_it_is_and_only_over_what_was_read(self, store, clock):
         await self.fill(store, clock, 1, b"enc:old")
@@ -98,7 +95,6 @@ class TestSealedValues:
         assert (await store.reply(CHAIN, 1)).reply == b"enc:new"
         assert [record.data for record in await store.read("l")] == [b"enc:new"]
         assert (await store.find("c", words="word", keys=[("k", "v")]))[0].body == b"enc:new"
-        assert await store.blob("b1") == b"enc:new"
 
     async def test_what_is_gone_is_not_written_again(self, store, clock):
         await self.fill(store, clock, 1, b"enc:old")
@@ -260,20 +256,6 @@ class TestDocuments:
         assert await store.find("c", words=words) == []
 
 
-class TestBlobs:
-    async def test_a_blob_is_read_whole_and_in_parts(self, store):
-        data = bytes(range(256)) * 1000
-        await store.commit(PutBlob(id="b", data=data))
-        assert await store.blob("b") == data
-        assert await store.blob("b", offset=1000, length=10) == data[1000:1010]
-        assert await store.blob("b", offset=len(data) - 1, length=10) == data[-1:]
-        assert await store.blob("b", offset=len(data) + 1) == b""
-        await store.commit(PutBlob(id="b", data=b""))
-        assert await store.blob("b") == b""
-        assert await store.commit(DeleteBlob(id="b")) == (True,)
-        assert await store.blob("b") is None
-
-
 class TestLeases:
     async def test_one_holder_at_a_time_and_a_growing_token(self, store, clock):
         (lease,) = await store.commit(Acquire(name="l", holder="a", ttl=10))
@@ -317,7 +299,6 @@ class TestTransactions:
             Put(space="s", key="k", value=b"v"),
             Append(log="l", data=b"x"),
             PutDocument(collection="c", id="d", body=b"", text="word"),
-            PutBlob(id="b", data=b"x"),
             KeepReply(chain=CHAIN, seq=1, digest=b"", reply=b"r", at=1.0),
             Acquire(name="lease", holder="h", ttl=5),
         )
@@ -326,7 +307,6 @@ class TestTransactions:
         assert await store.get("s", "k") is None
         assert await store.end("l") == 0
         assert await store.find("c", words="word") == []
-        assert await store.blob("b") is None
         assert await store.reply(CHAIN, 1) is None
         assert await store.lease("lease") is None
         assert await store.end("audit:main") == 0

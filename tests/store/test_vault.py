@@ -6,7 +6,7 @@ from cryptography.fernet import Fernet
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.store.interface import TABLES, Append, ChainKey, KeepReply, Put, PutBlob, PutDocument, Reseal
+from comity.store.interface import TABLES, Append, ChainKey, KeepReply, Put, PutDocument, Reseal
 from comity.store.vault import Resealed, Vault, reseal_all, rotate_keys
 from comity.wire.errors import ConfigError, KeyRefusedError, StoreError
 from tests.waiting import eventually
@@ -100,7 +100,6 @@ async def fill(store, vault):
         KeepReply(chain=CHAIN, seq=1, digest=b"d", reply=vault.seal(b"reply"), at=1.0),
         Append(log="l", data=vault.seal(b"record")),
         PutDocument(collection="c", id="d", body=vault.seal(b"document")),
-        PutBlob(id="b", data=vault.seal(b"blob")),
     )
 
 
@@ -110,7 +109,6 @@ async def stored(store):
         "reply": (await store.reply(CHAIN, 1)).reply,
         "record": (await store.read("l"))[-1].data,
         "document": (await store.document("c", "d")).body,
-        "blob": await store.blob("b"),
     }
 
 

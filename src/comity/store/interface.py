@@ -21,7 +21,7 @@ REPLIES = "replies"
 """The quota that stored replies count on, and each chain with `CHAIN_BYTES` for itself."""
 SEALED_PREFIX = b"enc:"
 """What a value of the vault begins with."""
-TABLES = ("value", "reply", "record", "document", "blob")
+TABLES = ("value", "reply", "record", "document")
 """Every table that has bytes of a caller in it, and so may have values of the vault."""
 CHAIN_BYTES = 512
 
@@ -255,15 +255,6 @@ class DeleteDocument(Operation, frozen=True, kw_only=True):
     expect: int | None = None
 
 
-class PutBlob(Operation, frozen=True, kw_only=True):
-    id: str
-    data: bytes
-
-
-class DeleteBlob(Operation, frozen=True, kw_only=True):
-    id: str
-
-
 class Reseal(Operation, frozen=True, kw_only=True):
     """Write `to` in a place of one of the `TABLES` if the bytes there are still `was`. Version, position and expiry
     stay. Result: whether it was written.
@@ -380,8 +371,6 @@ class Store(Protocol):
     ) -> list[StoredDocument]:
         """Documents that hold all `words` (best match first) and all `keys`; without words, oldest first."""
         ...
-
-    async def blob(self, id: str, offset: int = 0, length: int | None = None) -> bytes | None: ...  # noqa: A002
 
     async def lease(self, name: str) -> Lease | None: ...
 

@@ -24,7 +24,6 @@ from comity.store.interface import (
     Append,
     ChainKey,
     Delete,
-    DeleteBlob,
     DeleteDocument,
     DropReply,
     Fence,
@@ -38,7 +37,6 @@ from comity.store.interface import (
     Operation,
     PruneReplies,
     Put,
-    PutBlob,
     PutDocument,
     Release,
     Reseal,
@@ -73,7 +71,6 @@ class MemoryDisk:
         self.ends: dict[str, int] = {}
         self.starts: dict[str, int] = {}
         self.documents: dict[tuple[str, str], tuple[StoredDocument, PutDocument]] = {}
-        self.blobs: dict[str, bytes] = {}
         self.leases: dict[str, Lease] = {}
         self.counters: dict[str, int] = {}
 
@@ -268,12 +265,6 @@ class MemoryStore:
             ranked.sort(key=lambda pair: pair[0])
         return [document for _, document in ranked[:limit]]
 
-    async def blob(self, id: str, offset: int = 0, length: int | None = None) -> bytes | None:  # noqa: A002 - the protocol's word
-        data = self._disk.blobs.get(id)
-        if data is None:
-            return None
-        return data[offset:] if length is None else data[offset : offset + length]
-
     async def lease(self, name: str) -> Lease | None:
         return _held(self._disk, name, self._clock.now())
 
@@ -442,14 +433,6 @@ def _delete_document(disk: MemoryDisk, journal: _Journal, op: DeleteDocument, _n
     return journal.delete(disk.documents, (op.collection, op.id))
 
 
-def _put_blob(disk: MemoryDisk, journal: _Journal, op: PutBlob, _now: float) -> None:
-    journal.set(disk.blobs, op.id, bytes(op.data))
-
-
-def _delete_blob(disk: MemoryDisk, journal: _Journal, op: DeleteBlob, _now: float) -> bool:
-    return journal.delete(disk.blobs, op.id)
-
-
 def _rows(disk: MemoryDisk, table: str, now: float) -> dict[Any, bytes]:
     """The bytes of a table by their place."""
     match table:
@@ -461,10 +444,8 @@ def _rows(disk: MemoryDisk, table: str, now: float) -> dict[Any, bytes]:
             return {(*_parts(chain), seq): reply for chain, seq, reply in replies if reply is not None}
         case "record":
             return dict(disk.records)
-        case "document":
-            return {place: document.body for place, (document, _) in disk.documents.items()}
         case _:
-            return {(id_,): data for id_, data in disk.blobs.items()}
+            return {place: document.body for place, (document, _) in disk.documents.items()}
 
 
 def _parts(chain: ChainKey) -> tuple[str, str, str]:
@@ -485,11 +466,9 @@ def _reseal(disk: MemoryDisk, journal: _Journal, op: Reseal, now: float) -> bool
             journal.set(disk.replies, key, replace(kept, reply=op.to))
         case "record":
             journal.set(disk.records, place, op.to)
-        case "document":
+        case _:
             document, put = disk.documents[place]
             journal.set(disk.documents, place, (replace(document, body=op.to), replace(put, body=op.to)))
-        case _:
-            journal.set(disk.blobs, place[0], op.to)
     return True
 
 
@@ -537,8 +516,6 @@ _APPLY: dict[type[Operation], Callable[[MemoryDisk, _Journal, Any, float], Any]]
     Trim: _trim,
     PutDocument: _put_document,
     DeleteDocument: _delete_document,
-    PutBlob: _put_blob,
-    DeleteBlob: _delete_blob,
     Reseal: _reseal,
     Acquire: _acquire,
     Release: _release,

@@ -20,7 +20,6 @@ from comity.store.interface import (
     ChainKey,
     HeldItem,
     Put,
-    PutBlob,
     StoreConflict,
     Tip,
 )
@@ -148,10 +147,10 @@ async def test_a_full_disk_refuses_the_write_and_keeps_the_rest(path, clock, tmp
     await store.commit(Put(space="s", key="before", value=b"v"), audit=[draft()])
     store._writer.pragma("max_page_count", store._writer.pragma("page_count") + 4)
     with pytest.raises(StoreFullError, match="space"):
-        await store.commit(PutBlob(id="big", data=bytes(1_000_000)), audit=[draft()])
+        await store.commit(Append(log="big", data=bytes(1_000_000)), audit=[draft()])
     assert (await store.get("s", "before")).value == b"v"
     store._writer.pragma("max_page_count", 1_000_000)
-    await store.commit(PutBlob(id="big", data=bytes(1_000_000)), audit=[draft()])
+    await store.commit(Append(log="big", data=bytes(1_000_000)), audit=[draft()])
     assert await store.end("audit:main") == 2
     await store.close()
 
@@ -163,7 +162,7 @@ async def test_a_commit_that_failed_is_remembered_until_one_succeeds(path, clock
     store._writer.pragma("max_page_count", store._writer.pragma("page_count") + 4)
     for _ in range(5):
         with pytest.raises(StoreFullError):
-            await store.commit(PutBlob(id="big", data=bytes(1_000_000)), audit=[draft()])
+            await store.commit(Append(log="big", data=bytes(1_000_000)), audit=[draft()])
         assert isinstance(store.failure, StoreFullError)
     with pytest.raises(StoreConflict):
         await store.commit(Put(space="s", key="k", value=b"", expect=7))

@@ -35,7 +35,6 @@ SEALED_COLUMNS = {
     "reply": (("number",), "reply"),
     "record": (("number",), "data"),
     "document": (("number",), "body"),
-    "blob": (("number",), "data"),
 }
 """Where each table has bytes of a caller: the columns of the place, and that of the bytes."""
 _ROWS_LOOKED_AT = 2000
@@ -211,19 +210,6 @@ def _match(words: str) -> str:
     return " ".join('"' + word.replace('"', '""').replace("\0", " ") + '"*' for word in words.split())
 
 
-def blob(connection: apsw.Connection, id: str, offset: int, length: int | None) -> bytes | None:  # noqa: A002 - the protocol's word
-    number = connection.execute("SELECT number FROM blob WHERE id = ?", (id,)).get
-    if number is None:
-        return None
-    held = connection.blob_open("main", "blob", "data", number, False)
-    try:
-        start = min(offset, held.length())
-        held.seek(start)
-        return held.read(-1 if length is None else length)
-    finally:
-        held.close()
-
-
 def lease(connection: apsw.Connection, name: str, now: float) -> Lease | None:
     row = connection.execute(
         "SELECT name, holder, token, expires_at FROM lease WHERE name = ? AND expires_at > ?", (name, now)
@@ -360,9 +346,6 @@ class SqliteReader:
         self, collection: str, *, words: str = "", keys: Sequence[tuple[str, str]] = (), limit: int = 20
     ) -> list[StoredDocument]:
         return await self._ask(find, collection, words, keys, limit)
-
-    async def blob(self, id: str, offset: int = 0, length: int | None = None) -> bytes | None:  # noqa: A002 - the protocol's word
-        return await self._ask(blob, id, offset, length)
 
     async def lease(self, name: str) -> Lease | None:
         return await self._ask(lease, name, self._clock.now())

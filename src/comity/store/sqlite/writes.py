@@ -13,7 +13,6 @@ from comity.store.interface import (
     Answer,
     Append,
     Delete,
-    DeleteBlob,
     DeleteDocument,
     DropReply,
     Fence,
@@ -24,7 +23,6 @@ from comity.store.interface import (
     Operation,
     PruneReplies,
     Put,
-    PutBlob,
     PutDocument,
     Release,
     Reseal,
@@ -374,18 +372,6 @@ def _forget_index(connection: apsw.Connection, number: int) -> None:
     connection.execute("DELETE FROM document_key WHERE number = ?", (number,))
 
 
-def _put_blob(connection: apsw.Connection, op: PutBlob, _now: float) -> None:
-    connection.execute(
-        "INSERT INTO blob (id, data) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET data = excluded.data",
-        (op.id, op.data),
-    )
-
-
-def _delete_blob(connection: apsw.Connection, op: DeleteBlob, _now: float) -> bool:
-    connection.execute("DELETE FROM blob WHERE id = ?", (op.id,))
-    return connection.changes() > 0
-
-
 def _reseal(connection: apsw.Connection, op: Reseal, _now: float) -> bool:
     columns, data = reads.SEALED_COLUMNS[op.table]
     place = " AND ".join(f"{column} = ?" for column in columns)
@@ -437,8 +423,6 @@ _APPLY: dict[type[Operation], Callable[[apsw.Connection, Any, float], Any]] = {
     Trim: _trim,
     PutDocument: _put_document,
     DeleteDocument: _delete_document,
-    PutBlob: _put_blob,
-    DeleteBlob: _delete_blob,
     Reseal: _reseal,
     Acquire: _acquire,
     Release: _release,
