@@ -13,6 +13,7 @@ from comity.store.interface import (
     KeepReply,
     PruneReplies,
     StoreConflict,
+    StoredChain,
     StoredReply,
     Tip,
 )
@@ -28,6 +29,19 @@ class TestChains:
         assert await store.commit(step(1)) == (tip(1),)
         await store.commit(step(2))
         assert await store.tip(CHAIN) == tip(2)
+
+    async def test_all_chains_of_a_party_come_with_what_is_kept_for_them(self, store):
+        asked = ChainKey("call", "bob", "carol")
+        await store.commit(step(1), step(2), step(1, OTHER), step(1, asked), step(1, BACK))
+        await store.commit(
+            KeepReply(chain=CHAIN, seq=1, digest=b"d", reply=b"r", at=1.0),
+            KeepReply(chain=CHAIN, seq=2, digest=b"d", reply=None, at=2.0),
+        )
+        called, back = StoredChain(CHAIN, tip(2), 1, 1), StoredChain(BACK, tip(1), 0, 0)
+        assert await store.chains("alice") == [called, back]
+        others = [StoredChain(OTHER, tip(1), 0, 0), StoredChain(asked, tip(1), 0, 0)]
+        assert await store.chains("bob") == [called, *others, back]
+        assert await store.chains("nobody") == []
 
     async def test_directions_and_books_are_apart(self, store):
         other_book = ChainKey("call", "alice", "bob")
