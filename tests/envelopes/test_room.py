@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from comity.envelopes import queues as lanes
+from comity.envelopes import queues
 from comity.envelopes.protocol.chain import PairKey, ReplayState, TipStatement, resynchronised
 from comity.envelopes.protocol.envelope import (
     EMPTY_PREV_HASH,
@@ -113,7 +113,7 @@ class TestRefusedByTheChain:
         await self.refused(server, other, "replay/out-of-order envelope: seq 1 <= last_seen 1")
 
     async def test_a_gap(self, store, monkeypatch):
-        monkeypatch.setattr(lanes, "GRACE_SECONDS", 0.01)
+        monkeypatch.setattr(queues, "GRACE_SECONDS", 0.01)
         server = Server(store)
         await self.refused(
             server, Caller().next(sequence_no=2), "non-monotonic sequence_no: expected 1, got 2"
@@ -178,7 +178,7 @@ class TestOrder:
         assert {status for statuses in answers for status in statuses} == {200}
 
     async def test_more_than_may_wait_are_told_to_come_again(self, store, monkeypatch):
-        monkeypatch.setattr(lanes, "WAITING_PER_LANE", 3)
+        monkeypatch.setattr(queues, "MAX_WAITING_PER_PAIR", 3)
         gate = Gate()
         server, caller = Server(store, gate), Caller()
         waiting = [asyncio.create_task(server.post(caller.next()))]

@@ -13,12 +13,12 @@ import asyncio
 import difflib
 import inspect
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from comity.envelopes.protocol.envelope import VacantEnvelope
+from comity.envelopes.protocol.envelope import Behaviour, VacantEnvelope
 from comity.envelopes.protocol.message import A2AMessage, A2APart
 from comity.http.client import TIMEOUT
 from comity.runtime.lazy import late
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from comity.agents import actions_agent
 else:
     actions_agent = late("comity.agents.actions_agent")
-
-Behaviour = Callable[[VacantEnvelope], Awaitable[A2AMessage]]
 
 
 def text_of(envelope: VacantEnvelope) -> str:

@@ -28,12 +28,12 @@ from comity.vcp.part import Vcp
 from comity.wire.errors import ComityError, InvalidError, NotFoundError
 
 if TYPE_CHECKING:
-    from comity.agents.behaviour import Behaviour
     from comity.agents.residence import StateHandler
     from comity.agents.tools import AgentsDesk
     from comity.directory.publishing import PublicationReport
     from comity.envelopes.pairs import Peer
     from comity.envelopes.protocol.card import CapabilityCard
+    from comity.envelopes.protocol.envelope import Behaviour
     from comity.envelopes.protocol.resident import ResidentForm
     from comity.envelopes.server import EnvelopeHandler
     from comity.envelopes.tools import Resident

@@ -20,8 +20,8 @@ from typing import Any, Final, TypeVar
 
 from comity.envelopes.app import EmbeddedVacant, OnStore
 from comity.envelopes.protocol.chain import ReplayStore
+from comity.envelopes.protocol.envelope import Behaviour
 from comity.envelopes.protocol.resident import ResidentForm
-from comity.envelopes.server import Behaviour
 from comity.envelopes.tools import TOOLS, call, describe
 from comity.identity.protocol.keys import AnySigningKey
 from comity.mcp.calls import McpCalls

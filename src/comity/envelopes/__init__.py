@@ -1,1 +1,1 @@
-"""Answering signed envelopes: the order of checks, the lanes of the pairs, the stored replies."""
+"""Answering signed envelopes: the order of checks, one queue for each pair, the stored replies."""

@@ -32,6 +32,7 @@ from comity.envelopes.protocol.chain import (
 )
 from comity.envelopes.protocol.envelope import (
     A2A_VACANT_METADATA_KEY,
+    Behaviour,
     VacantEnvelope,
     reply_key,
     signed_envelope,
@@ -40,7 +41,7 @@ from comity.envelopes.protocol.envelope import (
 )
 from comity.envelopes.protocol.message import A2AMessage
 from comity.envelopes.protocol.resident import ResidentForm
-from comity.envelopes.server import Behaviour, EnvelopeHandler, StateProvider
+from comity.envelopes.server import EnvelopeHandler, StateProvider
 from comity.http.asgi import Receive, Scope, Send
 from comity.identity.protocol.keys import AnySigningKey, SigningKey, own_key
 from comity.release import __version__

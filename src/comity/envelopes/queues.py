@@ -1,9 +1,9 @@
-"""One queue (lane) per sender and receiver: the calls of a pair are handled one after the other, in the order of their
-numbers. Calls of different pairs do not wait for each other.
+"""One queue for each pair of sender and receiver: its calls are handled one after the other, in the order of their numbers.
+Calls of different pairs do not wait for each other.
 
 Envelopes may arrive in another order than they were sent. An envelope whose number is too high waits a moment for the
 envelope before it. If that one does not arrive, the chain rule decides. The number of waiting envelopes is limited, for
-each lane and in total.
+each queue and in total.
 """
 
 import asyncio
@@ -19,30 +19,30 @@ from comity.envelopes.protocol.chain import PairKey, ReplayState
 from comity.envelopes.replay_stores import SERVE_BOOK, chain_of
 from comity.wire.errors import OverloadedError
 
-WAITING_PER_LANE = 128
-WAITING_IN_ALL = 4096
-IDLE_LANES = 16_384
+MAX_WAITING_PER_PAIR = 128
+MAX_WAITING = 4096
+MAX_QUEUES = 16_384
 GRACE_SECONDS = 0.2
 
 
 class ChainPositions(Struct):
-    """Where both directions of a pair stand: what we accepted, and what we replied."""
+    """The positions of both chains of a pair: what we accepted, and what we replied."""
 
     accepted: ReplayState
     replied: ReplayState
 
 
-class PairLane:
-    """`calls` and `replies` are the pair's two chains in the store; `kept` is how many bytes of replies are stored
-    at most, on the account of `holder`, and `reserved` how many the call whose turn it is has set aside. Nobody looks at the store again
-    before `full_until` when the pair had no room.
+class PairQueue:
+    """`calls` and `replies` are the pair's two chains in the store. `kept` is an upper bound of the bytes of stored
+    replies, on the account of `holder`; the call that is handled now has reserved `reserved` bytes. A pair that had no
+    room is not looked up again before `full_until`.
     """
 
     def __init__(self, pair: PairKey, book: str) -> None:
         self.pair = pair
         self.calls = chain_of(pair, book)
         self.replies = chain_of(PairKey(pair.to_vid, pair.from_vid), book)
-        self.standing: ChainPositions | None = None
+        self.positions: ChainPositions | None = None
         self.next: ChainPositions | None = None
         self.kept = 0
         self.holder = ""
@@ -50,8 +50,8 @@ class PairLane:
         self.full_until = 0.0
         self.waiting = 0
         self._busy = False
-        self._queue: list[tuple[int, int, asyncio.Future[None]]] = []
-        self._moved: asyncio.Event | None = None  # while somebody waits for it
+        self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._moved: asyncio.Event | None = None  # while a call waits for it
         self._order = count()
 
     @property
@@ -64,11 +64,11 @@ class PairLane:
         return free
 
     async def enter(self, number: int) -> None:
-        """Until nobody with a smaller number is before us."""
+        """Wait until no call with a smaller number is before this one."""
         if self.enter_if_free():
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._queue, (number, next(self._order), turn))
+        heapq.heappush(self._waiters, (number, next(self._order), turn))
         try:
             await turn
         except asyncio.CancelledError:
@@ -77,16 +77,16 @@ class PairLane:
             raise
 
     def leave(self) -> None:
-        while self._queue:
-            _, _, turn = heapq.heappop(self._queue)
+        while self._waiters:
+            _, _, turn = heapq.heappop(self._waiters)
             if not turn.done():
                 turn.set_result(None)
                 return
         self._busy = False
 
     def move(self) -> None:
-        """The pair has advanced to `next`."""
-        self.standing, self.next = self.next, None
+        """Go on to the positions in `next`."""
+        self.positions, self.next = self.next, None
         if self._moved is not None:
             self._moved.set()
             self._moved = None
@@ -100,106 +100,102 @@ class PairLane:
                 await moved.wait()
 
 
-Load = Callable[[PairLane], Awaitable[ChainPositions]]
-Settle = Callable[[PairLane, bool], None]
+Load = Callable[[PairQueue], Awaitable[ChainPositions]]
+Release = Callable[[PairQueue, bool], None]
 
 
-class Lanes:
+class PairQueues:
     def __init__(
         self,
         load: Load,
         *,
         sole_writer: bool,
-        settle: Settle = lambda _lane, _stored: None,
+        release: Release = lambda _queue, _stored: None,
         book: str = SERVE_BOOK,
     ) -> None:
-        """`load` reads where a pair stands. `sole_writer`: no other process moves it, so it is read once.
-        `settle` is told at the end of each turn that set bytes aside whether its reply was stored. `book` is the
-        one that the chains stand in.
+        """`load` reads the positions of a pair. `sole_writer`: no other process moves it, so it is read once. `release`
+        is called after each call that reserved bytes, and gets whether its reply was stored. `book` holds the chains.
         """
         self._book = book
-        self.settle = settle
+        self.release = release
         self._load = load
         self._sole_writer = sole_writer
-        self._lanes: OrderedDict[PairKey, PairLane] = OrderedDict()
+        self._queues: OrderedDict[PairKey, PairQueue] = OrderedDict()
         self._waiting = 0
 
-    def turn(self, pair: PairKey, number: int) -> "LockSlot":
-        return LockSlot(self, self._lane(pair), number)
+    def slot(self, pair: PairKey, number: int) -> "QueueSlot":
+        return QueueSlot(self, self._queue(pair), number)
 
-    def try_enter(self, lane: PairLane, number: int) -> bool:
-        """Where nobody is before us and all is known, which is how most callers find their lane."""
-        standing = lane.standing
-        if standing is None or not self._sole_writer or number > standing.accepted.last_sequence_no + 1:
+    def try_enter(self, queue: PairQueue, number: int) -> bool:
+        """Enter at once if no call is before this one and the positions are known, as for most calls."""
+        positions = queue.positions
+        if positions is None or not self._sole_writer or number > positions.accepted.last_sequence_no + 1:
             return False
-        return lane.enter_if_free()
+        return queue.enter_if_free()
 
-    async def enter(self, lane: PairLane, number: int) -> None:
-        if lane.waiting >= WAITING_PER_LANE or self._waiting >= WAITING_IN_ALL:
+    async def enter(self, queue: PairQueue, number: int) -> None:
+        if queue.waiting >= MAX_WAITING_PER_PAIR or self._waiting >= MAX_WAITING:
             raise OverloadedError("too many calls are waiting for this agent; try again in a moment")
-        lane.waiting += 1
+        queue.waiting += 1
         self._waiting += 1
         try:
-            await self._enter_in_order(lane, number)
+            await self._enter_in_order(queue, number)
         finally:
-            lane.waiting -= 1
+            queue.waiting -= 1
             self._waiting -= 1
 
-    async def _enter_in_order(self, lane: PairLane, number: int) -> None:
+    async def _enter_in_order(self, queue: PairQueue, number: int) -> None:
         loop = asyncio.get_running_loop()
         patience = loop.time() + GRACE_SECONDS
         while True:
-            await lane.enter(number)
+            await queue.enter(number)
             try:
-                if lane.standing is None or not self._sole_writer:
-                    lane.standing = await self._load(lane)
+                if queue.positions is None or not self._sole_writer:
+                    queue.positions = await self._load(queue)
             except BaseException:
-                lane.leave()
+                queue.leave()
                 raise
-            ahead = number > lane.standing.accepted.last_sequence_no + 1
+            ahead = number > queue.positions.accepted.last_sequence_no + 1
             if not ahead or loop.time() >= patience:
                 return
-            lane.leave()
-            await lane.wait_for_a_move(patience - loop.time())
+            queue.leave()
+            await queue.wait_for_a_move(patience - loop.time())
 
-    def _lane(self, pair: PairKey) -> PairLane:
-        lane = self._lanes.get(pair)
-        if lane is None:
-            lane = self._lanes[pair] = PairLane(pair, self._book)
-            self._forget_idle()
-        else:
-            self._lanes.move_to_end(pair)
-        return lane
-
-    def _forget_idle(self) -> None:
-        if len(self._lanes) > IDLE_LANES:
-            oldest = next(iter(self._lanes))
-            if self._lanes[oldest].idle:
-                del self._lanes[oldest]
+    def _queue(self, pair: PairKey) -> PairQueue:
+        queue = self._queues.get(pair)
+        if queue is not None:
+            self._queues.move_to_end(pair)
+            return queue
+        queue = self._queues[pair] = PairQueue(pair, self._book)
+        if len(self._queues) > MAX_QUEUES:
+            oldest, candidate = next(iter(self._queues.items()))
+            if candidate.idle:
+                del self._queues[oldest]
             else:
-                self._lanes.move_to_end(oldest)
+                self._queues.move_to_end(oldest)
+        return queue
 
 
-class LockSlot:
-    """One call's time in its lane. Written out, because a generator costs as much as the rest of the turn."""
+class QueueSlot:
+    """One call's time at the head of its queue. A class, because a generator costs as much as the rest of the call."""
 
-    __slots__ = ("_lanes", "_number", "lane")
+    __slots__ = ("_number", "_queues", "queue")
 
-    def __init__(self, lanes: Lanes, lane: PairLane, number: int) -> None:
-        self.lane = lane
-        self._lanes = lanes
+    def __init__(self, queues: PairQueues, queue: PairQueue, number: int) -> None:
+        self.queue = queue
+        self._queues = queues
         self._number = number
 
     async def __aenter__(self) -> None:
-        if not self._lanes.try_enter(self.lane, self._number):
-            await self._lanes.enter(self.lane, self._number)
+        if not self._queues.try_enter(self.queue, self._number):
+            await self._queues.enter(self.queue, self._number)
 
     async def __aexit__(self, failed: type[BaseException] | None, *_: object) -> None:
-        lane = self.lane
-        if lane.reserved:
-            self._lanes.settle(lane, failed is None)
+        queue = self.queue
+        if queue.reserved:
+            self._queues.release(queue, failed is None)
         if failed is not None:
-            lane.standing = lane.next = None  # what the store holds is read again
-        elif lane.next is not None:
-            lane.move()
-        lane.leave()
+            queue.positions = queue.next = None  # read the store again
+        elif queue.next is not None:
+            queue.move()
+        queue.leave()

@@ -32,6 +32,7 @@ from comity.envelopes.protocol.chain import (
 )
 from comity.envelopes.protocol.envelope import (
     METHOD,
+    Behaviour,
     VacantEnvelope,
     from_a2a_jsonrpc,
     recognise,
@@ -47,7 +48,7 @@ from comity.envelopes.protocol.errors import (
     ReplayDetectedError,
 )
 from comity.envelopes.protocol.message import A2AMessage
-from comity.envelopes.queues import ChainPositions, Lanes, PairLane
+from comity.envelopes.queues import ChainPositions, PairQueue, PairQueues
 from comity.envelopes.replay_stores import SERVE_BOOK, state_of, tip_of
 from comity.identity.protocol.keys import SigningKey
 from comity.requests.budget import KEPT_SECONDS, Budget, Quota
@@ -60,7 +61,6 @@ from comity.wire.machine import Clock
 
 log = logging.getLogger("comity.envelopes")
 
-Behaviour = Callable[[VacantEnvelope], Awaitable[A2AMessage]]
 StateProvider = Callable[[], str]
 ContextOf = Callable[[str], Awaitable[object | None]]
 """What the vacant of an id told of itself in a VCP session; None where it has none."""
@@ -75,22 +75,22 @@ _ADMITTED = Admission(checks=("signature", "chain"))
 
 
 class VerifiedCall:
-    """An envelope that verified; the lane it is dealt with in, from its turn on; and where its chain stands
-    with it, once it is admitted.
+    """An envelope that verified. `queue` is set when its turn comes, `accepted` when it is admitted: the position of its
+    chain after it.
     """
 
-    __slots__ = ("accepted", "envelope", "lane")
+    __slots__ = ("accepted", "envelope", "queue")
 
-    lane: PairLane
+    queue: PairQueue
     accepted: ReplayState
 
     def __init__(self, envelope: VacantEnvelope) -> None:
         self.envelope = envelope
 
     @property
-    def standing(self) -> ChainPositions:
-        assert self.lane.standing is not None, "a lane is read before its first turn"
-        return self.lane.standing
+    def positions(self) -> ChainPositions:
+        assert self.queue.positions is not None, "the positions are read before the first call of a queue"
+        return self.queue.positions
 
 
 class SignedHandlerOptions(TypedDict, total=False):
@@ -144,7 +144,7 @@ class SignedHandler(HandlerDefaults):
         self._budget = budget
         self._quota = quota
         self._pair_bytes = pair_bytes
-        self._lanes = Lanes(self._load, sole_writer=sole_writer, settle=self._settle, book=book)
+        self._queues = PairQueues(self._load, sole_writer=sole_writer, release=self._release, book=book)
 
     def identify(self, request: Request) -> Identified:
         envelope = self._read(request.body)
@@ -175,41 +175,41 @@ class SignedHandler(HandlerDefaults):
         return from_a2a_jsonrpc(body)
 
     def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
-        visit: VerifiedCall = call.evidence
-        turn = self._lanes.turn(PairKey.from_envelope(visit.envelope), visit.envelope.sequence_no)
-        visit.lane = turn.lane
-        return turn
+        verified: VerifiedCall = call.evidence
+        slot = self._queues.slot(PairKey.from_envelope(verified.envelope), verified.envelope.sequence_no)
+        verified.queue = slot.queue
+        return slot
 
     async def admit(self, call: Call) -> Admission:
-        visit: VerifiedCall = call.evidence
-        accepted = visit.standing.accepted
+        verified: VerifiedCall = call.evidence
+        accepted = verified.positions.accepted
         try:
-            visit.accepted = check_chain(accepted, visit.envelope)
+            verified.accepted = check_chain(accepted, verified.envelope)
         except (ReplayDetectedError, ChainForkError) as refusal:
-            return Admission(answered=await self._answer_again(visit, refusal))
+            return Admission(answered=await self._answer_again(verified, refusal))
         if self._restored_at is not None:
-            check_stamped_after(visit.envelope, self._restored_at)
+            check_stamped_after(verified.envelope, self._restored_at)
         request = call.request
         if accepted.last_sequence_no == 0 and self._budget is not None and not request.caller.is_local:
             self._budget.spend_new_pair(request.caller.address)
-        if self._quota is not None and not self._reserve_at_once(visit, self._quota, request.size):
+        if self._quota is not None and not self._try_reserve(verified, self._quota, request.size):
             await self._make_room(call, self._quota, request.size)
         return _ADMITTED
 
     def knows(self, call: Call) -> bool:
-        standing = call.evidence.lane.standing
-        return standing is not None and standing.accepted.last_sequence_no > 0
+        positions = call.evidence.queue.positions
+        return positions is not None and positions.accepted.last_sequence_no > 0
 
     async def seal(self, call: Call, result: Any) -> HandlerResult:
         """`result` is the message of the reply."""
-        visit: VerifiedCall = call.evidence
-        request, standing, lane = visit.envelope, visit.standing, visit.lane
+        verified: VerifiedCall = call.evidence
+        request, positions, queue = verified.envelope, verified.positions, verified.queue
         reply = signed_envelope(
             from_vid=self._self,
             to_vid=request.from_vacant_id,
             payload=spoken_in(request.dialect, result),
-            sequence_no=standing.replied.last_sequence_no + 1,
-            prev_envelope_hash=standing.replied.chain_tip,
+            sequence_no=positions.replied.last_sequence_no + 1,
+            prev_envelope_hash=positions.replied.chain_tip,
             idempotency_key=reply_key(request),
             timestamp=self._now(),
             signing_key=self._key,
@@ -217,12 +217,12 @@ class SignedHandler(HandlerDefaults):
         )
         message = strict_json.dumps(to_a2a_message(reply))
         kept = self.encode_reply(message)
-        if self._quota is not None and not self._reserve_at_once(visit, self._quota, len(kept)):
+        if self._quota is not None and not self._try_reserve(verified, self._quota, len(kept)):
             await self._make_room(call, self._quota, len(kept))
-        lane.next = ChainPositions(visit.accepted, check_chain(standing.replied, reply))
+        queue.next = ChainPositions(verified.accepted, check_chain(positions.replied, reply))
         return HandlerResult(
             reply=message,
-            operations=(self._stored(visit, kept, lane.next),),
+            operations=(self._stored(verified, kept, queue.next),),
             audit={
                 "request_id_hash": f"blake2b:{request.compute_hash().hex()}",
                 "content_hash": f"blake2b:{reply.compute_hash().hex()}",
@@ -231,13 +231,13 @@ class SignedHandler(HandlerDefaults):
 
     async def answer_conflict(self, call: Call, conflict: StoreConflict) -> HandlerResult:
         """Another process accepted an envelope of this pair while we worked on ours."""
-        visit: VerifiedCall = call.evidence
-        lane = visit.lane
-        lane.standing, lane.next = await self._load(lane), None
+        verified: VerifiedCall = call.evidence
+        queue = verified.queue
+        queue.positions, queue.next = await self._load(queue), None
         try:
-            check_chain(lane.standing.accepted, visit.envelope)
+            check_chain(queue.positions.accepted, verified.envelope)
         except (ReplayDetectedError, ChainForkError) as refusal:
-            return await self._answer_again(visit, refusal)
+            return await self._answer_again(verified, refusal)
         raise conflict
 
     def encode_reply(self, reply: bytes) -> bytes:
@@ -248,53 +248,53 @@ class SignedHandler(HandlerDefaults):
         """The reply that was stored in that form."""
         return stored
 
-    def _reserve_at_once(self, visit: VerifiedCall, quota: Quota, size: int) -> bool:
+    def _try_reserve(self, verified: VerifiedCall, quota: Quota, size: int) -> bool:
         """Set aside what the reply needs: before the work, when nothing is known but the size of the request, and
         after it. False, and nothing was set aside: the pair is new, or the store has to be asked.
         """
-        lane = visit.lane
-        if lane.kept + size > self._pair_bytes or not visit.standing.accepted.last_sequence_no:
+        queue = verified.queue
+        if queue.kept + size > self._pair_bytes or not verified.positions.accepted.last_sequence_no:
             return False
-        return self._set_aside(lane, quota, size, known=True)
+        return self._reserve(queue, quota, size, known=True)
 
-    def _set_aside(self, lane: PairLane, quota: Quota, size: int, *, known: bool) -> bool:
-        more = size - lane.reserved
+    def _reserve(self, queue: PairQueue, quota: Quota, size: int, *, known: bool) -> bool:
+        more = size - queue.reserved
         if more > 0:
-            if not quota.try_reserve(lane.holder, more, known=known):
+            if not quota.try_reserve(queue.holder, more, known=known):
                 return False
         else:
-            quota.settle(lane.holder, -more, stored=False)
-        lane.reserved = size
+            quota.settle(queue.holder, -more, stored=False)
+        queue.reserved = size
         return True
 
     async def _make_room(self, call: Call, quota: Quota, size: int) -> None:
         """The same, by asking the store. A call that does not fit is refused, for no reply that was promised may go (ruling
         10).
         """
-        visit: VerifiedCall = call.evidence
-        lane, known = visit.lane, visit.standing.accepted.last_sequence_no > 0
-        if lane.kept + size > self._pair_bytes:
-            await self._make_room_in_pair(visit, size)
+        verified: VerifiedCall = call.evidence
+        queue, known = verified.queue, verified.positions.accepted.last_sequence_no > 0
+        if queue.kept + size > self._pair_bytes:
+            await self._make_room_in_pair(verified, size)
         if not known:
             size += 2 * CHAIN_BYTES
             if not call.request.caller.is_local:
-                lane.holder = quota.holder_of(call.request.caller.address)
-        if not self._set_aside(lane, quota, size, known=known):
-            await quota.reserve(lane.holder, size - lane.reserved, known=known)
-            lane.reserved = size
+                queue.holder = quota.holder_of(call.request.caller.address)
+        if not self._reserve(queue, quota, size, known=known):
+            await quota.reserve(queue.holder, size - queue.reserved, known=known)
+            queue.reserved = size
 
-    async def _make_room_in_pair(self, visit: VerifiedCall, size: int) -> None:
+    async def _make_room_in_pair(self, verified: VerifiedCall, size: int) -> None:
         """Look what the pair has stored in truth: of more than 64 replies, one goes for each that comes."""
-        lane, now = visit.lane, self._clock.monotonic()
-        if now < lane.full_until:
+        queue, now = verified.queue, self._clock.monotonic()
+        if now < queue.full_until:
             raise self._pair_is_full()
         before = self._clock.now() - KEPT_SECONDS
-        await self._store.commit(PruneReplies(chain=lane.calls, keep=KEPT_REPLIES, before=before))
-        lane.kept = (await self._store.kept(lane.calls)).bytes
-        oldest = await self._store.reply(lane.calls, visit.envelope.sequence_no - KEPT_REPLIES)
+        await self._store.commit(PruneReplies(chain=queue.calls, keep=KEPT_REPLIES, before=before))
+        queue.kept = (await self._store.kept(queue.calls)).bytes
+        oldest = await self._store.reply(queue.calls, verified.envelope.sequence_no - KEPT_REPLIES)
         going = 0 if oldest is None else len(oldest.reply or b"")
-        if lane.kept - going + size > self._pair_bytes:
-            lane.full_until = now + _ASK_AGAIN
+        if queue.kept - going + size > self._pair_bytes:
+            queue.full_until = now + _ASK_AGAIN
             raise self._pair_is_full()
 
     def _pair_is_full(self) -> StorageFullError:
@@ -303,27 +303,27 @@ class SignedHandler(HandlerDefaults):
             "kept for a day, so try again later or ask for shorter ones"
         )
 
-    def _settle(self, lane: PairLane, stored: bool) -> None:
+    def _release(self, queue: PairQueue, stored: bool) -> None:
         if self._quota is not None:
-            self._quota.settle(lane.holder, lane.reserved, stored=stored)
-        lane.kept += lane.reserved if stored else 0
-        lane.reserved = 0
+            self._quota.settle(queue.holder, queue.reserved, stored=stored)
+        queue.kept += queue.reserved if stored else 0
+        queue.reserved = 0
 
-    def _stored(self, visit: VerifiedCall, message: bytes, following: ChainPositions) -> Answer:
-        lane, standing, now = visit.lane, visit.standing, self._clock.now()
-        number = visit.envelope.sequence_no
+    def _stored(self, verified: VerifiedCall, message: bytes, following: ChainPositions) -> Answer:
+        queue, positions, now = verified.queue, verified.positions, self._clock.now()
+        number = verified.envelope.sequence_no
         return Answer(
             calls=Advance(
-                chain=lane.calls,
-                expected=tip_of(standing.accepted),
+                chain=queue.calls,
+                expected=tip_of(positions.accepted),
                 to=tip_of(following.accepted),
-                holder=lane.holder,
+                holder=queue.holder,
             ),
             replies=Advance(
-                chain=lane.replies,
-                expected=tip_of(standing.replied),
+                chain=queue.replies,
+                expected=tip_of(positions.replied),
                 to=tip_of(following.replied),
-                holder=lane.holder,
+                holder=queue.holder,
             ),
             reply=message,
             at=now,
@@ -333,25 +333,25 @@ class SignedHandler(HandlerDefaults):
         )
 
     async def _answer_again(
-        self, visit: VerifiedCall, refusal: ReplayDetectedError | ChainForkError
+        self, verified: VerifiedCall, refusal: ReplayDetectedError | ChainForkError
     ) -> HandlerResult:
         """The stored reply for the very same envelope; the refusal, with the way back, for any other."""
-        envelope, lane, accepted = visit.envelope, visit.lane, visit.standing.accepted
+        envelope, queue, accepted = verified.envelope, verified.queue, verified.positions.accepted
         if envelope.sequence_no <= accepted.last_sequence_no:
-            kept = await self._store.reply(lane.calls, envelope.sequence_no)
+            kept = await self._store.reply(queue.calls, envelope.sequence_no)
             if kept is not None and kept.reply is not None and kept.digest == envelope.compute_hash():
                 return HandlerResult(
                     reply=self.decode_reply(kept.reply),
                     audit={"request_id_hash": f"blake2b:{envelope.compute_hash().hex()}"},
                 )
-        statement = TipStatement.of(lane.pair, accepted, now=self._now()).signed(self._key)
-        raise OutOfChainError(refusal.message, lane.pair, accepted, statement) from refusal
+        statement = TipStatement.of(queue.pair, accepted, now=self._now()).signed(self._key)
+        raise OutOfChainError(refusal.message, queue.pair, accepted, statement) from refusal
 
-    async def _load(self, lane: PairLane) -> ChainPositions:
-        accepted, replied = await asyncio.gather(self._store.tip(lane.calls), self._store.tip(lane.replies))
+    async def _load(self, queue: PairQueue) -> ChainPositions:
+        accepted, replied = await asyncio.gather(self._store.tip(queue.calls), self._store.tip(queue.replies))
         if self._quota is not None and accepted.seq:
-            kept = await self._store.kept(lane.calls)
-            lane.kept, lane.holder = kept.bytes, kept.holder
+            kept = await self._store.kept(queue.calls)
+            queue.kept, queue.holder = kept.bytes, kept.holder
         return ChainPositions(state_of(accepted), state_of(replied))
 
     def _now(self) -> datetime:

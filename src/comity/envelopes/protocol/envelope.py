@@ -14,7 +14,7 @@
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from hashlib import blake2b
 from typing import Annotated, Any, Final, Literal, Self, get_args
@@ -130,6 +130,10 @@ class VacantEnvelope(Struct, frozen=True, kw_only=True, dict=True):
     def model_dump(self) -> dict[str, Any]:
         """The fields by name, the payload as one more dict; ids, bytes and the moment stay what they are."""
         return {**asdict(self), "payload": self.payload.model_dump()}
+
+
+Behaviour = Callable[[VacantEnvelope], Awaitable[A2AMessage]]
+"""What answers an envelope: it returns the message of the reply."""
 
 
 def signed_envelope(
