@@ -28,27 +28,27 @@ class AgentCaller:
 
 
 async def test_a_visitor_makes_some_calls_at_a_time_and_the_owner_any_number(patience):
-    way_out = AgentCaller()
-    room = AgentsHandler(way_out)
+    calls = AgentCaller()
+    handler = AgentsHandler(calls)
     async with running_node() as node:
 
         def calling(caller):
-            return node.pipeline.run(room, Request(door="mcp", caller=caller, body=CALL))
+            return node.pipeline.run(handler, Request(door="mcp", caller=caller, body=CALL))
 
         many = [asyncio.ensure_future(calling(ANN)) for _ in range(MAX_OF_A_VISITOR)]
-        while len(way_out.callers) < MAX_OF_A_VISITOR:  # noqa: ASYNC110 - they only have to begin
+        while len(calls.callers) < MAX_OF_A_VISITOR:  # noqa: ASYNC110 - they only have to begin
             await asyncio.sleep(0)
         with pytest.raises(OverloadedError, match="wait for one to end"):
             await calling(ANN)
         more = [asyncio.ensure_future(calling(OWN_PROCESS)) for _ in range(2 * MAX_OF_A_VISITOR)]
         more.append(asyncio.ensure_future(calling(BOB)))
-        way_out.answered.set()
+        calls.answered.set()
         await asyncio.gather(*many, *more)
         assert (await calling(ANN)).text == "hello"
 
 
 async def test_nobody_else_has_the_node_sign_for_them():
-    way_out = AgentCaller()
+    calls = AgentCaller()
     async with running_node() as node:
         for caller in (
             UNKNOWN,
@@ -57,5 +57,5 @@ async def test_nobody_else_has_the_node_sign_for_them():
             replace(ANN, kind="peer"),
         ):
             with pytest.raises(ForbiddenError, match="the scope agents"):
-                await node.pipeline.run(AgentsHandler(way_out), Request(door="mcp", caller=caller, body=CALL))
-    assert way_out.callers == []
+                await node.pipeline.run(AgentsHandler(calls), Request(door="mcp", caller=caller, body=CALL))
+    assert calls.callers == []

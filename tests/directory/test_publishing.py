@@ -50,7 +50,7 @@ class Agent:
         self.http = Flaky(http)
         self.state = state
         self.changed = asyncio.Event()
-        self.told = []
+        self.reports = []
         self.directory = DirectoryClient(self.http, URL, clock=self.clock, key=ALICE)
         self.kept = KeptPublication(
             self.directory,
@@ -60,7 +60,7 @@ class Agent:
             state=lambda: self.state,
             changed=self.changed,
             activate=self.activate,
-            told=self.told.append,
+            notify=self.reports.append,
         )
 
     async def activate(self):
@@ -118,7 +118,7 @@ async def test_at_the_start_the_card_is_published_and_a_local_agent_becomes_acti
             ACTIVE,
             "",
         )
-        assert alice.told == [report]
+        assert alice.reports == [report]
         assert list(registry.halos) == hexes(ALICE)
 
 
@@ -130,7 +130,7 @@ async def test_what_the_directory_has_is_not_published_again(registry, our_own, 
             await alice.settle(3600)
             assert len(alice.http.moments) > 12
             assert (await alice.directory.last_event(ALICE.vacant_id)).actor_seq == 1
-        assert len(alice.told) == 1
+        assert len(alice.reports) == 1
 
 
 async def test_a_directory_that_forgot_the_card_has_it_again_after_ten_minutes(registry):
@@ -179,12 +179,12 @@ async def test_a_directory_that_cannot_be_reached_is_asked_again_less_and_less_o
         assert alice.state is LOCAL
         await alice.settle(2000)
         assert alice.http.moments == [0, 15, 45, 105, 225, 465, 945, 1545]
-        assert [report.problem for report in alice.told] == ["nobody is there"]
+        assert [report.problem for report in alice.reports] == ["nobody is there"]
         alice.http.down = None
         await alice.settle(200)
         assert (alice.kept.report.problem, alice.kept.report.event_seq) == ("", 1)
         assert alice.state is ACTIVE
-        assert len(alice.told) == 2
+        assert len(alice.reports) == 2
 
 
 async def test_a_failure_later_on_keeps_what_is_known(registry):

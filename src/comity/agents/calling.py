@@ -71,13 +71,13 @@ class FoundAgents(Struct, frozen=True, kw_only=True):
 
 
 class AgentCall(Struct, frozen=True, kw_only=True):
-    """`agent` is an id, the URL of a node or a card, or a capability. `tell` hears which of the steps is being taken."""
+    """`agent` is an id, the URL of a node or a card, or a capability. `progress` is called with each step and its name."""
 
     agent: str
     message: str
     context_id: str | None = None
     seconds: float | None = None
-    tell: Callable[[float, str], None] = lambda _step, _doing: None
+    progress: Callable[[float, str], None] = lambda _step, _doing: None
 
 
 class AgentReply(Struct, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ class AgentReply(Struct, frozen=True, kw_only=True):
 
 
 class AgentCaller(Protocol):
-    """How other agents are reached. For a visitor private addresses are refused, whatever the owner allows."""
+    """Reaches other agents. For a visitor private addresses are refused, whatever the owner allows."""
 
     async def find(self, asked: AgentSearch, caller: Caller) -> FoundAgents: ...
 
@@ -98,10 +98,10 @@ class AgentCaller(Protocol):
 
 class AgentsHandler(HandlerDefaults):
     name = "agents"
-    deadline: Final = MAX_CALL_SECONDS + 30.0  # the call has its own, and tells more
+    deadline: Final = MAX_CALL_SECONDS + 30.0  # the call has a timeout of its own, with a better message
 
-    def __init__(self, way_out: AgentCaller) -> None:
-        self._way_out = way_out
+    def __init__(self, agents: AgentCaller) -> None:
+        self._agents = agents
         self._running: Counter[str] = Counter()
 
     def identify(self, request: Request) -> Identified:
@@ -130,8 +130,8 @@ class AgentsHandler(HandlerDefaults):
     async def handle(self, call: Call) -> FoundAgents | AgentReply:
         asked: AgentSearch | AgentCall = call.request.body
         if isinstance(asked, AgentSearch):
-            return await self._way_out.find(asked, call.caller)
-        return await self._way_out.call(asked, call.caller)
+            return await self._agents.find(asked, call.caller)
+        return await self._agents.call(asked, call.caller)
 
     async def seal(self, call: Call, result: Any) -> HandlerResult:
         return HandlerResult(reply=result, about=result.agent if isinstance(result, AgentReply) else "search")
@@ -155,11 +155,11 @@ class OutgoingCalls:
         *,
         dispatcher: Dispatcher,
         http: HttpCarrier,
-        visitors: HttpCarrier,
+        public_http: HttpCarrier,
         directory: str,
         seconds: float,
     ) -> None:
-        """`http` carries the calls of the owner, `visitors` those of everybody else. `directory` is the URL of the one
+        """`http` carries the calls of the owner, `public_http` those of everybody else. `directory` is the URL of the one
         that is asked; empty: the cards that were published on this node. A call takes `seconds` unless it says more.
         """
         self._store = store
@@ -167,7 +167,7 @@ class OutgoingCalls:
         self._clock = clock
         self._dispatcher = dispatcher
         self._http = http
-        self._visitors = visitors
+        self._public_http = public_http
         self._directory = directory.rstrip("/")
         self._chosen_directory = self._client(http, self._directory) if self._directory else None
         self._seconds = seconds
@@ -201,14 +201,16 @@ class OutgoingCalls:
             nonlocal card
             place = cards.index(former) + 1
             card = cards[place]
-            asked.tell(2 + place / len(cards), f"{explained(why, former)}; calling {card.vacant_id.short()}")
+            asked.progress(
+                2 + place / len(cards), f"{explained(why, former)}; calling {card.vacant_id.short()}"
+            )
 
         try:
             async with asyncio.timeout(seconds):
-                asked.tell(1, "looking for the agent")
+                asked.progress(1, "looking for the agent")
                 cards = await self._cards(asked.agent, http) if card is None else [card]
                 card = cards[0]
-                asked.tell(2, f"calling {card.vacant_id.short()}")
+                asked.progress(2, f"calling {card.vacant_id.short()}")
                 result = await self._dispatcher.call_one_of(
                     cards,
                     message,
@@ -225,10 +227,10 @@ class OutgoingCalls:
                 raise
             raise NoAnswerError(_no_answer(card, seconds)) from None
         except (CallRefusedError, TargetUnavailableError) as refusal:
-            assert card is not None, "only whoever was called refuses a call"
+            assert card is not None, "only an agent that was called refuses a call"
             refusal.args = (explained(refusal, card), *refusal.args[1:])
             raise
-        asked.tell(3, "the reply is verified")
+        asked.progress(3, "the reply is verified")
         return AgentReply(
             agent=result.target.vacant_id.hex(),
             number=result.request_envelope.sequence_no,
@@ -236,7 +238,7 @@ class OutgoingCalls:
         )
 
     def _http_for(self, caller: Caller) -> HttpCarrier:
-        return self._http if caller.is_local else self._visitors
+        return self._http if caller.is_local else self._public_http
 
     def _remember(self, same: bytes, key: str, card: CapabilityCard) -> None:
         self._unanswered[same] = key, card

@@ -10,6 +10,7 @@ from comity.actions.part import action_limits
 from comity.identity.protocol.rights import Right
 from comity.requests.caller import OWN_PROCESS
 from comity.requests.handler import Request
+from comity.runtime.lazy import late
 from comity.runtime.part import (
     Fact,
     OpenNode,
@@ -25,27 +26,55 @@ from comity.runtime.part import (
 from comity.runtime.settings import Settings
 from comity.runtime.upkeep import Audit, Limits
 from comity.vcp.part import Vcp
+from comity.wire import strict_json
 from comity.wire.errors import ComityError, InvalidError, NotFoundError
 
 if TYPE_CHECKING:
-    from comity.agents.residence import StateHandler
-    from comity.agents.tools import AgentsDesk
-    from comity.directory.publishing import PublicationReport
-    from comity.envelopes.pairs import Peer
-    from comity.envelopes.protocol.card import CapabilityCard
+    from starlette import routing
+
+    from comity.agents import behaviour, calling, prompts, residence
+    from comity.agents import tools as call_tools
+    from comity.directory import client as directory_client
+    from comity.directory import publishing
+    from comity.envelopes import app as cards
+    from comity.envelopes import doors, pairs, server
+    from comity.envelopes import tools as vacant_tools
+    from comity.envelopes.client import dispatcher
     from comity.envelopes.protocol.envelope import Behaviour
     from comity.envelopes.protocol.resident import ResidentForm
-    from comity.envelopes.server import EnvelopeHandler
-    from comity.envelopes.tools import Resident
+    from comity.http import app as http_app
+    from comity.http import asgi
     from comity.http.asgi import Receive, Scope
-    from comity.identity.protocol.keys import VacantId
+    from comity.identity.protocol import keys
     from comity.mcp.protocol.catalog import Prompt, Tool
+    from comity.requests import record
+    from comity.runtime import node_runtime
     from comity.runtime.node_runtime import NodeRuntime
+else:
+    routing = late("starlette.routing")
+    behaviour = late("comity.agents.behaviour")
+    calling = late("comity.agents.calling")
+    prompts = late("comity.agents.prompts")
+    residence = late("comity.agents.residence")
+    call_tools = late("comity.agents.tools")
+    directory_client = late("comity.directory.client")
+    publishing = late("comity.directory.publishing")
+    cards = late("comity.envelopes.app")
+    doors = late("comity.envelopes.doors")
+    pairs = late("comity.envelopes.pairs")
+    server = late("comity.envelopes.server")
+    vacant_tools = late("comity.envelopes.tools")
+    dispatcher = late("comity.envelopes.client.dispatcher")
+    http_app = late("comity.http.app")
+    asgi = late("comity.http.asgi")
+    keys = late("comity.identity.protocol.keys")
+    record = late("comity.requests.record")
+    node_runtime = late("comity.runtime.node_runtime")
 
 PAIRS_VERIFY_PATH = "/v1/pairs/verify"
 
-_ASKED_BYTES = 1000
-_VERDICTS = 200
+_MAX_REQUEST_BYTES = 1000
+_MAX_VERDICTS = 200
 _AT_REST = frozenset({"HIBERNATING", "SUNK", "ARCHIVED"})
 
 
@@ -57,27 +86,22 @@ class Agent(Part):
 
     @classmethod
     def tools(cls, runtime: OpenNode) -> "Iterable[Tool]":
-        from comity.envelopes.tools import vacant_tools
-
-        async def resident() -> "Resident":
+        async def resident() -> "vacant_tools.Resident":
             return (await runtime()).find(cls).resident
 
-        return vacant_tools(resident)
+        return vacant_tools.vacant_tools(resident)
 
     async def open(self, runtime: "NodeRuntime") -> None:
-        from comity.agents.residence import vacant_form
-        from comity.envelopes.tools import Resident
-
         self._runtime = runtime
         self.views = [View("agent", "Agent", self._view), View("pairs", "Pairs", self._pairs)]
-        self.resident = Resident(vacant_form(runtime.vacant_id), runtime.pipeline, None)
-        self.state_room: StateHandler
+        form = residence.vacant_form(runtime.vacant_id)
+        self.resident = vacant_tools.Resident(form, runtime.pipeline, None)
+        self.state_handler: residence.StateHandler
         self.state_changed = asyncio.Event()
         self._behaviour: Behaviour | None = None
         self._verdicts: dict[str, str] = {}
-        runtime.stack.push_async_callback(
-            self._close
-        )  # after the doors: their calls may still need the behaviour
+        # closed after the doors: their calls may still need the behaviour
+        runtime.stack.push_async_callback(self._close)
 
     async def _view(self, _query: ViewQuery) -> ViewPage:
         runtime, form = self._runtime, self.resident.form
@@ -127,10 +151,8 @@ class Agent(Part):
         empty = "no signed call yet; the view Agent shows how to call this one"
         return ViewPage(tables=[Table(columns, shown, more=more, empty=empty, button=button)])
 
-    async def _peers(self) -> "list[Peer]":
-        from comity.envelopes.pairs import read_pairs
-
-        return await read_pairs(self._runtime.store, self._runtime.vacant_id.hex())
+    async def _peers(self) -> "list[pairs.Peer]":
+        return await pairs.read_pairs(self._runtime.store, self._runtime.vacant_id.hex())
 
     def _verdict(self, vacant_id: str) -> str:
         running = self._runtime.find(Audit).verification
@@ -139,72 +161,55 @@ class Agent(Part):
         return self._verdicts.get(vacant_id, "")
 
     async def _verify_pair(self, scope: "Scope", receive: "Receive") -> dict[str, bool]:
-        from comity.http.asgi import read_json_body
-        from comity.identity.protocol.keys import VacantId
-        from comity.wire import strict_json
-
-        asked = strict_json.loads(await read_json_body(scope, receive, _ASKED_BYTES, "the body"))
+        body = await asgi.read_json_body(scope, receive, _MAX_REQUEST_BYTES, "the body")
+        asked = strict_json.loads(body)
         name = asked.get("agent") if isinstance(asked, dict) else None
         if not isinstance(name, str):
             raise InvalidError("agent must be the id of an agent: 64 hex digits")
-        peer = VacantId.from_hex(name)
+        peer = keys.VacantId.from_hex(name)
         if all(known.vacant_id != peer.hex() for known in await self._peers()):
             raise NotFoundError("this node has no chain with that agent; the view `pairs` lists all")
 
         async def verify(seen: Callable[[int], None]) -> None:
             self._verdicts.pop(peer.hex(), None)
             self._verdicts[peer.hex()] = await self._verdict_on(peer, seen)
-            if len(self._verdicts) > _VERDICTS:
+            if len(self._verdicts) > _MAX_VERDICTS:
                 self._verdicts.pop(next(iter(self._verdicts)))
 
         return {"started": self._runtime.find(Audit).verification.begin(peer.hex(), verify)}
 
-    async def _verdict_on(self, peer: "VacantId", seen: Callable[[int], None]) -> str:
-        from comity.envelopes.pairs import verdict_of, verify_pairs
-
+    async def _verdict_on(self, peer: "keys.VacantId", seen: Callable[[int], None]) -> str:
         runtime = self._runtime
+        heads = runtime.find(Audit).heads
         try:
-            (report,) = await verify_pairs(
-                runtime.store, runtime.vacant_id, [peer], runtime.find(Audit).heads, seen
-            )
+            (report,) = await pairs.verify_pairs(runtime.store, runtime.vacant_id, [peer], heads, seen)
         except ComityError as fault:
             return fault.message
-        return verdict_of(report)
+        return pairs.verdict_of(report)
 
     async def serve(self, runtime: "NodeRuntime") -> None:
-        from starlette.routing import Route
-
-        from comity.agents.residence import StateHandler, resident_form
-        from comity.envelopes.app import AGENT_CARD_PATH, CARD_PATHS, CHAIN_RESET_PATH, card_routes
-        from comity.envelopes.doors import MESSAGE_SEND_PATH, MessageSend
-        from comity.envelopes.tools import Resident
-        from comity.http.app import HandlerRoute
-        from comity.http.asgi import Endpoint
-
-        verify = Endpoint("POST", self._verify_pair, feature="pairs", record=runtime.record)
-        self.routes = [Route(PAIRS_VERIFY_PATH, verify)]
+        verify = asgi.Endpoint("POST", self._verify_pair, feature="pairs", record=runtime.record)
+        self.routes = [routing.Route(PAIRS_VERIFY_PATH, verify)]
         agent, limit = runtime.settings.agent, runtime.settings.http.body_limit
-        self.public = {AGENT_CARD_PATH, CHAIN_RESET_PATH}  # 404 to everybody where they do not exist
+        # 404 to everybody where they do not exist
+        self.public = {cards.AGENT_CARD_PATH, cards.CHAIN_RESET_PATH}
         if not agent.behaviour:
             return
-        endpoint = agent.endpoint or runtime.url + MESSAGE_SEND_PATH
-        form = await resident_form(runtime.store, runtime.key, agent.offer, endpoint)
+        endpoint = agent.endpoint or runtime.url + doors.MESSAGE_SEND_PATH
+        form = await residence.resident_form(runtime.store, runtime.key, agent.offer, endpoint)
         handler = self._make_handler(runtime, form)
-        self.state_room = StateHandler(form, runtime.store, self.state_changed.set)
-        self.resident = Resident(form, runtime.pipeline, handler)
-        self.hot = {MESSAGE_SEND_PATH: MessageSend(handler, runtime.pipeline, limit)}
-        self.routes += [
-            Route("/v1/state", HandlerRoute(self.state_room, runtime.pipeline, limit)),
-            *card_routes(lambda: form, agent.name or form.identity.short(), agent.freshness_seconds),
-        ]
-        self.public |= {MESSAGE_SEND_PATH, *CARD_PATHS}
+        self.state_handler = residence.StateHandler(form, runtime.store, self.state_changed.set)
+        self.resident = vacant_tools.Resident(form, runtime.pipeline, handler)
+        self.hot = {doors.MESSAGE_SEND_PATH: doors.MessageSend(handler, runtime.pipeline, limit)}
+        state = http_app.HandlerRoute(self.state_handler, runtime.pipeline, limit)
+        name = agent.name or form.identity.short()
+        self.routes.append(routing.Route("/v1/state", state))
+        self.routes += cards.card_routes(lambda: form, name, agent.freshness_seconds)
+        self.public |= {doors.MESSAGE_SEND_PATH, *cards.CARD_PATHS}
 
-    def _make_handler(self, runtime: "NodeRuntime", form: "ResidentForm") -> "EnvelopeHandler":
-        from comity.agents.behaviour import load_behaviour
-        from comity.envelopes.server import EnvelopeHandler
-
+    def _make_handler(self, runtime: "NodeRuntime", form: "ResidentForm") -> "server.EnvelopeHandler":
         agent, vcp = runtime.settings.agent, runtime.find_open(Vcp)
-        self._behaviour = load_behaviour(
+        self._behaviour = behaviour.load_behaviour(
             agent.behaviour,
             system_prompt=agent.system_prompt,
             tell_context=agent.tell_context,
@@ -212,7 +217,7 @@ class Agent(Part):
             timeout=agent.deadline_seconds,
             limits=action_limits(runtime.settings.actions) if agent.behaviour == "actions" else None,
         )
-        return EnvelopeHandler(
+        return server.EnvelopeHandler(
             key=runtime.key,
             behaviour=self._behaviour,
             context_of=None if vcp is None else vcp.service.context_of,
@@ -229,10 +234,8 @@ class Agent(Part):
         )
 
     async def _close(self) -> None:
-        from comity.agents.behaviour import close_behaviour
-
         if self._behaviour is not None:
-            await close_behaviour(self._behaviour)
+            await behaviour.close_behaviour(self._behaviour)
 
 
 # Calls from this node to agents of other owners: the tools `find_agents` and `call_agent`, and the prompts.
@@ -249,41 +252,35 @@ class Calling(Part):
 
     @classmethod
     def tools(cls, runtime: OpenNode) -> "Iterable[Tool]":
-        from comity.agents.tools import agent_tools
-
-        return agent_tools(lambda: cls._desk(runtime))
+        return call_tools.agent_tools(lambda: cls._handler(runtime))
 
     @classmethod
     def prompts(cls, runtime: OpenNode) -> "Iterable[Prompt]":
-        from comity.agents.prompts import node_prompts
-
-        return node_prompts(lambda: cls._desk(runtime))
+        return prompts.node_prompts(lambda: cls._handler(runtime))
 
     @classmethod
-    async def _desk(cls, runtime: OpenNode) -> "AgentsDesk":
-        from comity.agents.tools import AgentsDesk
-
+    async def _handler(cls, runtime: OpenNode) -> "call_tools.CallHandler":
         opened = await runtime()
-        return AgentsDesk(opened.find(cls).agents, opened.pipeline)
+        return opened.find(cls).agents, opened.pipeline
 
     async def open(self, runtime: "NodeRuntime") -> None:
-        from comity.agents.calling import AgentsHandler, OutgoingCalls
-        from comity.agents.tools import MAX_CALL_SECONDS
-        from comity.envelopes.client.dispatcher import Dispatcher
-
         settings = runtime.settings
-        own = runtime.open_http(MAX_CALL_SECONDS)
-        dispatcher = Dispatcher(
-            runtime.store, runtime.key, runtime.clock, own, holder=runtime.chain, record=runtime.record
-        )
-        self.agents = AgentsHandler(
-            OutgoingCalls(
+        own = runtime.open_http(call_tools.MAX_CALL_SECONDS)
+        self.agents = calling.AgentsHandler(
+            calling.OutgoingCalls(
                 runtime.store,
                 runtime.key,
                 runtime.clock,
-                dispatcher=dispatcher,
+                dispatcher=dispatcher.Dispatcher(
+                    runtime.store,
+                    runtime.key,
+                    runtime.clock,
+                    own,
+                    holder=runtime.chain,
+                    record=runtime.record,
+                ),
                 http=own,
-                visitors=runtime.open_public_http(MAX_CALL_SECONDS),
+                public_http=runtime.open_public_http(call_tools.MAX_CALL_SECONDS),
                 directory=settings.directory.url,
                 seconds=settings.dispatch.timeout_seconds,
             )
@@ -304,28 +301,24 @@ class Publishing(Part):
         return super().is_wanted(settings) and settings.directory.publish and bool(settings.agent.behaviour)
 
     async def serve(self, runtime: "NodeRuntime") -> None:
-        from comity.directory.client import DirectoryClient
-        from comity.directory.publishing import KeptPublication
-        from comity.runtime.node_runtime import running
-
         self._runtime = runtime
         settings, agent = runtime.settings, runtime.find(Agent)
         http = runtime.open_http(settings.dispatch.timeout_seconds)
         form = agent.resident.form
-        card: CapabilityCard | None = form.capability_card
+        card = form.capability_card
         assert card is not None, "an agent that is served has a card"
         url = settings.directory.url.rstrip("/")
-        self.kept = KeptPublication(
-            DirectoryClient(http, url, clock=runtime.clock, key=runtime.key),
+        self.kept = publishing.KeptPublication(
+            directory_client.DirectoryClient(http, url, clock=runtime.clock, key=runtime.key),
             url,
             runtime.clock,
             card=card,
             state=lambda: form.runtime_state,
             changed=agent.state_changed,
             activate=self._activate,
-            told=self._tell,
+            notify=self._record,
         )
-        await runtime.stack.enter_async_context(running(self.kept.run()))
+        await runtime.stack.enter_async_context(node_runtime.running(self.kept.run()))
 
     async def panel(self) -> Panel:
         report = self.kept.report
@@ -333,20 +326,15 @@ class Publishing(Part):
         return Panel("Publication", rows)
 
     async def _activate(self) -> None:
-        from comity.envelopes.protocol.card import RuntimeState
+        request = Request(door="node", caller=OWN_PROCESS, body={"state": "ACTIVE"})
+        await self._runtime.pipeline.run(self._runtime.find(Agent).state_handler, request)
 
-        body = {"state": RuntimeState.ACTIVE.value}
-        request = Request(door="node", caller=OWN_PROCESS, body=body)
-        await self._runtime.pipeline.run(self._runtime.find(Agent).state_room, request)
-
-    def _tell(self, report: "PublicationReport") -> None:
-        """Write it down, for the audit trail and for whoever watches."""
-        from comity.requests.record import Act
-
+    def _record(self, report: "publishing.PublicationReport") -> None:
+        """Record a publication or a problem."""
         if report.problem:
             log.warning("the card is not up to date in %s: %s", report.directory, report.problem)
         self._runtime.record.note(
-            Act(
+            record.Act(
                 feature="directory",
                 result="CARD_NOT_PUBLISHED" if report.problem else "CARD_PUBLISHED",
                 caller=OWN_PROCESS,

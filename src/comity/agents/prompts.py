@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from comity.agents.tools import GROUP, RIGHT, OpenDesk, search_agents
+from comity.agents.tools import GROUP, RIGHT, OpenHandler, search_agents
 from comity.mcp.protocol.catalog import Completer, Prompt
 from comity.mcp.protocol.context import Context
 from comity.mcp.protocol.results import PromptResult, text
@@ -25,8 +25,8 @@ _AGENT: Final = {
 }
 
 
-def node_prompts(desk: OpenDesk) -> list[Prompt]:
-    about_agent = partial(Prompt, group=GROUP, right=RIGHT, complete=_completer(desk))
+def node_prompts(handler: OpenHandler) -> list[Prompt]:
+    about_agent = partial(Prompt, group=GROUP, right=RIGHT, complete=_completer(handler))
     return [
         about_agent(
             name="introduce_yourself",
@@ -112,7 +112,7 @@ def _asked(*paragraphs: str) -> PromptResult:
     return PromptResult([{"role": "user", "content": text("\n\n".join(paragraphs))}])
 
 
-def _completer(desk: OpenDesk) -> Completer:
+def _completer(handler: OpenHandler) -> Completer:
     async def complete(
         context: Context, argument: str, typed: str, _others: Mapping[str, str]
     ) -> Sequence[str]:
@@ -122,7 +122,7 @@ def _completer(desk: OpenDesk) -> Completer:
         digits = _DIGITS.fullmatch(typed) is not None
         try:
             async with asyncio.timeout(_COMPLETE_SECONDS):
-                found = await search_agents(desk, context, "" if digits else typed, limit=_MAX_COMPLETED)
+                found = await search_agents(handler, context, "" if digits else typed, limit=_MAX_COMPLETED)
         except (ComityError, TimeoutError):
             return ()  # a suggestion that cannot be had is none
         if digits:

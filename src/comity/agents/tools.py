@@ -5,7 +5,7 @@ This module has only the definitions; the code that does the work is loaded with
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import to_builtins
 
@@ -14,11 +14,15 @@ from comity.mcp.protocol.catalog import Tool
 from comity.mcp.protocol.context import Context
 from comity.mcp.protocol.results import ToolResult, structured, text
 from comity.requests.caller import Caller
+from comity.requests.handler import Request
+from comity.runtime.lazy import late
 from comity.wire import strict_json
 
 if TYPE_CHECKING:
-    from comity.agents.calling import AgentsHandler, FoundAgents
+    from comity.agents import calling
     from comity.requests.pipeline import Pipeline
+else:
+    calling = late("comity.agents.calling")
 
 GROUP: Final = "agents"
 RIGHT: Final[Right] = "agents"
@@ -36,14 +40,9 @@ _MAX_FOUND: Final = 100
 _ID: Final = {"type": "string", "description": "64 hexadecimal digits"}
 
 
-class AgentsDesk(NamedTuple):
-    """Where calls are taken: the handler, and the pipeline to it."""
-
-    handler: "AgentsHandler"
-    pipeline: "Pipeline"
-
-
-OpenDesk = Callable[[], Awaitable[AgentsDesk]]
+CallHandler = tuple["calling.AgentsHandler", "Pipeline"]
+OpenHandler = Callable[[], Awaitable[CallHandler]]
+"""Opens the node, and returns the handler of searches and calls with the pipeline to it."""
 
 
 def may_see_agents(caller: Caller) -> bool:
@@ -51,10 +50,10 @@ def may_see_agents(caller: Caller) -> bool:
     return caller.may("agents")
 
 
-def agent_tools(desk: OpenDesk) -> list[Tool]:
+def agent_tools(handler: OpenHandler) -> list[Tool]:
     async def find(context: Context, arguments: dict[str, Any]) -> ToolResult:
         found = await search_agents(
-            desk,
+            handler,
             context,
             arguments["capability"],
             directory=arguments.get("directory"),
@@ -63,21 +62,19 @@ def agent_tools(desk: OpenDesk) -> list[Tool]:
         return structured(to_builtins(found))
 
     async def call(context: Context, arguments: dict[str, Any]) -> ToolResult:
-        from comity.agents.calling import AgentCall
-
-        asked = AgentCall(
+        asked = calling.AgentCall(
             agent=arguments["agent"],
             message=arguments["message"],
             context_id=arguments.get("context_id"),
             seconds=arguments.get("timeout_s"),
-            tell=lambda step, doing: context.progress(step, _STEPS, doing),
+            progress=lambda step, doing: context.progress(step, _STEPS, doing),
         )
-        reply = await _pipeline_with(desk, context, asked)
+        reply = await _run(handler, context, asked)
         proof = {"agent": reply.agent, "number": reply.number, "verified": True}
         # the reply is a separate block, so that nobody takes it for text of this node
         words = {**text(reply.text), "_meta": {FROM_AGENT: reply.agent}}
-        told = text(strict_json.dumps({**proof, "note": _WHOSE}).decode())
-        return ToolResult([words, told], {**proof, "reply": reply.text})
+        note = text(strict_json.dumps({**proof, "note": _WHOSE}).decode())
+        return ToolResult([words, note], {**proof, "reply": reply.text})
 
     tool = partial(Tool, group=GROUP, right=RIGHT, audit="own")
     return [
@@ -179,17 +176,13 @@ def agent_tools(desk: OpenDesk) -> list[Tool]:
 
 
 async def search_agents(
-    desk: OpenDesk, context: Context, capability: str, *, limit: int, directory: str | None = None
-) -> "FoundAgents":
-    from comity.agents.calling import AgentSearch
-
-    asked = AgentSearch(capability=capability, directory=directory, limit=limit)
-    found: FoundAgents = await _pipeline_with(desk, context, asked)
+    handler: OpenHandler, context: Context, capability: str, *, limit: int, directory: str | None = None
+) -> "calling.FoundAgents":
+    asked = calling.AgentSearch(capability=capability, directory=directory, limit=limit)
+    found: calling.FoundAgents = await _run(handler, context, asked)
     return found
 
 
-async def _pipeline_with(desk: OpenDesk, context: Context, asked: Any) -> Any:
-    from comity.requests.handler import Request
-
-    handler, pipeline = await desk()
+async def _run(opened: OpenHandler, context: Context, asked: Any) -> Any:
+    handler, pipeline = await opened()
     return await pipeline.run(handler, Request(door="mcp", caller=context.client.caller, body=asked))

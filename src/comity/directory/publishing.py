@@ -109,13 +109,13 @@ async def _publish_over(
     if known is not None and known.is_current(card, visibility, state):
         return PublishedCard(known.event_seq, changed=False)
     try:
-        told = await directory.publish(card, visibility=visibility, runtime_state=state)
+        published = await directory.publish(card, visibility=visibility, runtime_state=state)
     except ConflictError:  # another process published with the same key, perhaps this same card
         known = await registered(directory, card.vacant_id)
         if known is None or not known.is_current(card, visibility, state):
             raise
         return PublishedCard(known.event_seq, changed=True)
-    return PublishedCard(told.event_seq, changed=True)
+    return PublishedCard(published.event_seq, changed=True)
 
 
 def refuse_unspecified(card: CapabilityCard) -> None:
@@ -167,9 +167,9 @@ class KeptPublication:
         state: Callable[[], RuntimeState],
         changed: asyncio.Event,
         activate: Callable[[], Awaitable[None]],
-        told: Callable[[PublicationReport], None],
+        notify: Callable[[PublicationReport], None],
     ) -> None:
-        """`changed` is set when the state has changed. `told` hears of each publication and each new problem."""
+        """`changed` is set when the state has changed. `notify` is called after each publication and each new problem."""
         self.report = PublicationReport(directory=url)
         self.attempted = asyncio.Event()
         """Set after the first attempt, whatever came of it."""
@@ -179,7 +179,7 @@ class KeptPublication:
         self._state = state
         self._changed = changed
         self._activate = activate
-        self._told = told
+        self._notify = notify
         self._begun = False
 
     async def run(self) -> None:
@@ -205,7 +205,7 @@ class KeptPublication:
             self.report = report
             self.attempted.set()
             if changed:
-                self._told(report)
+                self._notify(report)
             await self._pause(_wait_after(failures))
 
     async def _refresh(self) -> tuple[PublicationReport, bool]:

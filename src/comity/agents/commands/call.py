@@ -175,7 +175,7 @@ async def _call(
             f"Repeat it with --idempotency-key {key_of_call} to get its reply"
         ) from None
     except (CallRefusedError, TargetUnavailableError) as refusal:
-        assert card is not None, "only whoever was called refuses a call"
+        assert card is not None, "only an agent that was called refuses a call"
         refusal.args = (explained(refusal, card), *refusal.args[1:])
         raise
 
