@@ -28,9 +28,11 @@ from comity.wire.errors import ConfigError, InvalidError
 
 if TYPE_CHECKING:
     from comity.actions.runner import ActionLimits
-    from comity.agents import actions_agent
+    from comity.agents import actions_agent, mcp_tool, substrate
 else:
     actions_agent = late("comity.agents.actions_agent")
+    mcp_tool = late("comity.agents.mcp_tool")
+    substrate = late("comity.agents.substrate")
 
 
 def text_of(envelope: VacantEnvelope) -> str:
@@ -73,15 +75,11 @@ def load_behaviour(
     if spec == "actions":
         return actions_agent.load_actions(limits)
     if kind == "mcp":
-        from comity.agents.mcp_tool import load_mcp_tool
-
-        return load_mcp_tool(spec, timeout=timeout)
+        return mcp_tool.load_mcp_tool(spec, timeout=timeout)
     if kind == "openai":
-        from comity.agents.substrate import SubstrateAgent, load_openai
-
         variables = os.environ if environ is None else environ
-        backend = load_openai(spec, environ=variables, key_variable=key_variable, timeout=timeout)
-        return SubstrateAgent(backend, system_prompt, takes_context=tell_context)
+        backend = substrate.load_openai(spec, environ=variables, key_variable=key_variable, timeout=timeout)
+        return substrate.SubstrateAgent(backend, system_prompt, takes_context=tell_context)
     if separator:
         return load_function(spec)
     raise ConfigError(

@@ -2,7 +2,7 @@
 
 - The text of the envelope goes into the tool's one text argument. Where it is not clear which that is,
   the owner says so: `#tool:argument`.
-- A tool with an argument called `model_safe_context` or `generation_preferences` asks for what its caller told in a
+- A tool with an argument called `model_safe_context` or `generation_preferences` asks for the context that its caller sent in a
   VCP session. It gets the argument as an object while there is such a session.
 - The connection is made with the first call and kept. When the server ends, the call fails, and the
   next one starts it again: a call is never made twice by us, since the tool may have done its work.
@@ -33,14 +33,19 @@ from comity.envelopes.client.calls import DispatchTransport
 from comity.envelopes.protocol.envelope import VacantEnvelope
 from comity.envelopes.protocol.message import A2AMessage
 from comity.http.client import TIMEOUT
+from comity.runtime.lazy import late
 from comity.system import install_command
 from comity.vcp.protocol.context import CallerContext
 from comity.wire import strict_json
 from comity.wire.errors import ComityError, ConfigError
 
 if TYPE_CHECKING:
-    from mcp import Client
+    from mcp import client as mcp_client
+    from mcp.client import stdio
     from mcp.types import CallToolResult, Tool
+else:
+    mcp_client = late("mcp.client")
+    stdio = late("mcp.client.stdio")
 
 # A tool of another MCP server as a substrate, over any transport, in the contract's own shape.
 
@@ -153,8 +158,8 @@ class McpTool:
         if connection is None or connection.over:
             connection = self._connection = self._connect()
         client, arguments = await connection.ready()
-        told = {} if context is None else to_builtins(context)
-        given = {name: told[name] for name in arguments.of_caller if name in told}
+        known = {} if context is None else to_builtins(context)
+        given = {name: known[name] for name in arguments.of_caller if name in known}
         try:
             result = await client.call_tool(
                 self._tool,
@@ -182,12 +187,14 @@ class _Connection:
         self._tool = tool
         self._argument = argument
         self._timeout = timeout
-        self._opened: asyncio.Future[tuple[Client, _Arguments]] = asyncio.get_running_loop().create_future()
+        self._opened: asyncio.Future[tuple[mcp_client.Client, _Arguments]] = (
+            asyncio.get_running_loop().create_future()
+        )
         self._end = asyncio.Event()
         self._task = asyncio.create_task(self._stay_open())
         self.over = False
 
-    async def ready(self) -> "tuple[Client, _Arguments]":
+    async def ready(self) -> "tuple[mcp_client.Client, _Arguments]":
         return await asyncio.shield(self._opened)
 
     async def close(self) -> None:
@@ -213,18 +220,15 @@ class _Connection:
             self._opened.cancel()
 
 
-def _client_of(server: str) -> "AbstractAsyncContextManager[Client]":
-    from mcp import Client, StdioServerParameters
-    from mcp.client.stdio import stdio_client
-
+def _client_of(server: str) -> "AbstractAsyncContextManager[mcp_client.Client]":
     if server.startswith(_URLS):
-        return Client(server)
+        return mcp_client.Client(server)
     command, *arguments = shlex.split(server)
-    parameters = StdioServerParameters(command=command, args=arguments)
-    return Client(stdio_client(parameters, errlog=sys.__stderr__ or sys.stderr))
+    parameters = stdio.StdioServerParameters(command=command, args=arguments)
+    return mcp_client.Client(stdio.stdio_client(parameters, errlog=sys.__stderr__ or sys.stderr))
 
 
-async def _find_arguments(client: "Client", name: str, argument: str) -> _Arguments:
+async def _find_arguments(client: "mcp_client.Client", name: str, argument: str) -> _Arguments:
     offered: list[str] = []
     cursor: str | None = None
     for _ in range(_PAGES):

@@ -2,12 +2,17 @@
 
 from typing import TYPE_CHECKING
 
+from comity.runtime.lazy import late
 from comity.runtime.part import Part, Table, View, ViewPage, ViewQuery
 from comity.runtime.settings import Settings
 from comity.runtime.upkeep import Limits
 
 if TYPE_CHECKING:
+    from comity.directory import cards, doors
     from comity.runtime.node_runtime import NodeRuntime
+else:
+    cards = late("comity.directory.cards")
+    doors = late("comity.directory.doors")
 
 
 class Directory(Part):
@@ -28,20 +33,18 @@ class Directory(Part):
         return settings.directory.serve
 
     async def _view(self, query: ViewQuery) -> ViewPage:
-        from comity.directory.cards import RANKED_BY, StoredReputation, search_capability
-
         store = self._store
-        found = await search_capability(
+        found = await cards.search_capability(
             store=store, query=query.text, limit=min(query.limit, 50), include_local=True
         )
-        oracle = StoredReputation(store)
+        oracle = cards.StoredReputation(store)
         rows = [
             (
                 match.vacant_id[:12],
                 match.capability_card.capability_text,
                 match.capability_card.endpoint or "",
                 str(match.visibility).lower(),
-                f"{await oracle.score(match.vacant_id, RANKED_BY):.2f}",
+                f"{await oracle.score(match.vacant_id, cards.RANKED_BY):.2f}",
             )
             for match in found
         ]
@@ -56,13 +59,11 @@ class Directory(Part):
     async def serve(self, runtime: "NodeRuntime") -> None:
         self._store = runtime.store
         self.views = [View("directory", "Directory", self._view, "search")]
-        from comity.directory.doors import DIRECTORY_PUBLIC_PATHS, DIRECTORY_PUBLIC_PREFIXES, directory_routes
-
-        self.routes = directory_routes(
+        self.routes = doors.directory_routes(
             pipeline=runtime.pipeline,
             store=runtime.store,
             clock=runtime.clock,
             body_limit=runtime.settings.http.body_limit,
             quota=runtime.find(Limits).cards,
         )
-        self.public, self.public_prefixes = DIRECTORY_PUBLIC_PATHS, DIRECTORY_PUBLIC_PREFIXES
+        self.public, self.public_prefixes = doors.DIRECTORY_PUBLIC_PATHS, doors.DIRECTORY_PUBLIC_PREFIXES

@@ -7,16 +7,24 @@ first call.
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from comity.envelopes.protocol.errors import EnvelopeFormatError
 from comity.mcp.protocol.catalog import Tool
 from comity.mcp.protocol.context import Context
 from comity.mcp.protocol.results import ToolResult, structured
+from comity.requests.caller import Caller
+from comity.requests.handler import Request
+from comity.runtime.lazy import late
+from comity.wire import strict_json
 from comity.wire.errors import NotFoundError
 
 if TYPE_CHECKING:
+    from comity.envelopes.protocol import chain, envelope
     from comity.envelopes.protocol.resident import ResidentForm
     from comity.envelopes.server import EnvelopeHandler
-    from comity.requests.caller import Caller
     from comity.requests.pipeline import Pipeline
+else:
+    chain = late("comity.envelopes.protocol.chain")
+    envelope = late("comity.envelopes.protocol.envelope")
 
 _PATIENCE = 120.0
 """Seconds; the handler that answers has a deadline of its own."""
@@ -55,8 +63,8 @@ def vacant_tools(resident: Callable[[], Awaitable[Resident]]) -> list[Tool]:
         if vacant.handler is None:
             raise NotFoundError("no agent answers calls here; start the node with `comity up --agent …`")
         caller = context.client.caller
-        told = await call(vacant.form, vacant.handler, vacant.pipeline, arguments, caller)
-        return structured(told, error="error" in told)
+        answered = await call(vacant.form, vacant.handler, vacant.pipeline, arguments, caller)
+        return structured(answered, error="error" in answered)
 
     async def show(_context: Context, _arguments: dict[str, Any]) -> ToolResult:
         return structured(describe((await resident()).form))
@@ -89,34 +97,23 @@ async def call(
     handler: "EnvelopeHandler",
     pipeline: "Pipeline",
     arguments: dict[str, Any],
-    caller: "Caller",
+    caller: Caller,
 ) -> dict[str, Any]:
     """`caller` is the MCP client; who signed the envelope is another matter."""
-    from comity.envelopes.protocol.chain import (
-        MisdirectedError,
-        OutOfChainError,
-        VacantAsleepError,
-        VacantGoneError,
-    )
-    from comity.envelopes.protocol.envelope import METHOD
-    from comity.envelopes.protocol.errors import EnvelopeFormatError
-    from comity.requests.handler import Request
-    from comity.wire import strict_json
-
     given = arguments.get("envelope") if isinstance(arguments, dict) else None
     if not isinstance(given, dict):
         raise EnvelopeFormatError("missing field: 'envelope'; give the JSON-RPC body of message/send")
-    request = {"jsonrpc": "2.0", "method": METHOD, "params": given.get("params", {"message": given})}
+    request = {"jsonrpc": "2.0", "method": envelope.METHOD, "params": given.get("params", {"message": given})}
     try:
         size = 0 if caller.is_local else len(strict_json.dumps(given))
         message: bytes = await pipeline.run(
             handler, Request(door="mcp", caller=caller, body=request, size=size)
         )
-    except MisdirectedError as refusal:
+    except chain.MisdirectedError as refusal:
         expected, got = form.identity.hex(), refusal.addressee.hex()
         return {"error": f"envelope_to_mismatch: expected {expected}, got {got}"}
-    except (VacantGoneError, VacantAsleepError):
+    except (chain.VacantGoneError, chain.VacantAsleepError):
         return {"error": f"vacant {form.runtime_state.value}; not accepting calls"}
-    except OutOfChainError as refusal:
+    except chain.OutOfChainError as refusal:
         raise (refusal.__cause__ or refusal) from None
     return {"message": strict_json.loads(message)}

@@ -26,6 +26,9 @@ from typing import IO, Final, NoReturn
 
 import msgspec
 from msgspec import Struct
+from nacl import bindings
+from nacl.exceptions import CryptoError
+from nacl.pwhash import argon2id
 
 from comity.wire.errors import InvalidError, KeyRefusedError, MalformedError
 
@@ -61,19 +64,14 @@ class SealedBox(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def seal(secret: bytes, passphrase: str, cost: SealingCost) -> SealedBox:
     if not passphrase:
         raise InvalidError("an empty passphrase protects nothing; give one or leave it out")
-    from nacl.bindings import crypto_secretbox
-
     salt = secrets.token_bytes(_SALT_BYTES)
     nonce = secrets.token_bytes(_NONCE_BYTES)
-    box = crypto_secretbox(secret, nonce, stretch(passphrase, salt, cost))
+    box = bindings.crypto_secretbox(secret, nonce, stretch(passphrase, salt, cost))
     return SealedBox(cost=cost, salt=salt.hex(), box=(nonce + box).hex())
 
 
 def unseal(sealed: SealedBox, passphrase: str) -> bytes:
     """The secret; refused when the passphrase is another one or the box was changed."""
-    from nacl.bindings import crypto_secretbox_open
-    from nacl.exceptions import CryptoError
-
     refusal = "the passphrase does not open it, or it was changed since it was sealed"
     try:
         salt, box = bytes.fromhex(sealed.salt), bytes.fromhex(sealed.box)
@@ -83,16 +81,13 @@ def unseal(sealed: SealedBox, passphrase: str) -> bytes:
         raise KeyRefusedError(refusal)
     key = stretch(passphrase, salt, sealed.cost)
     try:
-        return crypto_secretbox_open(box[_NONCE_BYTES:], box[:_NONCE_BYTES], key)
+        return bindings.crypto_secretbox_open(box[_NONCE_BYTES:], box[:_NONCE_BYTES], key)
     except CryptoError:
         raise KeyRefusedError(refusal) from None
 
 
 def stretch(passphrase: str, salt: bytes, cost: SealingCost) -> bytes:
     """The key of 32 bytes that a passphrase makes."""
-    from nacl.exceptions import CryptoError
-    from nacl.pwhash import argon2id
-
     password = unicodedata.normalize("NFC", passphrase).encode("utf-8", "surrogatepass")
     try:
         return argon2id.kdf(_KEY_BYTES, password, salt, opslimit=cost.passes, memlimit=cost.memory)
@@ -126,8 +121,6 @@ class SealedWriter:
     """Give it everything with `write`, then `finish`. The file below stays open."""
 
     def __init__(self, file: IO[bytes], passphrase: str, cost: SealingCost | None = None) -> None:
-        from nacl import bindings
-
         if not passphrase:
             raise InvalidError("an empty passphrase protects nothing; give one")
         self._file = file
@@ -152,8 +145,6 @@ class SealedWriter:
         self._held.clear()
 
     def _push(self, frame: bytes, *, final: bool = False) -> None:
-        from nacl import bindings
-
         tag = (
             bindings.crypto_secretstream_xchacha20poly1305_TAG_FINAL
             if final
@@ -169,8 +160,6 @@ class SealedReader:
 
     def __init__(self, file: IO[bytes], name: str, passphrase: str | None = None, key: bytes = b"") -> None:
         """With the passphrase, or with the `key` of whoever has just written it."""
-        from nacl import bindings
-
         self._file = file
         self._name = name
         self._line = _read_line(file, name)
@@ -220,9 +209,6 @@ class SealedReader:
 
     def _pull(self, sealed: bytes) -> bytes | None:
         """What a frame holds; None for one that was changed, or is not of this stream."""
-        from nacl import bindings
-        from nacl.exceptions import CryptoError
-
         try:
             opened, tag = bindings.crypto_secretstream_xchacha20poly1305_pull(self._state, sealed, self._line)
         except (CryptoError, RuntimeError, ValueError):
