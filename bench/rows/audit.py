@@ -122,7 +122,7 @@ def _verified_plainly(path: Path) -> int:
     """How many entries hang together, counted the plain way."""
     connection = open_reader(path)
     try:
-        records = reads.read(connection, log_of(CHAIN), 0, -1)
+        records = reads.select_records(connection, log_of(CHAIN), 0, -1)
     finally:
         connection.close()
     previous = None

@@ -357,10 +357,10 @@ class _SqliteTrailView:
         self._connection = connection
 
     def entry(self, log: str, position: int | None = None) -> bytes | None:
-        wanted = reads.end(self._connection, log) if position is None else position
-        found = reads.read(self._connection, log, wanted - 1, 1)
+        wanted = reads.select_end(self._connection, log) if position is None else position
+        found = reads.select_records(self._connection, log, wanted - 1, 1)
         return found[0].data if found and found[0].position == wanted else None
 
     def value(self, space: str, key: str) -> bytes | None:
-        held = reads.value(self._connection, space, key, 0.0)
+        held = reads.select_value(self._connection, 0.0, space, key)
         return held.value if held else None

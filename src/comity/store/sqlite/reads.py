@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -41,7 +41,7 @@ _ROWS_LOOKED_AT = 2000
 _SEALED_BYTES = 4 * 1024 * 1024
 
 
-def tip(connection: apsw.Connection, chain: ChainKey) -> Tip:
+def select_tip(connection: apsw.Connection, chain: ChainKey) -> Tip:
     row = connection.execute(
         "SELECT seq, hash FROM chain WHERE book = ? AND sender = ? AND receiver = ?",
         (chain.book, chain.sender, chain.receiver),
@@ -49,7 +49,7 @@ def tip(connection: apsw.Connection, chain: ChainKey) -> Tip:
     return Tip(*row) if row else Tip()
 
 
-def chains(connection: apsw.Connection, party: str) -> list[StoredChain]:
+def select_chains(connection: apsw.Connection, party: str) -> list[StoredChain]:
     rows = connection.execute(
         "SELECT book, sender, receiver, seq, hash, "
         "(SELECT count(reply) FROM reply WHERE chain = chain.id), "
@@ -63,7 +63,7 @@ def chains(connection: apsw.Connection, party: str) -> list[StoredChain]:
     ]
 
 
-def reply(connection: apsw.Connection, chain: ChainKey, seq: int) -> StoredReply | None:
+def select_reply(connection: apsw.Connection, chain: ChainKey, seq: int) -> StoredReply | None:
     row = connection.execute(
         "SELECT reply.seq, digest, reply, at FROM chain JOIN reply ON reply.chain = chain.id "
         "WHERE book = ? AND sender = ? AND receiver = ? AND reply.seq = ?",
@@ -72,7 +72,7 @@ def reply(connection: apsw.Connection, chain: ChainKey, seq: int) -> StoredReply
     return StoredReply(*row) if row else None
 
 
-def kept(connection: apsw.Connection, chain: ChainKey) -> KeptReplies:
+def select_kept(connection: apsw.Connection, chain: ChainKey) -> KeptReplies:
     row = connection.execute(
         "SELECT (SELECT ifnull(sum(length(reply)), 0) FROM reply WHERE chain = chain.id), holder FROM chain "
         "WHERE book = ? AND sender = ? AND receiver = ?",
@@ -81,7 +81,7 @@ def kept(connection: apsw.Connection, chain: ChainKey) -> KeptReplies:
     return KeptReplies(*row) if row else KeptReplies()
 
 
-def held(connection: apsw.Connection, quota: str, holder: str | None) -> int:
+def select_held(connection: apsw.Connection, quota: str, holder: str | None = None) -> int:
     return int(
         connection.execute(
             "SELECT ifnull(sum(bytes), 0) FROM holding WHERE quota = ?1 AND holder = ifnull(?2, holder)",
@@ -90,12 +90,12 @@ def held(connection: apsw.Connection, quota: str, holder: str | None) -> int:
     )
 
 
-def held_item(connection: apsw.Connection, quota: str, item: str) -> HeldItem | None:
+def select_held_item(connection: apsw.Connection, quota: str, item: str) -> HeldItem | None:
     row = connection.execute("SELECT holder, bytes FROM held WHERE quota = ? AND item = ?", (quota, item)).get
     return HeldItem(*row) if row else None
 
 
-def value(connection: apsw.Connection, space: str, key: str, now: float) -> Versioned | None:
+def select_value(connection: apsw.Connection, now: float, space: str, key: str) -> Versioned | None:
     row = connection.execute(
         "SELECT value, version, expires_at FROM value "
         "WHERE space = ? AND key = ? AND (expires_at IS NULL OR expires_at > ?)",
@@ -104,8 +104,8 @@ def value(connection: apsw.Connection, space: str, key: str, now: float) -> Vers
     return Versioned(*row) if row else None
 
 
-def scan(
-    connection: apsw.Connection, space: str, prefix: str, after: str, limit: int, now: float
+def select_values(
+    connection: apsw.Connection, now: float, space: str, prefix: str = "", after: str = "", limit: int = 100
 ) -> list[tuple[str, Versioned]]:
     rows = connection.execute(
         "SELECT key, value, version, expires_at FROM value WHERE space = ? AND key >= ? AND key < ? AND key > ? "
@@ -115,7 +115,9 @@ def scan(
     return [(key, Versioned(*held)) for key, *held in rows]
 
 
-def read(connection: apsw.Connection, log: str, after: int, limit: int) -> list[LogRecord]:
+def select_records(
+    connection: apsw.Connection, log: str, after: int = 0, limit: int = 1000
+) -> list[LogRecord]:
     rows = connection.execute(
         "SELECT position, data FROM record WHERE log = (SELECT id FROM log WHERE name = ?) "
         "AND position > ? ORDER BY position LIMIT ?",
@@ -124,21 +126,21 @@ def read(connection: apsw.Connection, log: str, after: int, limit: int) -> list[
     return [LogRecord(*row) for row in rows]
 
 
-def end(connection: apsw.Connection, log: str) -> int:
+def select_end(connection: apsw.Connection, log: str) -> int:
     return int(connection.execute('SELECT "end" FROM log WHERE name = ?', (log,)).get or 0)
 
 
-def logs(connection: apsw.Connection, prefix: str) -> list[str]:
+def select_logs(connection: apsw.Connection, prefix: str = "") -> list[str]:
     rows = connection.execute(
         "SELECT name FROM log WHERE name >= ? AND name < ? ORDER BY name", (prefix, prefix + _LAST)
     )
     return [name for (name,) in rows]
 
 
-def sealed(
-    connection: apsw.Connection, table: str, after: tuple[str | int, ...] | None, now: float
+def select_sealed(
+    connection: apsw.Connection, now: float, table: str, after: tuple[str | int, ...] | None = None
 ) -> tuple[list[SealedRow], tuple[str | int, ...] | None]:
-    """Look at so many rows, or at fewer where their bytes are many."""
+    """Look at some rows, at fewer where their bytes are many."""
     columns, data = SEALED_COLUMNS[table]
     place = ", ".join(columns)
     live = "(expires_at IS NULL OR expires_at > ?1)" if table == "value" else "?1 NOTNULL"
@@ -161,15 +163,20 @@ def sealed(
     return found, after if looked_at == _ROWS_LOOKED_AT else None
 
 
-def document(connection: apsw.Connection, collection: str, id: str) -> StoredDocument | None:  # noqa: A002 - the protocol's word
+def select_document(connection: apsw.Connection, collection: str, id: str) -> StoredDocument | None:  # noqa: A002 - the protocol's word
     row = connection.execute(
         "SELECT id, body, version FROM document WHERE collection = ? AND id = ?", (collection, id)
     ).get
     return StoredDocument(*row) if row else None
 
 
-def find(
-    connection: apsw.Connection, collection: str, words: str, keys: Sequence[tuple[str, str]], limit: int
+def select_documents(
+    connection: apsw.Connection,
+    collection: str,
+    *,
+    words: str = "",
+    keys: Sequence[tuple[str, str]] = (),
+    limit: int = 20,
 ) -> list[StoredDocument]:
     """The words lead to the documents, or else the first key does; the other keys are looked up for each."""
     values: list[str | int] = []
@@ -210,7 +217,7 @@ def _match(words: str) -> str:
     return " ".join('"' + word.replace('"', '""').replace("\0", " ") + '"*' for word in words.split())
 
 
-def lease(connection: apsw.Connection, name: str, now: float) -> Lease | None:
+def select_lease(connection: apsw.Connection, now: float, name: str) -> Lease | None:
     row = connection.execute(
         "SELECT name, holder, token, expires_at FROM lease WHERE name = ? AND expires_at > ?", (name, now)
     ).get
@@ -224,6 +231,28 @@ READERS = 2
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def _asked(
+    question: Callable[Concatenate[apsw.Connection, P], R],
+) -> Callable[Concatenate["SqliteReader", P], Coroutine[Any, Any, R]]:
+    """Make a method of a query."""
+
+    def ask(self: "SqliteReader", *args: P.args, **named: P.kwargs) -> Coroutine[Any, Any, R]:
+        return self._ask(question, *args, **named)
+
+    return ask
+
+
+def _asked_now(
+    question: Callable[Concatenate[apsw.Connection, float, P], R],
+) -> Callable[Concatenate["SqliteReader", P], Coroutine[Any, Any, R]]:
+    """Make a method of a query that sees nothing that has expired."""
+
+    def ask(self: "SqliteReader", *args: P.args, **named: P.kwargs) -> Coroutine[Any, Any, R]:
+        return self._ask(question, self._clock.now(), *args, **named)
+
+    return ask
 
 
 class SqliteReader:
@@ -299,56 +328,21 @@ class SqliteReader:
                 self._readers.append(connection)
             return question(connection, *args, **named)
 
-    async def tip(self, chain: ChainKey) -> Tip:
-        return await self._ask(tip, chain)
-
-    async def chains(self, party: str) -> list[StoredChain]:
-        return await self._ask(chains, party)
-
-    async def reply(self, chain: ChainKey, seq: int) -> StoredReply | None:
-        return await self._ask(reply, chain, seq)
-
-    async def kept(self, chain: ChainKey) -> KeptReplies:
-        return await self._ask(kept, chain)
-
-    async def held(self, quota: str, holder: str | None = None) -> int:
-        return await self._ask(held, quota, holder)
-
-    async def held_item(self, quota: str, item: str) -> HeldItem | None:
-        return await self._ask(held_item, quota, item)
-
-    async def get(self, space: str, key: str) -> Versioned | None:
-        return await self._ask(value, space, key, self._clock.now())
-
-    async def scan(
-        self, space: str, prefix: str = "", after: str = "", limit: int = 100
-    ) -> list[tuple[str, Versioned]]:
-        return await self._ask(scan, space, prefix, after, limit, self._clock.now())
-
-    async def read(self, log: str, after: int = 0, limit: int = 1000) -> list[LogRecord]:
-        return await self._ask(read, log, after, limit)
-
-    async def end(self, log: str) -> int:
-        return await self._ask(end, log)
-
-    async def logs(self, prefix: str = "") -> list[str]:
-        return await self._ask(logs, prefix)
-
-    async def sealed(
-        self, table: str, after: tuple[str | int, ...] | None = None
-    ) -> tuple[list[SealedRow], tuple[str | int, ...] | None]:
-        return await self._ask(sealed, table, after, self._clock.now())
-
-    async def document(self, collection: str, id: str) -> StoredDocument | None:  # noqa: A002 - the protocol's word
-        return await self._ask(document, collection, id)
-
-    async def find(
-        self, collection: str, *, words: str = "", keys: Sequence[tuple[str, str]] = (), limit: int = 20
-    ) -> list[StoredDocument]:
-        return await self._ask(find, collection, words, keys, limit)
-
-    async def lease(self, name: str) -> Lease | None:
-        return await self._ask(lease, name, self._clock.now())
+    tip = _asked(select_tip)
+    chains = _asked(select_chains)
+    reply = _asked(select_reply)
+    kept = _asked(select_kept)
+    held = _asked(select_held)
+    held_item = _asked(select_held_item)
+    get = _asked_now(select_value)
+    scan = _asked_now(select_values)
+    read = _asked(select_records)
+    end = _asked(select_end)
+    logs = _asked(select_logs)
+    sealed = _asked_now(select_sealed)
+    document = _asked(select_document)
+    find = _asked(select_documents)
+    lease = _asked_now(select_lease)
 
 
 def _check(connection: apsw.Connection, path: Path) -> None:

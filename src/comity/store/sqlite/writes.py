@@ -163,7 +163,7 @@ def _advance(connection: apsw.Connection, op: Advance, _now: float) -> Tip:
         (op.to.seq, op.to.hash, chain.book, chain.sender, chain.receiver, op.expected.seq, op.expected.hash),
     )
     if connection.changes() == 0:
-        current = reads.tip(connection, chain)
+        current = reads.select_tip(connection, chain)
         if current != op.expected:
             raise StoreConflict(op, current)
         connection.execute(
@@ -297,9 +297,7 @@ def _next_version(connection: apsw.Connection) -> int:
 
 def _put(connection: apsw.Connection, op: Put, now: float) -> int:
     if op.expect is not None:
-        current = reads.value(connection, op.space, op.key, now)
-        if op.expect != (current.version if current else 0):
-            raise StoreConflict(op, current)
+        expect_version(op, reads.select_value(connection, now, op.space, op.key))
     version = _next_version(connection)
     connection.execute(
         "INSERT OR REPLACE INTO value VALUES (?, ?, ?, ?, ?)",
@@ -309,7 +307,7 @@ def _put(connection: apsw.Connection, op: Put, now: float) -> int:
 
 
 def _delete(connection: apsw.Connection, op: Delete, now: float) -> bool:
-    current = reads.value(connection, op.space, op.key, now)
+    current = reads.select_value(connection, now, op.space, op.key)
     expect_version(op, current)
     connection.execute("DELETE FROM value WHERE space = ? AND key = ?", (op.space, op.key))
     return current is not None
@@ -317,7 +315,7 @@ def _delete(connection: apsw.Connection, op: Delete, now: float) -> bool:
 
 def _append(connection: apsw.Connection, op: Append, _now: float) -> int:
     if op.expect_end is not None:
-        end = reads.end(connection, op.log)
+        end = reads.select_end(connection, op.log)
         if end != op.expect_end:
             raise StoreConflict(op, end)
     return append(connection, op.log, op.data)
@@ -337,7 +335,7 @@ def _trim(connection: apsw.Connection, op: Trim, _now: float) -> int:
 
 
 def _put_document(connection: apsw.Connection, op: PutDocument, _now: float) -> int:
-    current = reads.document(connection, op.collection, op.id)
+    current = reads.select_document(connection, op.collection, op.id)
     expect_version(op, current)
     version = _next_version(connection)
     number = connection.execute(
@@ -356,7 +354,7 @@ def _put_document(connection: apsw.Connection, op: PutDocument, _now: float) -> 
 
 
 def _delete_document(connection: apsw.Connection, op: DeleteDocument, _now: float) -> bool:
-    current = reads.document(connection, op.collection, op.id)
+    current = reads.select_document(connection, op.collection, op.id)
     expect_version(op, current)
     if current is None:
         return False
@@ -383,7 +381,7 @@ def _reseal(connection: apsw.Connection, op: Reseal, _now: float) -> bool:
 
 
 def _acquire(connection: apsw.Connection, op: Acquire, now: float) -> Lease:
-    held = reads.lease(connection, op.name, now)
+    held = reads.select_lease(connection, now, op.name)
     if held is not None and held.holder != op.holder:
         raise StoreConflict(op, held)
     last = connection.execute("SELECT token FROM lease WHERE name = ?", (op.name,)).get or 0
@@ -404,7 +402,7 @@ def _release(connection: apsw.Connection, op: Release, now: float) -> bool:
 
 
 def _fence(connection: apsw.Connection, op: Fence, now: float) -> None:
-    held = reads.lease(connection, op.name, now)
+    held = reads.select_lease(connection, now, op.name)
     if held is None or held.token != op.token:
         raise StoreConflict(op, held)
 
