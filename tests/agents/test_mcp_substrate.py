@@ -10,7 +10,7 @@ from comity.agents.substrate import (
     SubstrateResponse,
     SubstrateUnavailableError,
 )
-from comity.envelopes.client.refusals import CallRefusedError
+from comity.envelopes.client.calls import CallRefusedError
 from comity.wire.errors import UnreachableError
 
 ASKED = SubstrateRequest(system_prompt="s", user_prompt="u", tools=["calculator"], metadata={"trace": "t"})

@@ -12,7 +12,7 @@ from comity.agents.substrate import (
     SubstrateUnavailableError,
     substrate_failure,
 )
-from comity.envelopes.client.refusals import CallRefusedError
+from comity.envelopes.client.calls import CallRefusedError
 from comity.envelopes.protocol.errors import CoreError
 from comity.vcp.protocol.context import CallerContext, GenerationPreferences
 from comity.vcp.protocol.signals import model_safe

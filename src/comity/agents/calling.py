@@ -22,8 +22,8 @@ from comity.agents.tools import MAX_CALL_SECONDS, RIGHT, may_see_agents
 from comity.directory.cards import LIMIT, HaloMatch, search_capability, visible_record
 from comity.directory.client import DirectoryClient
 from comity.directory.finding import card_at, is_address, with_scheme
+from comity.envelopes.client.calls import CallRefusedError, explained
 from comity.envelopes.client.dispatcher import Dispatcher
-from comity.envelopes.client.refusals import CallRefusedError, explained
 from comity.envelopes.protocol.card import CapabilityCard
 from comity.envelopes.protocol.errors import TargetUnavailableError
 from comity.envelopes.protocol.message import A2AMessage, A2APart

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from msgspec import Struct, field, to_builtins
 
 from comity.agents.behaviour import close_behaviour, saying, text_of
-from comity.envelopes.client.refusals import CallRefusedError
+from comity.envelopes.client.calls import CallRefusedError
 from comity.envelopes.protocol.envelope import VacantEnvelope
 from comity.envelopes.protocol.errors import CoreError
 from comity.envelopes.protocol.message import A2AMessage

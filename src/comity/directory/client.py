@@ -24,8 +24,7 @@ from comity.directory.cards import DEFAULT_LIMIT, HaloMatch
 from comity.directory.events import DEFAULT_PAGE, DEPTH, PAGE, Direction, DirectoryEvent, check_events
 from comity.directory.protocol.register_event import register_event
 from comity.directory.reading import prove_reader
-from comity.envelopes.client.calls import AggregationSearch
-from comity.envelopes.client.refusals import DETAIL_LIMIT
+from comity.envelopes.client.calls import DETAIL_LIMIT, AggregationSearch
 from comity.envelopes.protocol.card import (
     CapabilityCard,
     RuntimeState,

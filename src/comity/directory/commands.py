@@ -5,7 +5,7 @@ import shlex
 from typing import Annotated
 
 from comity.directory.cards import DEFAULT_LIMIT, LIMIT, HaloMatch
-from comity.directory.outside import Outside
+from comity.directory.finding import Outside
 from comity.envelopes.protocol.card import serialize
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import Directory, HomeOptions, Json, argument, option, settings_of, whole_number

@@ -1,31 +1,38 @@
-"""From what a person types to a card: the URL of a node or an endpoint, host:port, an id, or a file.
+"""Finding the card that a person names: by the URL of a node or an endpoint, host:port, an id, or a file.
 
-For a URL, it is the card that the node there shows; for an id, the card in the directory. A card is not trusted: check its
+A URL leads to the card that the node there shows, an id to the card in the directory. A card is not trusted: check its
 signature before you use it.
 """
 
 import re
 import stat
+import sys
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from comity.directory.client import DirectoryClient
 from comity.envelopes.protocol.card import CapabilityCard, deserialize
 from comity.envelopes.protocol.errors import EnvelopeFormatError
-from comity.http.client import HttpCarrier, HttpResponse
-from comity.identity.protocol.keys import VacantId, id_of
+from comity.http.addresses import read_url
+from comity.http.client import GuardedHttp, HttpCarrier, HttpResponse
+from comity.identity.protocol.keys import SigningKey, VacantId, id_of
+from comity.runtime.settings import Settings
+from comity.runtime.system_clock import SystemClock
 from comity.system import is_loopback
+from comity.terminal.running_node import own_node
 from comity.wire import strict_json
 from comity.wire.errors import (
     ConfigError,
     MalformedError,
     NotFoundError,
     RetryLaterError,
+    TargetRefusedError,
     UnusableAnswerError,
 )
 
 CARD_PATH: Final = "/card"
 CARD_LIMIT: Final = 256 * 1024
+STDIN: Final = "-"
 
 _SEND_PATH: Final = "/a2a/message/send"
 _URL: Final = re.compile("https?://", re.IGNORECASE)
@@ -45,8 +52,10 @@ class Ways(Protocol):
     def directory(self) -> DirectoryClient: ...
 
 
-async def find_card(target: str, ways: Ways) -> CapabilityCard:
-    """The card of whomever `target` names, as it was found."""
+async def find_card(target: str, ways: Ways, *, stdin: bool = False) -> CapabilityCard:
+    """Return the card that `target` names, as it was found. With `stdin`, - reads it from standard input."""
+    if stdin and target == STDIN:
+        return read_card(sys.stdin.buffer.read(CARD_LIMIT + 1), target)
     if _URL.match(target):
         return await card_at(target, ways.http)
     vacant_id = id_of(target)
@@ -173,3 +182,55 @@ def _from_hex(text: Any) -> bytes:
         return bytes.fromhex(text)
     except (TypeError, ValueError):
         raise EnvelopeFormatError("capability_card_blob_hex must be hexadecimal digits") from None
+
+
+class OutgoingHttp(GuardedHttp):
+    """A guarded client that says how to allow an address that it refuses."""
+
+    async def request(self, method: str, url: str, *args: Any, **named: Any) -> HttpResponse:
+        host = read_url(url).host
+        try:
+            return await super().request(method, url, *args, **named)
+        except TargetRefusedError as refusal:
+            written = f"[{host}]" if ":" in host else host
+            raise TargetRefusedError(
+                f"{refusal.message}; to allow it, add {written} to dispatch.allowed_hosts, "
+                f"or set COMITY_DISPATCH_ALLOWED_HOSTS={written}"
+            ) from None
+
+
+class Outside:
+    """How a command reaches other nodes. Loopback may be called while the node of this folder listens there only (ruling
+    12); `dispatch.allowed_hosts` names other addresses that are not public.
+
+    The event loop of a command closes the connections when it ends, so keep this object until then.
+    """
+
+    def __init__(self, settings: Settings, key: SigningKey | None = None) -> None:
+        """`key` signs requests to a directory, so that it also shows cards that are not public."""
+        own = self.own = own_node(settings)
+        self._key = key
+        self._named = settings.directory.url.rstrip("/")
+        self.http = OutgoingHttp(
+            allow=settings.dispatch.hosts,
+            allow_loopback=is_loopback(read_url(own.url).host if own else settings.host),
+            timeout=settings.dispatch.timeout_seconds,
+        )
+
+    @property
+    def directory_url(self) -> str:
+        if self._named:
+            return self._named
+        if self.own is None:
+            raise ConfigError(
+                "no directory is known: give one with --directory URL, set directory.url, "
+                "or start a node, which has a directory of its own: `comity up`"
+            )
+        return self.own.url
+
+    def directory(self) -> DirectoryClient:
+        """Asked in the name of the key, if there is one."""
+        url = self.directory_url
+        if self.own is not None and url == self.own.url:
+            return DirectoryClient(self.own.http, self.own.base, clock=SystemClock(), key=self._key)
+        return DirectoryClient(self.http, url, clock=SystemClock(), key=self._key)

@@ -14,10 +14,9 @@ chain with a keeper is separate from the chain of calls to the agent of the same
 from functools import partial
 from typing import Final
 
-from comity.envelopes.client.calls import read_refusal
+from comity.envelopes.client.calls import CallRefusedError, ReplyLostError, read_refusal
 from comity.envelopes.client.conversation import Retries
 from comity.envelopes.client.dispatcher import Dispatcher
-from comity.envelopes.client.refusals import CallRefusedError, ReplyLostError
 from comity.envelopes.protocol.card import CapabilityCard, SubstrateSpec
 from comity.envelopes.protocol.errors import ReplayDetectedError
 from comity.envelopes.protocol.message import A2AMessage, A2APart

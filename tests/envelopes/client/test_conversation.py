@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from comity.envelopes.client.calls import BusyTargetError, CallRefusedError, TargetLimitError
 from comity.envelopes.client.conversation import Retries
-from comity.envelopes.client.refusals import BusyTargetError, CallRefusedError, TargetLimitError
 from comity.envelopes.protocol.envelope import signed_envelope, to_a2a_result
 from comity.envelopes.protocol.errors import (
     ChainForkError,

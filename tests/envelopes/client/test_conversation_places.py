@@ -2,7 +2,7 @@
 
 import pytest
 
-from comity.envelopes.client.refusals import CallRefusedError, ReplyLostError
+from comity.envelopes.client.calls import CallRefusedError, ReplyLostError
 from comity.envelopes.protocol.chain import PairKey, ReplayState, TipStatement
 from comity.envelopes.protocol.errors import ChainForkError, ReplayDetectedError, TargetUnavailableError
 from comity.store.interface import Tip

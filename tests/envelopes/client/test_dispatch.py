@@ -3,13 +3,13 @@
 import pytest
 
 from comity.envelopes.client.calls import (
+    CallRefusedError,
     DispatchResult,
     build_envelope,
     call_capability,
     call_local,
     make_httpx_transport,
 )
-from comity.envelopes.client.refusals import CallRefusedError
 from comity.envelopes.protocol.card import CapabilityCard, SubstrateSpec
 from comity.envelopes.protocol.chain import PairKey, ReplayState
 from comity.envelopes.protocol.envelope import (

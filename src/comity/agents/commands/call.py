@@ -14,10 +14,15 @@ from uuid import uuid4
 import typer
 
 from comity.directory.cards import HaloMatch
-from comity.directory.outside import STDIN, Outside, find_card
-from comity.envelopes.client.calls import DispatchResult, callable_endpoint, rank_targets
+from comity.directory.finding import STDIN, Outside, find_card
+from comity.envelopes.client.calls import (
+    CallRefusedError,
+    DispatchResult,
+    callable_endpoint,
+    explained,
+    rank_targets,
+)
 from comity.envelopes.client.dispatcher import Dispatcher
-from comity.envelopes.client.refusals import CallRefusedError, explained
 from comity.envelopes.protocol.card import CapabilityCard
 from comity.envelopes.protocol.envelope import reply_is_bound
 from comity.envelopes.protocol.errors import TargetUnavailableError
@@ -181,7 +186,7 @@ async def _call(
 
 
 async def _named(target: str, ways: Outside) -> list[CapabilityCard]:
-    return [await find_card(target, ways)]
+    return [await find_card(target, ways, stdin=True)]
 
 
 async def _offering(query: str, key: SigningKey | None, ways: Outside) -> list[CapabilityCard]:

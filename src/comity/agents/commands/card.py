@@ -14,8 +14,7 @@ import typer
 from comity.actions import completion
 from comity.agents.residence import make_card, new_state, store_state, stored_state
 from comity.directory.cards import move_record
-from comity.directory.finding import CARD_PATH, read_card
-from comity.directory.outside import Outside, find_card
+from comity.directory.finding import CARD_PATH, Outside, find_card, read_card
 from comity.directory.publishing import publish_card, refuse_unspecified
 from comity.envelopes.doors import MESSAGE_SEND_PATH
 from comity.envelopes.protocol.card import (
@@ -305,7 +304,7 @@ def verify(
 
 def _found(settings: Settings, target: str) -> CapabilityCard:
     ways = Outside(settings, _key_at_hand(settings))
-    return asyncio.run(find_card(target, ways))
+    return asyncio.run(find_card(target, ways, stdin=True))
 
 
 def _key_at_hand(settings: Settings) -> SigningKey | None:

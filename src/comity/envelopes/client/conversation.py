@@ -26,7 +26,11 @@ from typing import Final
 from msgspec import Struct
 
 from comity.envelopes.client.calls import (
+    BusyTargetError,
+    CallRefusedError,
     DispatchResult,
+    ReplyLostError,
+    TargetLimitError,
     advanced_by_reply,
     dialect_of,
     read_refusal,
@@ -35,12 +39,6 @@ from comity.envelopes.client.calls import (
     verified_reply,
 )
 from comity.envelopes.client.pair import AnsweredCall, Pair, positions_of, state_after, state_before
-from comity.envelopes.client.refusals import (
-    BusyTargetError,
-    CallRefusedError,
-    ReplyLostError,
-    TargetLimitError,
-)
 from comity.envelopes.protocol.card import CapabilityCard
 from comity.envelopes.protocol.chain import ReplayState, TipStatement, check_stamped_after, resynchronised
 from comity.envelopes.protocol.envelope import (

@@ -12,10 +12,9 @@ from functools import partial
 from typing import Final
 from uuid import uuid4
 
-from comity.envelopes.client.calls import DispatchResult, callable_endpoint
+from comity.envelopes.client.calls import BusyTargetError, DispatchResult, TargetLimitError, callable_endpoint
 from comity.envelopes.client.conversation import Conversation, Retries
 from comity.envelopes.client.pair import CALL_BOOK, Pair
-from comity.envelopes.client.refusals import BusyTargetError, TargetLimitError
 from comity.envelopes.protocol.card import CapabilityCard
 from comity.envelopes.protocol.chain import PairKey
 from comity.envelopes.protocol.errors import TargetUnavailableError

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from comity.directory.outside import Outside
+from comity.directory.finding import Outside
 from comity.http.client import GuardedHttp
 from comity.identity.protocol.keys import SigningKey
 from comity.runtime.settings import Settings
