@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from comity.identity.token_book import (
+from comity.identity.secrets import (
     DAY,
     MAX_TOKENS,
     TOKEN_BOOK_FILE,

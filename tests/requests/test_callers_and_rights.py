@@ -10,7 +10,7 @@ import pytest
 
 from comity.http.owner_socket import socket_path
 from comity.identity.protocol.rights import GRANTS, KINDS, OWN, PROOF_WORDS, RIGHT_WORDS, RIGHTS_OF
-from comity.identity.token_book import make_token
+from comity.identity.secrets import make_token
 from comity.requests.caller import MODEL, Caller
 from comity.runtime.settings import AgentSettings, McpSettings
 from comity.testing import bearer, running_node

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from comity.http.owner_socket import socket_path
-from comity.identity.token_book import make_token
+from comity.identity.secrets import make_token
 from comity.testing import bearer, running_node
 
 SECRET = b"a token of somebody else"

@@ -20,12 +20,12 @@ from comity.identity.secrets import (
     TOKEN_FILE,
     VAULT_KEY_FILE,
     VAULT_KEY_VARIABLE,
+    TokenBook,
     VaultKeyFile,
     load_or_create_token,
     load_or_create_vault_keys,
     read_vault_keys,
 )
-from comity.identity.token_book import TokenBook
 from comity.release import __version__
 from comity.requests.budget import Budget, Figures
 from comity.requests.metrics import Metrics

@@ -11,7 +11,7 @@ import typer
 
 from comity.identity.protocol.keys import SigningKey
 from comity.identity.protocol.rights import GRANTS
-from comity.identity.token_book import MAX_DAYS, NamedToken, list_tokens, make_token, revoke_token
+from comity.identity.secrets import MAX_DAYS, NamedToken, list_tokens, make_token, revoke_token
 from comity.requests.record import own_act
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
