@@ -3,7 +3,7 @@
 It runs at least once for each accepted request: again when the node died before the reply was stored.
 One that must not do a thing twice looks at the envelope's idempotency key.
 
-One with the attribute `takes_context` is also given what its caller told in a VCP session, or None.
+One with the attribute `takes_context` also gets the context that its caller sent in a VCP session, or None.
 
 `load_behaviour` reads what the owner wrote: `echo`, `actions`, `module:function`, `mcp:…` or `openai:…`. Each kind is
 loaded only when it is asked for. What cannot work is refused here, with a sentence, and not with the first call.

@@ -124,7 +124,7 @@ def _completer(handler: OpenHandler) -> Completer:
             async with asyncio.timeout(_COMPLETE_SECONDS):
                 found = await search_agents(handler, context, "" if digits else typed, limit=_MAX_COMPLETED)
         except (ComityError, TimeoutError):
-            return ()  # a suggestion that cannot be had is none
+            return ()  # no suggestions without an answer
         if digits:
             return [one.agent for one in found.agents if one.agent.startswith(typed)]
         return list(dict.fromkeys(one.offers for one in found.agents))

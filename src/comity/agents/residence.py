@@ -32,7 +32,7 @@ async def stored_state(store: Store) -> RuntimeState:
 
 
 def new_state(current: RuntimeState, wanted: Any) -> RuntimeState:
-    """The state an operator asks for, if it can be had."""
+    """The state an operator asks for, if it is possible."""
     names = ", ".join(RuntimeState)
     if not isinstance(wanted, str) or wanted.upper() not in RuntimeState.__members__:
         raise InvalidError(f"state must be one of {names}")

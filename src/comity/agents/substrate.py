@@ -65,7 +65,7 @@ class SubstrateBackend(Protocol):
 
 class SubstrateAgent:
     """A behaviour that answers with what its substrate says to the text of the envelope. With `takes_context` the
-    substrate is told of a caller who has a VCP session: before the system prompt, and in the metadata.
+    substrate gets the context of a caller with a VCP session: before the system prompt, and in the metadata.
     """
 
     def __init__(
@@ -88,12 +88,12 @@ class SubstrateAgent:
 
 
 def substrate_failure(name: str, failure: ComityError) -> SubstrateError:
-    """How a failure on the way to a substrate is told."""
+    """Return the error for a failure on the way to a substrate."""
     if isinstance(failure, UnreachableError | NoAnswerError):
         return SubstrateUnavailableError(f"{name} is not there: {failure.message}")
     if isinstance(failure, CallRefusedError):
         if failure.status == 429:
-            return SubstrateRateLimitError(f"{name} has had enough of us for now; try again later")
+            return SubstrateRateLimitError(f"{name} limits our calls; try again later")
         if failure.status >= 500:
             return SubstrateUnavailableError(f"{name} is in trouble (status {failure.status})")
     return SubstrateError(f"{name} gave no answer: {failure.message}")
@@ -168,8 +168,8 @@ class OpenAIEndpoint:
         if answer.status in {401, 403}:
             return SubstrateError(f"{self.name} refused our key (status {answer.status}); check it")
         error = _object(answer).get("error")
-        told = error.get("message") if isinstance(error, Mapping) else error
-        detail = told[:_DETAIL_LIMIT] if isinstance(told, str) else ""
+        message = error.get("message") if isinstance(error, Mapping) else error
+        detail = message[:_DETAIL_LIMIT] if isinstance(message, str) else ""
         return substrate_failure(self.name, CallRefusedError(answer.status, detail))
 
 

@@ -64,7 +64,7 @@ class InProcessBus:
     def __init__(self, capacity: int = 256) -> None:
         if capacity < 1:
             raise InvalidError(
-                f"a bus with a capacity of {capacity} hints per listener hears nothing; give 1 or more"
+                f"a bus with a capacity of {capacity} hints per listener gets none; give 1 or more"
             )
         self._capacity = capacity
         self._listeners: dict[str, list[Listener]] = {}

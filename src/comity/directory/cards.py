@@ -115,7 +115,7 @@ def keep_record(record: CardRecord) -> tuple[Operation, ...]:
 
 
 async def move_record(store: Store, vacant_id: VacantId, state: RuntimeState) -> tuple[Operation, ...]:
-    """The operations by which the directory of a node follows the state of the node's own agent: whoever is gone is
+    """The operations by which the directory of a node follows the state of the node's own agent: an agent that is gone is
     not found, whatever was published (ruling 42).
     """
     record = await read_record(store, vacant_id)

@@ -68,7 +68,7 @@ _REFUSALS: dict[int, type[ComityError]] = {
 }
 _LATER = frozenset({429, 502, 503, 504})
 
-Told = TypeVar("Told")
+Shape = TypeVar("Shape")
 
 
 class Published(Struct, frozen=True):
@@ -80,15 +80,15 @@ class Published(Struct, frozen=True):
     capability_card_hash_hex: str
 
 
-class _ToldCard(Struct, frozen=True):
+class _CardAnswer(Struct, frozen=True):
     capability_card_blob_hex: str
 
 
-class _ToldState(Struct, frozen=True):
+class _StateAnswer(Struct, frozen=True):
     runtime_state: RuntimeState | None = None
 
 
-class _ToldMatch(Struct, frozen=True):
+class _Match(Struct, frozen=True):
     capability_card_blob_hex: str
     declared_capabilities_json: str = "[]"
     base_model_family: str | None = None
@@ -96,11 +96,11 @@ class _ToldMatch(Struct, frozen=True):
     score: float = 0.0
 
 
-class _ToldMatches(Struct, frozen=True):
+class _MatchesAnswer(Struct, frozen=True):
     matches: list[Any]
 
 
-class _ToldLineage(Struct, frozen=True):
+class _LineageAnswer(Struct, frozen=True):
     chain: list[str]
 
 
@@ -168,15 +168,15 @@ class DirectoryClient:
         }
         asked = {name: value for name, value in stated.items() if value is not None}
         try:
-            told = await self._ask("POST", "/v1/halo", json=asked)
+            answer = await self._ask("POST", "/v1/halo", json=asked)
         except NoAnswerError:
-            told = await self._ask("POST", "/v1/halo", json=asked)
-        return _as(Published, told)
+            answer = await self._ask("POST", "/v1/halo", json=asked)
+        return _as(Published, answer)
 
     async def card(self, vacant_id: VacantId) -> CapabilityCard:
         """The card of that id, verified."""
-        told = _as(_ToldCard, await self._read(f"/v1/capability_card/{vacant_id.hex()}"))
-        card = _verified_card(told.capability_card_blob_hex)
+        answer = _as(_CardAnswer, await self._read(f"/v1/capability_card/{vacant_id.hex()}"))
+        card = _verified_card(answer.capability_card_blob_hex)
         if card.vacant_id != vacant_id:
             raise EnvelopeSignatureError(
                 f"the directory answered with the card of {card.vacant_id.short()} "
@@ -185,21 +185,21 @@ class DirectoryClient:
         return card
 
     async def state_of(self, vacant_id: VacantId) -> RuntimeState | None:
-        """The state in which the agent was published. None where the directory does not tell it, as that of the
+        """The state in which the agent was published. None if the directory does not return it, like that of the
         reference.
         """
-        return _as(_ToldState, await self._read(f"/v1/capability_card/{vacant_id.hex()}")).runtime_state
+        return _as(_StateAnswer, await self._read(f"/v1/capability_card/{vacant_id.hex()}")).runtime_state
 
     async def search(
         self, query: str | None = None, *, family: str | None = None, limit: int = DEFAULT_LIMIT
     ) -> list[HaloMatch]:
         """Verified matches in the directory's order."""
         asked = {"capability": query, "family": family, "limit": str(limit)}
-        told = await self._ask("POST", "/v1/query_capability", asked)
+        answer = await self._ask("POST", "/v1/query_capability", asked)
         matches = []
-        for found in _as(_ToldMatches, told).matches[:limit]:
+        for found in _as(_MatchesAnswer, answer).matches[:limit]:
             try:
-                matches.append(_verified_match(_as(_ToldMatch, found)))
+                matches.append(_verified_match(_as(_Match, found)))
             except ComityError as reason:
                 log.warning("a match of %s is left out: %s", self._url, reason)
         return matches
@@ -217,8 +217,8 @@ class DirectoryClient:
     ) -> list[DirectoryEvent]:
         """One page of the actor's events, those whose `seq` is greater than `from_seq`."""
         asked = {"from_seq": str(from_seq), "limit": str(limit)}
-        told = await self._read(f"/v1/event_log/{vacant_id.hex()}", asked)
-        events = _as(list[DirectoryEvent], told)
+        answer = await self._read(f"/v1/event_log/{vacant_id.hex()}", asked)
+        events = _as(list[DirectoryEvent], answer)
         check_events(vacant_id, events)
         return events
 
@@ -237,11 +237,11 @@ class DirectoryClient:
     async def lineage(
         self, vacant_id: VacantId, *, direction: Direction = "ancestors", depth: int = DEPTH
     ) -> list[VacantId]:
-        """Nearest first, as the directory tells it: parents are not signed for."""
+        """Return the nearest first, as the directory says: nobody signs for parents."""
         asked = {"direction": direction, "depth": str(depth)}
-        told = await self._read(f"/v1/lineage/{vacant_id.hex()}", asked)
+        answer = await self._read(f"/v1/lineage/{vacant_id.hex()}", asked)
         try:
-            return [VacantId.from_hex(each) for each in _as(_ToldLineage, told).chain]
+            return [VacantId.from_hex(each) for each in _as(_LineageAnswer, answer).chain]
         except MalformedError as reason:
             raise UnusableAnswerError(f"the directory's answer cannot be read: {reason.message}") from None
 
@@ -292,21 +292,21 @@ def _verified_card(blob_hex: str) -> CapabilityCard:
     return card
 
 
-def _verified_match(told: _ToldMatch) -> HaloMatch:
-    card = _verified_card(told.capability_card_blob_hex)
+def _verified_match(match: _Match) -> HaloMatch:
+    card = _verified_card(match.capability_card_blob_hex)
     return HaloMatch(
         vacant_id=card.vacant_id.hex(),
         capability_card_hash=card.card_hash(),
         capability_card_sig=card.signature,
-        declared_capabilities_json=told.declared_capabilities_json,
-        base_model_family=told.base_model_family,
-        visibility=told.visibility,
-        score=told.score,
+        declared_capabilities_json=match.declared_capabilities_json,
+        base_model_family=match.base_model_family,
+        visibility=match.visibility,
+        score=match.score,
         capability_card=card,
     )
 
 
-def _as(kind: type[Told], value: Any) -> Told:
+def _as(kind: type[Shape], value: Any) -> Shape:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as reason:

@@ -2,7 +2,7 @@
 
 - `seq` numbers all events of the directory, `actor_seq` those of one actor.
 - The chain runs through the whole directory, from 32 zero bytes: the hash of an event covers that of the event
-  before it, whoever signed that one. So two publications cannot be stored at the same moment.
+  before it, whoever signed it. So two publications cannot be stored at the same moment.
 - An event is stored and shown under the member names of the contract (envelope 4, "Registry answers"). The last
   three members are ours: with them a reader can verify the signature and the hash.
 """

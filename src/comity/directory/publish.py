@@ -13,7 +13,7 @@ Checked in this order, each with its own answer:
 The event, the card, the key and the audit entry are one transaction, and each number of the directory's
 log is given once. Publications wait for each other; where another process stored an event meanwhile, the
 checks and the commit are made again. Of two publishers racing for a number of one actor one wins, and the
-other is told 409, or, if it had sent the same request, gets the winner's answer.
+other gets 409, or, if it had sent the same request, gets the winner's answer.
 
 Family, parent and the rest are not covered by the signature (the contract signs the card and its
 visibility only); because a number is used once, they cannot be changed by sending an old event again.

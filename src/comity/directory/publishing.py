@@ -51,13 +51,13 @@ class Registered(Struct, frozen=True, kw_only=True):
     state: RuntimeState | None
 
     def is_current(self, card: CapabilityCard, visibility: Visibility, state: RuntimeState) -> bool:
-        """Whether publishing would change nothing. A directory that tells no state is taken to have ACTIVE."""
+        """Whether publishing would change nothing. A directory that returns no state counts as ACTIVE."""
         known = RuntimeState.ACTIVE if self.state is None else self.state
         return (self.card_hash, self.visibility, known) == (card.card_hash().hex(), visibility, state)
 
 
 class PublishedCard(Struct, frozen=True):
-    """`changed` is False when the directory had it all already."""
+    """`changed` is False if the directory was up to date."""
 
     event_seq: int
     changed: bool

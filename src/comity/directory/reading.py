@@ -155,7 +155,7 @@ class DirectoryReads:
         return {"matches": [cards.match_as_json(match) for match in matches], "not_implemented_in_p4": []}
 
     async def _event_log(self, question: DirectoryQuery, _reader: VacantId | None) -> list[dict[str, Any]]:
-        """Open to whoever knows the id, also for a hidden card: a client of the contract reads its next number here,
+        """Answer everybody who knows the id, also for a hidden card: a client of the contract reads its next number here,
         and has no way to prove who it is. The events hold hashes, never the card.
         """
         subject = _subject(question)
@@ -166,7 +166,7 @@ class DirectoryReads:
         ]
 
     async def _event(self, question: DirectoryQuery, reader: VacantId | None) -> dict[str, Any]:
-        """Whoever counts through the numbers learns no id that a search would not show."""
+        """Return no event with an id that a search would not show."""
         number = question.subject or ""
         if not _NUMBER.fullmatch(number):
             raise InvalidError("the number of an event is written with 1 to 18 digits")
@@ -175,8 +175,8 @@ class DirectoryReads:
             actor = VacantId.from_hex(event.actor_vacant_id)
             record = await read_record(self._store, actor)
             if record is not None and (record.shown is Visibility.PUBLIC or is_of(record, reader)):
-                told: dict[str, Any] = msgspec.to_builtins(event)
-                return told
+                shown: dict[str, Any] = msgspec.to_builtins(event)
+                return shown
         raise NotFoundError(f"there is no event {number} in this directory that you may read")
 
     async def _lineage(self, question: DirectoryQuery, reader: VacantId | None) -> dict[str, Any]:

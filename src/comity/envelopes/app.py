@@ -175,7 +175,7 @@ class ForeignStoreHandler(EnvelopeHandler):
         return nullcontext()
 
     def knows(self, call: Call) -> bool:
-        return False  # only the store could tell
+        return False  # only the store knows
 
     async def admit(self, call: Call) -> Admission:
         envelope: VacantEnvelope = call.evidence.envelope
@@ -348,7 +348,7 @@ _ASKED_FOR_BY_FASTAPI = frozenset({"_contains_router", "on_startup", "default_re
 
 
 class VacantRouter(Router):
-    """A Starlette router. FastAPI's `include_router` takes FastAPI's own routers only, and is told so."""
+    """A Starlette router. FastAPI's `include_router` takes only FastAPI's own routers; the error says so."""
 
     def __getattr__(self, name: str) -> Any:
         if name in _ASKED_FOR_BY_FASTAPI:

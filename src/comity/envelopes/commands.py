@@ -251,7 +251,7 @@ def _link_facts(name: str, link: Link) -> list[tuple[str, str]]:
 
 
 def _served_facts(held: ServedPair) -> list[tuple[str, str]]:
-    facts = [("kept", f"{held.stored_replies:,}, given again to whoever repeats the request")]
+    facts = [("kept", f"{held.stored_replies:,}, given again if the request is repeated")]
     return facts + ([("pending", f"{held.pending} requests without a reply")] if held.pending else [])
 
 

@@ -72,7 +72,7 @@ async def verify_pairs(
     heads: Path | None = None,
     seen: Callable[[int], None] = lambda _entries: None,
 ) -> list[PairReport]:
-    """`heads` is the folder of the signed heads; `seen` is told how many audit entries were read since it was last."""
+    """`heads` is the folder of the signed heads; `seen` is called with the number of audit entries read since its last call."""
     books = [await _read_book(store, own, peer, book) for peer in peers for book in (SERVE_BOOK, CALL_BOOK)]
     take = _entries_for(books)
     pruned = False
@@ -285,7 +285,7 @@ class Link(Struct, frozen=True):
 
 
 class ServedPair(Struct, frozen=True, kw_only=True):
-    """`stored_replies` can be had again by sending the same request; `pending` have no reply yet."""
+    """`stored_replies` are given again for the same request; `pending` have no reply yet."""
 
     requests: Link = Link()
     replies: Link = Link()
@@ -349,7 +349,7 @@ def _with_record(called: Called, value: bytes) -> Called:
         record = msgspec.msgpack.decode(value, type=PairRecord)
         envelope = from_a2a_jsonrpc(strict_json.loads(record.pending)) if record.pending else None
     except (msgspec.MsgspecError, ComityError):
-        return called  # what cannot be read is told by the call that needs it
+        return called  # the call that needs it reports what cannot be read
     pending = OpenRequest(envelope.sequence_no, envelope.idempotency_key) if envelope else None
     return msgspec.structs.replace(
         called, pending=pending, replies_lost=record.replies_lost, dialect=record.dialect

@@ -101,7 +101,7 @@ class SqliteReplayStore(_OnStore):
             raise
 
     async def init_schema(self) -> None:
-        """Open now, so that a file that cannot be used is heard of before the first envelope."""
+        """Open now, so that a file that cannot be used is refused before the first envelope."""
         await self.open_once()
 
     async def close(self) -> None:

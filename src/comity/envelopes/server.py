@@ -1,6 +1,6 @@
 """The handler where signed envelopes are answered by the agent of a node.
 
-`SignedHandler` is what every handler of signed envelopes does, whoever does the work. Each has a book of its own, so the
+`SignedHandler` is what every handler of signed envelopes does, whatever does the work. Each has a book of its own, so the
 numbers of one handler say nothing in another.
 
 The order of checks is the contract's (envelope 3): carrier, format, addressee, state, signature,
@@ -63,7 +63,7 @@ log = logging.getLogger("comity.envelopes")
 
 StateProvider = Callable[[], str]
 ContextOf = Callable[[str], Awaitable[object | None]]
-"""What the vacant of an id told of itself in a VCP session; None where it has none."""
+"""Returns the context that the vacant of an id sent in a VCP session; None without one."""
 
 DEADLINE_SECONDS = 60.0
 KEPT_REPLIES = 64

@@ -159,7 +159,7 @@ class SealedReader:
     """Reads a sealed stream from a file; `name` is what refusals call it."""
 
     def __init__(self, file: IO[bytes], name: str, passphrase: str | None = None, key: bytes = b"") -> None:
-        """With the passphrase, or with the `key` of whoever has just written it."""
+        """With the passphrase, or with the `key` of the writer."""
         self._file = file
         self._name = name
         self._line = _read_line(file, name)

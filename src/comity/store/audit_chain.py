@@ -43,7 +43,7 @@ _CREATED_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}
 
 
 class AuditDraft(Struct, frozen=True, kw_only=True, dict=True):
-    """What a room says about an event, before the event has a place in the chain.
+    """What a handler says about an event, before the event has a place in the chain.
 
     A draft checks itself when it is made, so that `link` cannot fail later, in the middle of a commit.
     """

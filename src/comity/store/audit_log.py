@@ -55,7 +55,7 @@ async def verify_chain(
 ) -> AuditReport:
     """Check one chain from its beginning (or its signed checkpoint) to its signed head.
 
-    `seen` is told how many entries have been read since it was told last; `each` gets every entry that is sound.
+    `seen` is called with the number of entries read since its last call; `each` gets every entry that is sound.
     """
     outside = None if heads_folder is None else read_head_file(heads_folder / f"{chain}.head", public)
     sealed = await store.get(HEADS, chain)

@@ -134,7 +134,7 @@ def is_claimed(folder: Path) -> bool:
 
 
 def _lock(file: int) -> None:
-    """Whoever only looks shares the lock for a moment: wait for it to pass, not for another node."""
+    """Lock the folder. A process that only looks shares the lock for a moment: wait for that, not for another node."""
     patience = time.monotonic() + _LOOKERS_SECONDS
     while fcntl is not None:
         try:

@@ -1,8 +1,8 @@
 """Many transactions, one durable commit.
 
 Transactions that are submitted in one iteration of the event loop form a batch. While a batch is written, the next one is
-collected; it is handed over when the callers of the last batch were told and the loop has run once more. So a single
-caller never waits for others, and sixty-four callers share one sync. An iteration that lasts longer than `LONG` hands over
+collected; it is handed over when the callers of the last batch have their results and the loop has run once more. So a
+single caller never waits for others, and sixty-four callers share one sync. An iteration that lasts longer than `LONG` hands over
 what it has if the writer thread has nothing to do: otherwise the disk would wait for the loop, and then the loop for the
 disk. A caller gets its result only after its batch is durable.
 
@@ -33,8 +33,8 @@ Outcome = tuple[Any, ...] | Exception
 
 
 class Written(asyncio.Future[tuple[Any, ...]]):
-    """The outcome of a transaction. What was handed over is not called off: who is cancelled while waiting for
-    it hears so when it is done, and then knows how it ended.
+    """The outcome of a transaction. What was handed over is not called off: a caller that is cancelled while
+    waiting gets the cancellation when it is done.
     """
 
     def cancel(self, msg: Any = None) -> bool:
@@ -60,8 +60,8 @@ class PendingTransaction:
     def weight(self) -> int:
         return len(self.operations) + len(self.audit)
 
-    def tell(self, outcome: Outcome) -> None:
-        if self.future.done():  # it was told that the store is gone
+    def resolve(self, outcome: Outcome) -> None:
+        if self.future.done():  # the store is gone, and the caller knows
             return
         if isinstance(outcome, Exception):
             self.future.set_exception(outcome)
@@ -86,7 +86,7 @@ class GroupCommit:
         afterwards: Callable[[], None] = lambda: None,
     ) -> None:
         """`prepare` runs on the loop's thread and never while a batch is written; what it returns is given to
-        `write`. `afterwards` runs on the writing thread once the callers of a batch are being told.
+        `write`. `afterwards` runs on the writing thread when the callers of a batch get their results.
         """
         self._write = write
         self._prepare = prepare
@@ -108,9 +108,9 @@ class GroupCommit:
         loop = asyncio.get_running_loop()
         work = PendingTransaction(operations, audit, loop)
         if self._closed:
-            work.tell(StoreUnavailableError("the store is closed; open it again before writing"))
+            work.resolve(StoreUnavailableError("the store is closed; open it again before writing"))
         elif self._waiting >= BACKLOG:
-            work.tell(
+            work.resolve(
                 OverloadedError(f"{self._waiting:,} writes are waiting for the disk; retry in a moment")
             )
         else:
@@ -138,7 +138,8 @@ class GroupCommit:
         return self._handed != self._written
 
     def _hand_over_next(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._busy_for is not loop or not self._is_writing:  # else it is done when that batch was told
+        # else it is handed over when that batch has its results
+        if self._busy_for is not loop or not self._is_writing:
             self._hand_over(loop)
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -177,7 +178,7 @@ class GroupCommit:
             self._written += last
             # The loop may be closed under us when the process is being torn down.
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._tell, batch, outcomes, handed_over if last else None)
+                loop.call_soon_threadsafe(self._resolve, batch, outcomes, handed_over if last else None)
             self._settle()
         return True
 
@@ -188,7 +189,7 @@ class GroupCommit:
             log.exception("what comes after a batch failed")
 
     def _outcomes(self, batch: Sequence[PendingTransaction], ready: Any) -> Sequence[Outcome]:
-        """Whatever goes wrong, every caller hears of it and the thread goes on."""
+        """Whatever goes wrong, every caller gets an error and the thread goes on."""
         try:
             return self._write(batch, ready)
         except Exception as fault:
@@ -197,15 +198,15 @@ class GroupCommit:
             refusal.__cause__ = fault
             return [refusal] * len(batch)
 
-    def _tell(
+    def _resolve(
         self, batch: Sequence[PendingTransaction], outcomes: Sequence[Outcome], done: "_HandedOver | None"
     ) -> None:
         """`done` is what was handed over, once all of it is written."""
         self._waiting -= len(batch)
         for work, outcome in zip(batch, outcomes, strict=True):
-            work.tell(outcome)
+            work.resolve(outcome)
         if done is not None:
-            # who was told, and what came in meanwhile, has its turn first: batches cost more than calls
+            # callers with results, and what came in meanwhile, have their turn first: batches cost more than calls
             loop = done[0]
             loop.call_soon(loop.call_soon, self._hand_over_next, loop)
 

@@ -320,8 +320,8 @@ class Store(Protocol):
         self, operations: Sequence[Operation], audit: Sequence[AuditDraft] = ()
     ) -> asyncio.Future[tuple[Any, ...]]:
         """Hand over one transaction; the future holds one result per operation, or the refusal. It cannot be
-        cancelled, for what was handed over is not called off: who is cancelled while waiting for it hears so
-        when it is done.
+        cancelled, for what was handed over is not called off: a caller that is cancelled while waiting gets the
+        cancellation when it is done.
         """
         ...
 

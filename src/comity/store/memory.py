@@ -126,7 +126,7 @@ class MemoryStore:
         loop = asyncio.get_running_loop()
         work = PendingTransaction(operations, audit, loop)
         if self._closed:
-            work.tell(StoreUnavailableError("the store is closed; open it again before writing"))
+            work.resolve(StoreUnavailableError("the store is closed; open it again before writing"))
             return work.future
         self._gathered.append(work)
         if len(self._gathered) == 1:
@@ -140,12 +140,12 @@ class MemoryStore:
         return await self.submit(operations, audit)
 
     def crash(self) -> None:
-        """Stop as a killed process does: what was committed stays, nobody is told."""
+        """Stop as a killed process does: what was committed stays, no caller gets a result."""
         self._closed = True
         lost = [*self._gathered, *self._unacknowledged]
         self._gathered, self._unacknowledged = [], []
         for work in lost:
-            work.tell(StoreUnavailableError("the store crashed before it answered; ask it what it holds"))
+            work.resolve(StoreUnavailableError("the store crashed before it answered; ask it what it holds"))
         if self._trail is not None:
             self._trail.close()
 
@@ -175,7 +175,7 @@ class MemoryStore:
         for work, outcome in zip(works, outcomes, strict=True):
             if work in self._unacknowledged:
                 self._unacknowledged.remove(work)
-                work.tell(outcome)
+                work.resolve(outcome)
 
     def _run(self, work: PendingTransaction) -> Outcome:
         journal = _Journal()

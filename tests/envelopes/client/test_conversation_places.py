@@ -118,7 +118,7 @@ async def test_an_accepted_call_whose_reply_is_gone_is_told_as_such():
 
     scene.bob.behaviour, works = pruned, scene.bob.behaviour
     keep, scene.bob.kept = scene.bob.kept, _Forgetful()
-    with pytest.raises(ReplyLostError, match="accepted the call, and its reply cannot be had any more"):
+    with pytest.raises(ReplyLostError, match="accepted the call, and its reply is lost"):
         await scene.say("first")
     assert scene.tips()[0].seq == 1
     assert len(scene.wire.bodies) == 3

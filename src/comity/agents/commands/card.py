@@ -76,8 +76,8 @@ async def set_state(
     """Set it, and return what it was."""
     if own is not None:
         with contextlib.suppress(NotFoundError):
-            told = await own.ask("POST", STATE_PATH, {"state": wanted.value})
-            return RuntimeState(told["former"])
+            answer = await own.ask("POST", STATE_PATH, {"state": wanted.value})
+            return RuntimeState(answer["former"])
     refuse_memory(settings, "a state needs to be kept")
     key = own_key(settings, passphrase_file)
     with contextlib.ExitStack() as held:
@@ -249,18 +249,18 @@ def publish(
     wanted = _visibility(visibility)
     settings = settings_of(home, **{"directory.url": directory}).settings
     key = own_key(settings, home.passphrase_file)
-    card, told = asyncio.run(_publish(settings, key, wanted, home.passphrase_file))
+    card, result = asyncio.run(_publish(settings, key, wanted, home.passphrase_file))
     if as_json:
-        print_json(told)
+        print_json(result)
         return
-    did = "Published" if told["changed"] else "Already published"
-    where = f"as event {told['event_seq']} in {told['directory']}"
+    did = "Published" if result["changed"] else "Already published"
+    where = f"as event {result['event_seq']} in {result['directory']}"
     print_line(paint(f"{did} {where}: {_MEANINGS[wanted]}.", "bold green"))
     print_line()
-    former, state = told["former_state"], told["state"]
+    former, state = result["former_state"], result["state"]
     moved = f"{former} → {state}" if former != state else state
     print_fields([*_facts(card), ("visibility", wanted.value), ("state", moved)], indent="  ")
-    _warn_of_loopback(card, told["directory"])
+    _warn_of_loopback(card, result["directory"])
 
 
 @card_app.add("""
@@ -332,7 +332,7 @@ async def _publish(
     former = await current_state(settings, ways.own)
     state = former
     if visibility is not Visibility.NONE:
-        active = new_state(former, RuntimeState.ACTIVE.value)  # whoever is archived can only be hidden
+        active = new_state(former, RuntimeState.ACTIVE.value)  # an archived agent can only be hidden
         state = active if former is RuntimeState.LOCAL else former
     published = await publish_card(ways.directory(), card, visibility, state)
     if state is not former:
@@ -401,10 +401,10 @@ async def _own_card(settings: Settings, own: OwnNode | None, passphrase_file: st
     if own is None:
         return _card_to_be(settings, passphrase_file)
     try:
-        told = await own.ask("GET", CARD_PATH)
+        shown = await own.ask("GET", CARD_PATH)
     except NotFoundError:
         raise NotFoundError(f"the node at {own.url} serves no agent; {_HOW_TO_SERVE}") from None
-    card = read_card(strict_json.dumps(told), own.url)
+    card = read_card(strict_json.dumps(shown), own.url)
     if card.vacant_id.hex() != own.vacant_id or not card.verify():
         raise EnvelopeSignatureError(f"what the node at {own.url} shows is not a card of its own; restart it")
     return card

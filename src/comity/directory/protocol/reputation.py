@@ -273,7 +273,7 @@ class PairHistory(Struct, frozen=True):
 
 
 def admit_review(history: PairHistory, at: float) -> PairHistory:
-    """The history with one more review in it. Raises ReviewLimitError when the pair had its share."""
+    """The history with one more review in it. Raises ReviewLimitError if the pair has reached its limit."""
     recent = tuple(moment for moment in history.recent if moment > at - LIMIT_SECONDS)
     if len(recent) >= LIMIT:
         raise ReviewLimitError(

@@ -77,7 +77,7 @@ class BusyTargetError(CallRefusedError, OverloadedError):
 
 
 class TargetLimitError(CallRefusedError, RateLimitedError):
-    """Whom we called has had enough of us for now (429)."""
+    """The target limits our calls (429)."""
 
     code = "target_limit"
 
@@ -277,7 +277,7 @@ def build_envelope(
     signing_key: AnySigningKey,
     dialect: Dialect = "seed",
 ) -> VacantEnvelope:
-    """A signed envelope; made now, and under a random key, unless told otherwise: the core gets both as arguments."""
+    """A signed envelope; made now, and under a random key, unless given: the core gets both as arguments."""
     return signed_envelope(
         from_vid=from_vid,
         to_vid=to_vid,

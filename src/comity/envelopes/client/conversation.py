@@ -11,8 +11,8 @@ its replies answers all of them with the same reply (ruling 9).
 | 409, signed: this is the tip       | accepted             | send it again, for the stored reply       |
 | 409, signed: the tip is elsewhere  | not accepted         | go there (never back) and write a new one |
 | 409 without a statement we believe | not accepted by this | try the next place where it may stand     |
-| 500, 504                           | maybe accepted       | tell the caller                           |
-| any other refusal                  | not accepted by this | tell the caller                           |
+| 500, 504                           | maybe accepted       | report to the caller                           |
+| any other refusal                  | not accepted by this | report to the caller                           |
 
 "By this" holds only if no earlier attempt may have been accepted. Peers of the reference release sign no statement and
 store no replies. With them a lost reply stays lost, and the next call finds the position where the chain continues. The
@@ -116,7 +116,7 @@ _Verdict = DispatchResult | _Again | _Elsewhere | _NotUnderstood
 
 class Conversation(Struct, frozen=True, kw_only=True):
     """`repeatable`: the caller knows the key and may call again under it. `until`: no attempt begins
-    after that moment of the monotonic clock; what was answered last is told instead.
+    after that moment of the monotonic clock; the last answer is reported instead.
     """
 
     pair: Pair
@@ -220,7 +220,7 @@ class Conversation(Struct, frozen=True, kw_only=True):
             await self.pair.keep_away_others()
         if verdict.accepted:
             await self.pair.note_position(state_after(envelope))
-            raise self._reply_lost("accepted the call, and its reply cannot be had any more")
+            raise self._reply_lost("accepted the call, and its reply is lost")
         if maybe:
             last = verdict.failure
             said = (
@@ -282,25 +282,25 @@ class Conversation(Struct, frozen=True, kw_only=True):
     async def _conflict(
         self, answer: HttpResponse, envelope: VacantEnvelope, refusal: ComityError, *, maybe: bool
     ) -> _Again | _Elsewhere:
-        told = self._told(answer)
-        if told is None:
+        stated = self._stated_position(answer)
+        if stated is None:
             if maybe:
                 raise self._reply_lost("has seen the call before and does not repeat its reply")
             self.pair.note_refused(envelope)
             return _Elsewhere(refusal)
-        if told == state_after(envelope):
+        if stated == state_after(envelope):
             return _Again(refusal, maybe=True, accepted=True)
-        if told == state_before(envelope):
+        if stated == state_before(envelope):
             return _Again(refusal)  # it contradicts itself; perhaps another worker of it just moved
-        if maybe and told.last_sequence_no > envelope.sequence_no:
-            await self.pair.note_position(told)
+        if maybe and stated.last_sequence_no > envelope.sequence_no:
+            await self.pair.note_position(stated)
             raise self._reply_lost("has gone on since the call, which may have been carried out")
-        return _Elsewhere(refusal, told)
+        return _Elsewhere(refusal, stated)
 
     def _has_time_for(self, wait: float) -> bool:
         return self.until is None or self.clock.monotonic() + wait < self.until
 
-    def _told(self, answer: HttpResponse) -> ReplayState | None:
+    def _stated_position(self, answer: HttpResponse) -> ReplayState | None:
         """Where the target stands by its own signature. One that goes back is refused by raising."""
         try:
             statement = TipStatement.from_json(read_refusal(answer).get("statement"))

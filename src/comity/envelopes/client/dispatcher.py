@@ -118,7 +118,7 @@ class Dispatcher:
         passed_over: Callable[[CapabilityCard, ComityError], None] = lambda _card, _why: None,
     ) -> DispatchResult:
         """Call the first of these that takes the call. One that cannot be reached, takes no calls (410, 423)
-        or is busy (429, 503) is passed over. Whoever may have carried it out is the last one that is asked.
+        or is busy (429, 503) is passed over. The first one that may have carried it out is the last one that is called.
         """
         *others, last = cards
         call = partial(

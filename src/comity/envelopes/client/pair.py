@@ -67,7 +67,7 @@ def reply_check(book: str, reply: bytes) -> str:
 
 
 class Pair:
-    """One caller's place in both chains of a pair. Whoever uses it has it alone in this process."""
+    """One caller's place in both chains of a pair. One call at a time uses it in this process."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Pair:
         self.restored: RestoreMark | None = None
 
     async def read(self) -> None:
-        # The record first: whoever moves a chain also sets the record, so a stale picture is noticed.
+        # The record first: every change of a chain also sets the record, so a stale picture is noticed.
         held = await self._store.get(CALL_SPACE, self._name)
         self._version = held.version if held else 0
         try:

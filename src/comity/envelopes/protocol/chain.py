@@ -188,17 +188,17 @@ def resynchronised(pair: PairKey, known: ReplayState, statement: TipStatement) -
         raise EnvelopeSignatureError(
             f"the statement is not signed by {statement.to_vacant_id.short()}; it is not believed"
         )
-    told = statement.state()
-    if told.last_sequence_no < known.last_sequence_no:
+    stated = statement.state()
+    if stated.last_sequence_no < known.last_sequence_no:
         raise ReplayDetectedError(
-            f"the statement goes back to {told.last_sequence_no}, "
+            f"the statement goes back to {stated.last_sequence_no}, "
             f"and {known.last_sequence_no} was accepted already; it is not believed"
         )
-    if told.last_sequence_no == known.last_sequence_no and told.chain_tip != known.chain_tip:
+    if stated.last_sequence_no == known.last_sequence_no and stated.chain_tip != known.chain_tip:
         raise ChainForkError(
             f"the statement names another envelope as number {known.last_sequence_no}; it is not believed"
         )
-    return told
+    return stated
 
 
 # What an envelope can be refused for once it is well formed, beyond its signature.

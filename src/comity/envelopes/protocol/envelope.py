@@ -226,7 +226,7 @@ def to_a2a_jsonrpc(env: VacantEnvelope) -> dict[str, Any]:
 
 
 def to_a2a_result(envelope: VacantEnvelope, request_id: Any) -> dict[str, Any]:
-    """The body of a reply; `request_id` is the id of the request, None when it had none."""
+    """The body of a reply; `request_id` is the id of the request, None if there was none."""
     return {"jsonrpc": "2.0", "id": request_id, "result": {"message": to_a2a_message(envelope)}}
 
 
@@ -341,7 +341,7 @@ def _envelope(message: _Message) -> VacantEnvelope:
         )
     except EnvelopeFormatError as reason:
         raise EnvelopeFormatError(f"invalid metadata: {reason.message}") from None
-    # What cannot be signed was not signed: half a surrogate pair is told here and not as a bad signature.
+    # What cannot be signed was not signed: half a surrogate pair is refused here, and not as a bad signature.
     envelope.signing_payload()
     return envelope
 

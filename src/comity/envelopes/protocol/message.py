@@ -15,7 +15,7 @@ from msgspec.structs import asdict, force_setattr, replace
 from comity.envelopes.protocol.errors import EnvelopeFormatError
 from comity.identity.protocol.keys import KEY_BYTES, VacantId
 
-# Members of a JSON object whose kind msgspec cannot tell: ids and bytes in hex, and moments. A fault names the member.
+# Members of a JSON object whose kind msgspec does not know: ids and bytes in hex, and moments. A fault names the member.
 
 
 _Shape = TypeVar("_Shape")
@@ -23,7 +23,7 @@ _Shape = TypeVar("_Shape")
 _MAX_FAULT_LENGTH = 300
 
 
-@lru_cache(4096)  # whoever calls once calls again
+@lru_cache(4096)  # a sender usually sends again
 def vacant_id(text: str, member: str) -> VacantId:
     return VacantId(hex_bytes(text, member, KEY_BYTES))
 

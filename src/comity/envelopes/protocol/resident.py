@@ -136,7 +136,7 @@ class Logbook:
 
 
 class BehaviorBundle(Struct, frozen=True, kw_only=True):
-    """What a vacant was told to be: prompt, policy and tools, under one hash (envelope 1.6). The hash is filled in when it
+    """The instructions of a vacant: prompt, policy and tools, under one hash (envelope 1.6). The hash is filled in when it
     is left empty, and checked when it is given.
     """
 

@@ -110,7 +110,7 @@ def id_of(text: str) -> VacantId | None:
 
 
 class SigningKey:
-    """A secret key. It shows its id and never its seed; `seed` is for whoever stores it."""
+    """A secret key. It shows its id and never its seed; `seed` is for storing it."""
 
     __slots__ = ("_secret", "vacant_id")
 

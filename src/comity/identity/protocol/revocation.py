@@ -441,14 +441,14 @@ def revocation_status(
     denylist: Denylist = Denylist(),  # noqa: B008 - frozen
 ) -> RevocationStatus:
     """`crl` is None when the issuer has no address for a list. `grace` is how long a list out of date is still
-    taken, which is for whoever is already fetching the next one. `stapled` is the proof as it was received.
+    taken, for callers that are already fetching the next one. `stapled` is the proof as it was received.
     """
     if denylist.names(subject):
         return RevocationStatus(Status.REVOKED, Source.DENYLIST, "revoked on this node")
     if stapled is not None:
-        told = proof_status(stapled, responders=responders, now=now)
-        if told is not Status.UNKNOWN:
-            return RevocationStatus(told, Source.STAPLED)
+        proven = proof_status(stapled, responders=responders, now=now)
+        if proven is not Status.UNKNOWN:
+            return RevocationStatus(proven, Source.STAPLED)
     if crl is None:
         return RevocationStatus(Status.GOOD, Source.CRL, "the issuer publishes no list")
     if isinstance(crl, Unavailable):

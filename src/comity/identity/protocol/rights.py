@@ -66,7 +66,7 @@ RIGHTS_OF: Final[Mapping[Kind, frozenset[Right]]] = MappingProxyType(
         "unknown": _NOTHING,
     }
 )
-"""Whoever has no right may use the open paths. An OAuth visitor has the rights of `SCOPES` that its token names. The tools
+"""A caller without rights may use the open paths. An OAuth visitor has the rights of `SCOPES` that its token names. The tools
 of a model name files by a rule of their own: those of the folder in which its client was started.
 """
 

@@ -1,13 +1,13 @@
 """Whether an identity token is accepted, and who it makes the sender (vcp 2.1, ruling 20).
 
 - `structural` demands the grammar only; a token that nobody vouches for is anonymous for storage and ownership.
-  `verified` demands a proof by a configured issuer, so a value token is no identity there. Whoever is proven has an
+  `verified` demands a proof by a configured issuer, so a value token is no identity there. A proven sender has an
   owner in both (ruling 48).
 - The order in `verified` is: grammar, issuer, proof, time, and then revocation, which the caller looks
   up by `Verdict.revocable` and adds with `Verdict.after`. Nothing is looked up for what is not proven.
 - The other side only ever learns `IDENTITY_INVALID`. Why is for our log: `Verdict.log_line`, which
-  holds the beginning of the token's id and nothing of the token. Only that a proven token is revoked, or that nobody
-  can tell, is said to whoever brings it (ruling 45).
+  holds the beginning of the token's id and nothing of the token. Only that a proven token is revoked, or that its
+  state is unknown, is said to the sender (ruling 45).
 - A cut tag makes a second token of a first one. Every length that would be accepted is therefore
   looked up when it is about revocation, so that cutting does not bring a revoked token back.
 
@@ -210,7 +210,7 @@ class SignatureKey(Struct, frozen=True):
 
 
 class SharedKey(Struct, frozen=True):
-    """The HMAC key of form B: whoever has it can issue."""
+    """The HMAC key of form B: everybody who has it can issue."""
 
     secret: bytes
     validity: Validity = ALWAYS
@@ -309,8 +309,8 @@ class TokenVerdict(Struct, frozen=True, kw_only=True):
 
     @property
     def log_line(self) -> str:
-        told = "accepted" if self.refusal is None else f"refused: {self.refusal}"
-        return f"identity {self.token_id[:LOG_PREFIX_LENGTH]} {told}"
+        verdict = "accepted" if self.refusal is None else f"refused: {self.refusal}"
+        return f"identity {self.token_id[:LOG_PREFIX_LENGTH]} {verdict}"
 
     def refused(self, refusal: TokenRefusal) -> "TokenVerdict":
         return msgspec.structs.replace(self, refusal=refusal, owner=None)

@@ -3,7 +3,7 @@
 - Read strictly: nothing is trimmed, folded or repaired; `canonicalise` does that for those who want it.
 - The rules are checked where a token is made, so a token that exists is a valid one and its text
   reads back as the same token.
-- A refusal carries the protocol's label. Of several faults the first of this order is told: empty,
+- A refusal carries the protocol's label. Of several faults the first of this order is named: empty,
   number of segments, a segment, the version, the namespace, the length of it all.
 - Relations between tokens (parent, ancestor, pattern) look at the segments only.
 - The tier of the first segment decides how much of a token is its namespace: core names belong to everybody and are one
@@ -180,7 +180,7 @@ _NAMESPACE: Final = re.compile(r"[A-Z][A-Z0-9]{0,31}")
 
 
 class UvcToken(Struct, frozen=True):
-    """`namespace` is the suffix behind the colon; whose name it is, is told by `tier_namespace`."""
+    """`namespace` is the suffix behind the colon; `tier_namespace` says whose name it is."""
 
     segments: tuple[str, ...]
     version: UvcVersion | None = None

@@ -115,7 +115,7 @@ STEPS = (
     ALTER TABLE appended RENAME TO record;
     """,
     # What others make us store, added up by whom: replies and the chains they are of, and things that say their
-    # size themselves. The sums change with the rows, in the same transaction, whoever changes them.
+    # size themselves. The sums change with the rows, in the same transaction, whatever changes them.
     """
     ALTER TABLE chain ADD COLUMN holder TEXT NOT NULL DEFAULT '';
     CREATE TABLE holding (
@@ -247,7 +247,7 @@ def open_writer(path: Path) -> apsw.Connection:
 
 def _make(path: Path) -> None:
     """Make the file under another name and link it to its own: of several processes that start together one makes it,
-    and nobody sees it half made. Whoever looked at an empty file would write its first pages without checksums.
+    and nobody sees it half made. A process that saw an empty file would write its first pages without checksums.
     """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
     try:

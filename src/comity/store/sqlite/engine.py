@@ -92,7 +92,7 @@ def _between(earlier: int, later: int) -> int:
 
 
 def _carry_over(connection: apsw.Connection) -> int:
-    """As far as readers allow. Tells how many pages the journal has. What is committed is durable without it: a failure
+    """As far as readers allow. Return how many pages the journal has. What is committed is durable without it: a failure
     is for the log, and the next commit meets it anyway.
     """
     try:
@@ -230,7 +230,7 @@ class SqliteStore(SqliteReader):
         return outcomes
 
     def _fail(self, refusal: StoreError) -> None:
-        if self.failure is None:  # what follows is told to its callers, and they are many
+        if self.failure is None:  # later failures go to their callers only, and they are many
             log.error("the store cannot be written to: %s", refusal)
         self.failure = refusal
 

@@ -189,8 +189,8 @@ def _keep_reply(connection: apsw.Connection, op: KeepReply, _now: float) -> None
 def answers_audited(
     answers: Sequence[Answer | None], log: str, entries: Sequence[bytes], head: Put
 ) -> tuple[str, list[Any]]:
-    """A whole batch as one statement, which is a commit of its own: nothing but audit entries, each with the answer it
-    tells of or with None, and the head of the log. To run it raises apsw.ConstraintError when a chain is elsewhere, or
+    """A whole batch as one statement, which is a commit of its own: nothing but audit entries, each with its answer
+    or None, and the head of the log. To run it raises apsw.ConstraintError when a chain is elsewhere, or
     anything is new; then nothing was done.
     """
     values: list[Any] = []
@@ -206,7 +206,7 @@ def _answer_all(connection: apsw.Connection, operations: Sequence[Answer], now: 
         rows = [(*_changes(op), *_NO_AUDIT) for op in some]
         try:
             connection.execute(_insert("answer", rows), [*itertools.chain.from_iterable(rows)])
-        except apsw.ConstraintError:  # a chain is new, or elsewhere: step by step it is told which
+        except apsw.ConstraintError:  # a chain is new, or elsewhere: single steps show which
             for op in some:
                 _answer(connection, op, now)
 
