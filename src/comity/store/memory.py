@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from comity.store import interface as ops
 from comity.store.audit_chain import AuditDraft
 from comity.store.audit_trail import HEADS, AuditTrail
 from comity.store.group_commit import Outcome, PendingTransaction
@@ -18,35 +19,17 @@ from comity.store.interface import (
     CHAIN_BYTES,
     REPLIES,
     SEALED_PREFIX,
-    Acquire,
-    Advance,
-    Answer,
-    Append,
     ChainKey,
-    Delete,
-    DeleteDocument,
-    DropReply,
-    Fence,
-    ForgetReplies,
     HeldItem,
-    Hold,
-    KeepReply,
     KeptReplies,
     Lease,
     LogRecord,
-    Operation,
-    PruneReplies,
-    Put,
-    PutDocument,
-    Release,
-    Reseal,
     SealedRow,
     StoreConflict,
     StoredChain,
     StoredDocument,
     StoredReply,
     Tip,
-    Trim,
     Versioned,
     expect_version,
 )
@@ -70,7 +53,7 @@ class MemoryDisk:
         self.records: dict[tuple[str, int], bytes] = {}
         self.ends: dict[str, int] = {}
         self.starts: dict[str, int] = {}
-        self.documents: dict[tuple[str, str], tuple[StoredDocument, PutDocument]] = {}
+        self.documents: dict[tuple[str, str], tuple[StoredDocument, ops.PutDocument]] = {}
         self.leases: dict[str, Lease] = {}
         self.counters: dict[str, int] = {}
 
@@ -121,7 +104,7 @@ class MemoryStore:
             trail.resume(_MemoryTrailView(self._disk), clock.now())
 
     def submit(
-        self, operations: Sequence[Operation], audit: Sequence[AuditDraft] = ()
+        self, operations: Sequence[ops.Operation], audit: Sequence[AuditDraft] = ()
     ) -> asyncio.Future[tuple[Any, ...]]:
         loop = asyncio.get_running_loop()
         work = PendingTransaction(operations, audit, loop)
@@ -136,7 +119,7 @@ class MemoryStore:
                 loop.call_soon(self._commit_gathered)
         return work.future
 
-    async def commit(self, *operations: Operation, audit: Sequence[AuditDraft] = ()) -> tuple[Any, ...]:
+    async def commit(self, *operations: ops.Operation, audit: Sequence[AuditDraft] = ()) -> tuple[Any, ...]:
         return await self.submit(operations, audit)
 
     def crash(self) -> None:
@@ -186,7 +169,7 @@ class MemoryStore:
                 if self._trail is None:
                     raise StoreError("this store was opened without an audit trail; open it with one")  # noqa: TRY301 - one way out for all refusals
                 for entry in self._trail.link(work.audit):
-                    _append(self._disk, journal, Append(log=self._trail.log, data=entry), now)
+                    _append(self._disk, journal, ops.Append(log=self._trail.log, data=entry), now)
         except (StoreError, StoreConflict) as refusal:
             journal.undo()
             return refusal
@@ -302,7 +285,7 @@ def _stored_chain(disk: MemoryDisk, chain: ChainKey) -> StoredChain:
     return StoredChain(chain, disk.tips.get(chain, Tip()), len(replies) - pending, pending)
 
 
-def _advance(disk: MemoryDisk, journal: _Journal, op: Advance, _now: float) -> Tip:
+def _advance(disk: MemoryDisk, journal: _Journal, op: ops.Advance, _now: float) -> Tip:
     current = disk.tips.get(op.chain, Tip())
     if current != op.expected:
         raise StoreConflict(op, current)
@@ -325,7 +308,7 @@ def _size(reply: StoredReply) -> int:
     return len(reply.reply or b"")
 
 
-def _keep_reply(disk: MemoryDisk, journal: _Journal, op: KeepReply, _now: float) -> None:
+def _keep_reply(disk: MemoryDisk, journal: _Journal, op: ops.KeepReply, _now: float) -> None:
     _begin_chain(disk, journal, op.chain, "")
     _forget_reply(disk, journal, (op.chain, op.seq))
     kept = StoredReply(op.seq, op.digest, op.reply, op.at)
@@ -341,29 +324,29 @@ def _forget_reply(disk: MemoryDisk, journal: _Journal, key: tuple[ChainKey, int]
     return journal.delete(disk.replies, key)
 
 
-def _forget_replies(disk: MemoryDisk, journal: _Journal, op: ForgetReplies, _now: float) -> None:
+def _forget_replies(disk: MemoryDisk, journal: _Journal, op: ops.ForgetReplies, _now: float) -> None:
     """All at once: there are few in a store in memory, and no places among them."""
     for key in [key for key, kept in disk.replies.items() if kept.at < op.before]:
         _forget_reply(disk, journal, key)
 
 
-def _hold(disk: MemoryDisk, journal: _Journal, op: Hold, _now: float) -> None:
+def _hold(disk: MemoryDisk, journal: _Journal, op: ops.Hold, _now: float) -> None:
     before = disk.held.get((op.quota, op.item))
     holder = before.holder if before else op.holder
     journal.set(disk.held, (op.quota, op.item), HeldItem(holder, op.bytes))
     _count(disk, journal, op.quota, holder, op.bytes - (before.bytes if before else 0))
 
 
-def _answer(disk: MemoryDisk, journal: _Journal, op: Answer, now: float) -> None:
+def _answer(disk: MemoryDisk, journal: _Journal, op: ops.Answer, now: float) -> None:
     for step in op.steps:
         _APPLY[type(step)](disk, journal, step, now)
 
 
-def _drop_reply(disk: MemoryDisk, journal: _Journal, op: DropReply, _now: float) -> bool:
+def _drop_reply(disk: MemoryDisk, journal: _Journal, op: ops.DropReply, _now: float) -> bool:
     return _forget_reply(disk, journal, (op.chain, op.seq))
 
 
-def _prune_replies(disk: MemoryDisk, journal: _Journal, op: PruneReplies, _now: float) -> int:
+def _prune_replies(disk: MemoryDisk, journal: _Journal, op: ops.PruneReplies, _now: float) -> int:
     seqs = sorted((seq for chain, seq in disk.replies if chain == op.chain), reverse=True)
     old = [
         seq
@@ -386,21 +369,21 @@ def _next_version(disk: MemoryDisk, journal: _Journal) -> int:
     return version
 
 
-def _put(disk: MemoryDisk, journal: _Journal, op: Put, now: float) -> int:
+def _put(disk: MemoryDisk, journal: _Journal, op: ops.Put, now: float) -> int:
     expect_version(op, _value(disk, op.space, op.key, now))
     version = _next_version(disk, journal)
     journal.set(disk.values, (op.space, op.key), Versioned(op.value, version, op.expires_at))
     return version
 
 
-def _delete(disk: MemoryDisk, journal: _Journal, op: Delete, now: float) -> bool:
+def _delete(disk: MemoryDisk, journal: _Journal, op: ops.Delete, now: float) -> bool:
     current = _value(disk, op.space, op.key, now)
     expect_version(op, current)
     journal.delete(disk.values, (op.space, op.key))
     return current is not None
 
 
-def _append(disk: MemoryDisk, journal: _Journal, op: Append, _now: float) -> int:
+def _append(disk: MemoryDisk, journal: _Journal, op: ops.Append, _now: float) -> int:
     end = disk.ends.get(op.log, 0)
     if op.expect_end is not None and op.expect_end != end:
         raise StoreConflict(op, end)
@@ -409,7 +392,7 @@ def _append(disk: MemoryDisk, journal: _Journal, op: Append, _now: float) -> int
     return end + 1
 
 
-def _trim(disk: MemoryDisk, journal: _Journal, op: Trim, _now: float) -> int:
+def _trim(disk: MemoryDisk, journal: _Journal, op: ops.Trim, _now: float) -> int:
     start = disk.starts.get(op.log, 0)
     through = min(op.through, disk.ends.get(op.log, 0))
     for position in range(start + 1, through + 1):
@@ -419,7 +402,7 @@ def _trim(disk: MemoryDisk, journal: _Journal, op: Trim, _now: float) -> int:
     return max(0, through - start)
 
 
-def _put_document(disk: MemoryDisk, journal: _Journal, op: PutDocument, _now: float) -> int:
+def _put_document(disk: MemoryDisk, journal: _Journal, op: ops.PutDocument, _now: float) -> int:
     held = disk.documents.get((op.collection, op.id))
     expect_version(op, held[0] if held else None)
     version = _next_version(disk, journal)
@@ -427,7 +410,7 @@ def _put_document(disk: MemoryDisk, journal: _Journal, op: PutDocument, _now: fl
     return version
 
 
-def _delete_document(disk: MemoryDisk, journal: _Journal, op: DeleteDocument, _now: float) -> bool:
+def _delete_document(disk: MemoryDisk, journal: _Journal, op: ops.DeleteDocument, _now: float) -> bool:
     held = disk.documents.get((op.collection, op.id))
     expect_version(op, held[0] if held else None)
     return journal.delete(disk.documents, (op.collection, op.id))
@@ -452,7 +435,7 @@ def _parts(chain: ChainKey) -> tuple[str, str, str]:
     return chain.book, chain.sender, chain.receiver
 
 
-def _reseal(disk: MemoryDisk, journal: _Journal, op: Reseal, now: float) -> bool:
+def _reseal(disk: MemoryDisk, journal: _Journal, op: ops.Reseal, now: float) -> bool:
     place: Any = op.place
     if _rows(disk, op.table, now).get(place) != op.was:
         return False
@@ -477,7 +460,7 @@ def _held(disk: MemoryDisk, name: str, now: float) -> Lease | None:
     return lease if lease is not None and lease.expires_at > now else None
 
 
-def _acquire(disk: MemoryDisk, journal: _Journal, op: Acquire, now: float) -> Lease:
+def _acquire(disk: MemoryDisk, journal: _Journal, op: ops.Acquire, now: float) -> Lease:
     held = _held(disk, op.name, now)
     if held is not None and held.holder != op.holder:
         raise StoreConflict(op, held)
@@ -488,7 +471,7 @@ def _acquire(disk: MemoryDisk, journal: _Journal, op: Acquire, now: float) -> Le
     return lease
 
 
-def _release(disk: MemoryDisk, journal: _Journal, op: Release, now: float) -> bool:
+def _release(disk: MemoryDisk, journal: _Journal, op: ops.Release, now: float) -> bool:
     held = _held(disk, op.name, now)
     if held is None or held.token != op.token:
         return False
@@ -496,30 +479,30 @@ def _release(disk: MemoryDisk, journal: _Journal, op: Release, now: float) -> bo
     return True
 
 
-def _fence(disk: MemoryDisk, _journal: _Journal, op: Fence, now: float) -> None:
+def _fence(disk: MemoryDisk, _journal: _Journal, op: ops.Fence, now: float) -> None:
     held = _held(disk, op.name, now)
     if held is None or held.token != op.token:
         raise StoreConflict(op, held)
 
 
-_APPLY: dict[type[Operation], Callable[[MemoryDisk, _Journal, Any, float], Any]] = {
-    Advance: _advance,
-    KeepReply: _keep_reply,
-    Answer: _answer,
-    DropReply: _drop_reply,
-    PruneReplies: _prune_replies,
-    ForgetReplies: _forget_replies,
-    Hold: _hold,
-    Put: _put,
-    Delete: _delete,
-    Append: _append,
-    Trim: _trim,
-    PutDocument: _put_document,
-    DeleteDocument: _delete_document,
-    Reseal: _reseal,
-    Acquire: _acquire,
-    Release: _release,
-    Fence: _fence,
+_APPLY: dict[type[ops.Operation], Callable[[MemoryDisk, _Journal, Any, float], Any]] = {
+    ops.Advance: _advance,
+    ops.KeepReply: _keep_reply,
+    ops.Answer: _answer,
+    ops.DropReply: _drop_reply,
+    ops.PruneReplies: _prune_replies,
+    ops.ForgetReplies: _forget_replies,
+    ops.Hold: _hold,
+    ops.Put: _put,
+    ops.Delete: _delete,
+    ops.Append: _append,
+    ops.Trim: _trim,
+    ops.PutDocument: _put_document,
+    ops.DeleteDocument: _delete_document,
+    ops.Reseal: _reseal,
+    ops.Acquire: _acquire,
+    ops.Release: _release,
+    ops.Fence: _fence,
 }
 
 

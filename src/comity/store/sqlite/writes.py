@@ -7,30 +7,8 @@ from typing import Any, TypeVar
 
 import apsw
 
-from comity.store.interface import (
-    Acquire,
-    Advance,
-    Answer,
-    Append,
-    Delete,
-    DeleteDocument,
-    DropReply,
-    Fence,
-    ForgetReplies,
-    Hold,
-    KeepReply,
-    Lease,
-    Operation,
-    PruneReplies,
-    Put,
-    PutDocument,
-    Release,
-    Reseal,
-    StoreConflict,
-    Tip,
-    Trim,
-    expect_version,
-)
+from comity.store import interface as ops
+from comity.store.interface import Lease, StoreConflict, Tip, expect_version
 from comity.store.sqlite import reads
 
 PURGE_ROWS = 500
@@ -92,20 +70,20 @@ def prepare(connection: apsw.Connection) -> None:
     connection.execute(_ANSWER)
 
 
-def apply(connection: apsw.Connection, operation: Operation, now: float) -> Any:
+def apply(connection: apsw.Connection, operation: ops.Operation, now: float) -> Any:
     return _APPLY[type(operation)](connection, operation, now)
 
 
 def apply_together(
-    connection: apsw.Connection, transactions: Iterable[Sequence[Operation]], now: float
+    connection: apsw.Connection, transactions: Iterable[Sequence[ops.Operation]], now: float
 ) -> list[tuple[Any, ...]]:
     """The results of each transaction, as `apply` gives them. Answers that follow each other are sent together."""
     outcomes = []
-    answers: list[Answer] = []
+    answers: list[ops.Answer] = []
     for operations in transactions:
         results: list[Any] = []
         for operation in operations:
-            if isinstance(operation, Answer):
+            if isinstance(operation, ops.Answer):
                 answers.append(operation)
                 results.append(None)
             else:
@@ -139,7 +117,7 @@ def append_all(connection: apsw.Connection, log: str, records: Sequence[bytes]) 
         connection.execute(_insert("record", some), [*itertools.chain.from_iterable(some)])
 
 
-def keep_head(connection: apsw.Connection, head: Put) -> None:
+def keep_head(connection: apsw.Connection, head: ops.Put) -> None:
     """Only one process writes it and nobody waits for it: its version is always 0."""
     connection.execute(
         "INSERT OR REPLACE INTO value VALUES (?, ?, ?, 0, NULL)", (head.space, head.key, head.value)
@@ -155,7 +133,7 @@ def purge_expired(connection: apsw.Connection, now: float) -> None:
     )
 
 
-def _advance(connection: apsw.Connection, op: Advance, _now: float) -> Tip:
+def _advance(connection: apsw.Connection, op: ops.Advance, _now: float) -> Tip:
     chain = op.chain
     connection.execute(
         "UPDATE chain SET seq = ?, hash = ? "
@@ -173,7 +151,7 @@ def _advance(connection: apsw.Connection, op: Advance, _now: float) -> Tip:
     return op.to
 
 
-def _keep_reply(connection: apsw.Connection, op: KeepReply, _now: float) -> None:
+def _keep_reply(connection: apsw.Connection, op: ops.KeepReply, _now: float) -> None:
     chain = (op.chain.book, op.chain.sender, op.chain.receiver)
     insert = (
         "INSERT OR REPLACE INTO reply (chain, seq, digest, reply, at) SELECT id, ?, ?, ?, ? FROM chain "
@@ -187,7 +165,7 @@ def _keep_reply(connection: apsw.Connection, op: KeepReply, _now: float) -> None
 
 
 def answers_audited(
-    answers: Sequence[Answer | None], log: str, entries: Sequence[bytes], head: Put
+    answers: Sequence[ops.Answer | None], log: str, entries: Sequence[bytes], head: ops.Put
 ) -> tuple[str, list[Any]]:
     """A whole batch as one statement, which is a commit of its own: nothing but audit entries, each with its answer
     or None, and the head of the log. To run it raises apsw.ConstraintError when a chain is elsewhere, or
@@ -201,7 +179,7 @@ def answers_audited(
     return _insert_statement("answer", _ANSWER_COLUMNS, len(answers)), values
 
 
-def _answer_all(connection: apsw.Connection, operations: Sequence[Answer], now: float) -> None:
+def _answer_all(connection: apsw.Connection, operations: Sequence[ops.Answer], now: float) -> None:
     for some in _side_by_side(operations):
         rows = [(*_changes(op), *_NO_AUDIT) for op in some]
         try:
@@ -211,12 +189,12 @@ def _answer_all(connection: apsw.Connection, operations: Sequence[Answer], now: 
                 _answer(connection, op, now)
 
 
-def _answer(connection: apsw.Connection, op: Answer, now: float) -> None:
+def _answer(connection: apsw.Connection, op: ops.Answer, now: float) -> None:
     for step in op.steps:
         apply(connection, step, now)
 
 
-def _changes(op: Answer) -> tuple[Any, ...]:
+def _changes(op: ops.Answer) -> tuple[Any, ...]:
     calls, replies = op.calls, op.replies
     chain, was, to = calls.chain, calls.expected, calls.to
     back, back_was, back_to = replies.chain, replies.expected, replies.to
@@ -245,7 +223,7 @@ def _insert_statement(table: str, columns: int, rows: int) -> str:
     return f"INSERT INTO {table} VALUES {', '.join([row] * rows)}"  # noqa: S608 - the names are ours
 
 
-def _drop_reply(connection: apsw.Connection, op: DropReply, _now: float) -> bool:
+def _drop_reply(connection: apsw.Connection, op: ops.DropReply, _now: float) -> bool:
     connection.execute(
         "DELETE FROM reply WHERE seq = ? AND chain = "
         "(SELECT id FROM chain WHERE book = ? AND sender = ? AND receiver = ?)",
@@ -254,7 +232,7 @@ def _drop_reply(connection: apsw.Connection, op: DropReply, _now: float) -> bool
     return connection.changes() > 0
 
 
-def _prune_replies(connection: apsw.Connection, op: PruneReplies, _now: float) -> int:
+def _prune_replies(connection: apsw.Connection, op: ops.PruneReplies, _now: float) -> int:
     number = connection.execute(
         "SELECT id FROM chain WHERE book = ? AND sender = ? AND receiver = ?",
         (op.chain.book, op.chain.sender, op.chain.receiver),
@@ -269,7 +247,7 @@ def _prune_replies(connection: apsw.Connection, op: PruneReplies, _now: float) -
     return connection.changes()
 
 
-def _forget_replies(connection: apsw.Connection, op: ForgetReplies, _now: float) -> int | None:
+def _forget_replies(connection: apsw.Connection, op: ops.ForgetReplies, _now: float) -> int | None:
     last = connection.execute(
         "SELECT max(number) FROM (SELECT number FROM reply WHERE number > ? ORDER BY number LIMIT ?)",
         (op.after, op.rows),
@@ -282,7 +260,7 @@ def _forget_replies(connection: apsw.Connection, op: ForgetReplies, _now: float)
     return int(last)
 
 
-def _hold(connection: apsw.Connection, op: Hold, _now: float) -> None:
+def _hold(connection: apsw.Connection, op: ops.Hold, _now: float) -> None:
     connection.execute(
         "INSERT INTO held VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET bytes = excluded.bytes",
         (op.quota, op.item, op.holder, op.bytes),
@@ -295,7 +273,7 @@ def _next_version(connection: apsw.Connection) -> int:
     )
 
 
-def _put(connection: apsw.Connection, op: Put, now: float) -> int:
+def _put(connection: apsw.Connection, op: ops.Put, now: float) -> int:
     if op.expect is not None:
         expect_version(op, reads.select_value(connection, now, op.space, op.key))
     version = _next_version(connection)
@@ -306,14 +284,14 @@ def _put(connection: apsw.Connection, op: Put, now: float) -> int:
     return version
 
 
-def _delete(connection: apsw.Connection, op: Delete, now: float) -> bool:
+def _delete(connection: apsw.Connection, op: ops.Delete, now: float) -> bool:
     current = reads.select_value(connection, now, op.space, op.key)
     expect_version(op, current)
     connection.execute("DELETE FROM value WHERE space = ? AND key = ?", (op.space, op.key))
     return current is not None
 
 
-def _append(connection: apsw.Connection, op: Append, _now: float) -> int:
+def _append(connection: apsw.Connection, op: ops.Append, _now: float) -> int:
     if op.expect_end is not None:
         end = reads.select_end(connection, op.log)
         if end != op.expect_end:
@@ -321,7 +299,7 @@ def _append(connection: apsw.Connection, op: Append, _now: float) -> int:
     return append(connection, op.log, op.data)
 
 
-def _trim(connection: apsw.Connection, op: Trim, _now: float) -> int:
+def _trim(connection: apsw.Connection, op: ops.Trim, _now: float) -> int:
     found = connection.execute('SELECT id, start, "end" FROM log WHERE name = ?', (op.log,)).get
     if found is None:
         return 0
@@ -334,7 +312,7 @@ def _trim(connection: apsw.Connection, op: Trim, _now: float) -> int:
     return int(through - start)
 
 
-def _put_document(connection: apsw.Connection, op: PutDocument, _now: float) -> int:
+def _put_document(connection: apsw.Connection, op: ops.PutDocument, _now: float) -> int:
     current = reads.select_document(connection, op.collection, op.id)
     expect_version(op, current)
     version = _next_version(connection)
@@ -353,7 +331,7 @@ def _put_document(connection: apsw.Connection, op: PutDocument, _now: float) -> 
     return version
 
 
-def _delete_document(connection: apsw.Connection, op: DeleteDocument, _now: float) -> bool:
+def _delete_document(connection: apsw.Connection, op: ops.DeleteDocument, _now: float) -> bool:
     current = reads.select_document(connection, op.collection, op.id)
     expect_version(op, current)
     if current is None:
@@ -370,7 +348,7 @@ def _forget_index(connection: apsw.Connection, number: int) -> None:
     connection.execute("DELETE FROM document_key WHERE number = ?", (number,))
 
 
-def _reseal(connection: apsw.Connection, op: Reseal, _now: float) -> bool:
+def _reseal(connection: apsw.Connection, op: ops.Reseal, _now: float) -> bool:
     columns, data = reads.SEALED_COLUMNS[op.table]
     place = " AND ".join(f"{column} = ?" for column in columns)
     connection.execute(
@@ -380,7 +358,7 @@ def _reseal(connection: apsw.Connection, op: Reseal, _now: float) -> bool:
     return connection.changes() > 0
 
 
-def _acquire(connection: apsw.Connection, op: Acquire, now: float) -> Lease:
+def _acquire(connection: apsw.Connection, op: ops.Acquire, now: float) -> Lease:
     held = reads.select_lease(connection, now, op.name)
     if held is not None and held.holder != op.holder:
         raise StoreConflict(op, held)
@@ -393,7 +371,7 @@ def _acquire(connection: apsw.Connection, op: Acquire, now: float) -> Lease:
     return lease
 
 
-def _release(connection: apsw.Connection, op: Release, now: float) -> bool:
+def _release(connection: apsw.Connection, op: ops.Release, now: float) -> bool:
     connection.execute(
         "UPDATE lease SET expires_at = ? WHERE name = ? AND token = ? AND expires_at > ?",
         (now, op.name, op.token, now),
@@ -401,28 +379,28 @@ def _release(connection: apsw.Connection, op: Release, now: float) -> bool:
     return connection.changes() > 0
 
 
-def _fence(connection: apsw.Connection, op: Fence, now: float) -> None:
+def _fence(connection: apsw.Connection, op: ops.Fence, now: float) -> None:
     held = reads.select_lease(connection, now, op.name)
     if held is None or held.token != op.token:
         raise StoreConflict(op, held)
 
 
-_APPLY: dict[type[Operation], Callable[[apsw.Connection, Any, float], Any]] = {
-    Advance: _advance,
-    KeepReply: _keep_reply,
-    Answer: _answer,
-    DropReply: _drop_reply,
-    PruneReplies: _prune_replies,
-    ForgetReplies: _forget_replies,
-    Hold: _hold,
-    Put: _put,
-    Delete: _delete,
-    Append: _append,
-    Trim: _trim,
-    PutDocument: _put_document,
-    DeleteDocument: _delete_document,
-    Reseal: _reseal,
-    Acquire: _acquire,
-    Release: _release,
-    Fence: _fence,
+_APPLY: dict[type[ops.Operation], Callable[[apsw.Connection, Any, float], Any]] = {
+    ops.Advance: _advance,
+    ops.KeepReply: _keep_reply,
+    ops.Answer: _answer,
+    ops.DropReply: _drop_reply,
+    ops.PruneReplies: _prune_replies,
+    ops.ForgetReplies: _forget_replies,
+    ops.Hold: _hold,
+    ops.Put: _put,
+    ops.Delete: _delete,
+    ops.Append: _append,
+    ops.Trim: _trim,
+    ops.PutDocument: _put_document,
+    ops.DeleteDocument: _delete_document,
+    ops.Reseal: _reseal,
+    ops.Acquire: _acquire,
+    ops.Release: _release,
+    ops.Fence: _fence,
 }
