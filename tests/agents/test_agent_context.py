@@ -105,11 +105,7 @@ Depth: 2/5, from brief to detailed
 
     @pytest.mark.parametrize(
         ("asks", "prompt", "told"),
-        [
-            (True, "Be kind.", f"{BLOCK}\n\nBe kind."),
-            (True, "", BLOCK),
-            (False, "Be kind.", "Be kind."),
-        ],
+        [(True, "Be kind.", f"{BLOCK}\n\nBe kind."), (True, "", BLOCK), (False, "Be kind.", "Be kind.")],
     )
     async def test_is_told_before_its_system_prompt_where_the_owner_has_set_it(
         self, tmp_path, asks, prompt, told

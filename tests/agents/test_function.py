@@ -220,8 +220,7 @@ def other(text, mood): return text
         monkeypatch.delitem(sys.modules, "asking", raising=False)
 
     @pytest.mark.parametrize(
-        ("name", "answer"),
-        [("asks", "hi told"), ("may_ask", "1 told"), ("later", "later told")],
+        ("name", "answer"), [("asks", "hi told"), ("may_ask", "1 told"), ("later", "later told")]
     )
     async def test_is_given_to_a_function_with_a_parameter_of_that_name(self, name, answer):
         agent = load_function(f"asking:{name}")

@@ -50,10 +50,7 @@ async def test_a_prompt_is_answered():
     assert b"authorization: bearer sk-1" in head.lower()
     assert json.loads(body) == {
         "model": "tiny",
-        "messages": [
-            {"role": "system", "content": "be brief"},
-            {"role": "user", "content": "how are you?"},
-        ],
+        "messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "how are you?"}],
     }
 
 

@@ -37,10 +37,7 @@ async def test_it_is_found_there_and_follows_the_state_that_its_owner_sets(patie
             assert await found(directory) == [node.vacant_id.hex()]
             assert (await owner.get("/health")).json()["state"] == "ACTIVE"
             panel = (await owner.get("/v1/status")).json()["panels"]["publishing"]
-            assert panel["rows"] == [
-                ["directory", directory.url],
-                ["published", "event 1, PUBLIC, ACTIVE"],
-            ]
+            assert panel["rows"] == [["directory", directory.url], ["published", "event 1, PUBLIC, ACTIVE"]]
             await owner.post("/v1/state", json={"state": "SUNK"})
             await until([], directory)
             await owner.post("/v1/state", json={"state": "ACTIVE"})

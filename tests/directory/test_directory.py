@@ -193,15 +193,7 @@ class TestFetching:
 
     @pytest.mark.parametrize(
         "answer",
-        [
-            b"",
-            b"<html>",
-            [],
-            {},
-            None,
-            {"capability_card_blob_hex": 5},
-            {"capability_card_blob_hex": "zz"},
-        ],
+        [b"", b"<html>", [], {}, None, {"capability_card_blob_hex": 5}, {"capability_card_blob_hex": "zz"}],
     )
     async def test_refuses_what_is_no_answer(self, clock, answer):
         with pytest.raises(UnusableAnswerError):

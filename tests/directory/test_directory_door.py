@@ -189,14 +189,7 @@ class TestReading:
 
     @pytest.mark.parametrize(
         "query",
-        [
-            "caller=x",
-            "caller=",
-            "caller_ts_ms=1",
-            "a=1&a=2",
-            "a=%ff",
-            "&".join(f"p{n}=1" for n in range(40)),
-        ],
+        ["caller=x", "caller=", "caller_ts_ms=1", "a=1&a=2", "a=%ff", "&".join(f"p{n}=1" for n in range(40))],
     )
     async def test_a_query_that_cannot_be_read_is_400(self, http, query):
         await http.post("/v1/halo", json=publication(ALICE))

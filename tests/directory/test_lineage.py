@@ -113,8 +113,7 @@ async def test_thirty_two_generations_are_the_most(directory):
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"depth": 0}, {"depth": 33}, {"depth": "x"}, {"direction": "sideways"}, {"direction": ""}],
+    "wrong", [{"depth": 0}, {"depth": 33}, {"depth": "x"}, {"direction": "sideways"}, {"direction": ""}]
 )
 async def test_what_is_outside_its_range_is_refused(family, wrong):
     with pytest.raises(InvalidError):

@@ -34,12 +34,7 @@ class NodeRuntime:
             self.store, self.clock, name=REPLIES, total=total, has_share=lambda peer: peer != "127.0.0.1"
         )
         self.server = Server(
-            self.store,
-            self.work,
-            clock=self.clock,
-            quota=self.quota,
-            pair_bytes=pair,
-            sole_writer=True,
+            self.store, self.work, clock=self.clock, quota=self.quota, pair_bytes=pair, sole_writer=True
         )
         self.door = MessageSend(self.server.handler, self.server.pipeline)
 

@@ -98,10 +98,7 @@ async def test_an_edit_of_a_hashed_field_is_named(folder, field, position):
         "audit_level": "full", "created_at": "2026-01-01T00:00:01.000000Z",
     }  # fmt: skip
     entry[field] = other.get(field, "sha256:other")
-    edit(
-        folder,
-        ("UPDATE record SET data = ? WHERE position = ?", (json.dumps(entry).encode(), position)),
-    )
+    edit(folder, ("UPDATE record SET data = ? WHERE position = ?", (json.dumps(entry).encode(), position)))
     report = await report_of(folder)
     assert (report.ok, report.position, report.entries) == (False, position, position - 1)
     assert f"audit entry {position}:" in report.message
@@ -181,11 +178,7 @@ async def test_a_well_linked_entry_beyond_the_head_is_named(folder):
 
 @pytest.mark.parametrize("kept", [0, 1, 999])
 async def test_a_cut_tail_is_named_even_when_the_end_is_rewritten(folder, kept):
-    edit(
-        folder,
-        ("DELETE FROM record WHERE position > ?", (kept,)),
-        ('UPDATE log SET "end" = ?', (kept,)),
-    )
+    edit(folder, ("DELETE FROM record WHERE position > ?", (kept,)), ('UPDATE log SET "end" = ?', (kept,)))
     report = await report_of(folder)
     assert (report.ok, report.position) == (False, kept + 1)
     assert not await resumes(folder)

@@ -162,9 +162,7 @@ class McpTool:
         given = {name: known[name] for name in arguments.of_caller if name in known}
         try:
             result = await client.call_tool(
-                self._tool,
-                given | {arguments.text: text_of(envelope)},
-                read_timeout_seconds=self._timeout,
+                self._tool, given | {arguments.text: text_of(envelope)}, read_timeout_seconds=self._timeout
             )
         except Exception as failure:  # noqa: BLE001 - whatever the library raises, the tool did not answer
             if getattr(failure, "code", None) == _CONNECTION_CLOSED:

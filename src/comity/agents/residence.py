@@ -59,10 +59,7 @@ def make_card(key: SigningKey, capability: str, endpoint: str) -> CapabilityCard
 def vacant_form(identity: VacantId) -> ResidentForm:
     """The form of a node whose agent answers no calls."""
     return ResidentForm(
-        identity=identity,
-        logbook=Logbook(),
-        behavior_bundle=BehaviorBundle(),
-        substrate_spec=SubstrateSpec(),
+        identity=identity, logbook=Logbook(), behavior_bundle=BehaviorBundle(), substrate_spec=SubstrateSpec()
     )
 
 
@@ -113,9 +110,6 @@ class StateHandler(HandlerDefaults):
         former, self._wanted = self._form.runtime_state, result
         return HandlerResult(
             reply={"state": result.value, "former": former.value},
-            operations=(
-                store_state(result),
-                *await move_record(self._store, self._form.identity, result),
-            ),
+            operations=(store_state(result), *await move_record(self._store, self._form.identity, result)),
             audit={"content_hash": f"state:{result.value}"},
         )

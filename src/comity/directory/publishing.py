@@ -225,10 +225,7 @@ class KeptPublication:
         if activates:
             await self._activate()
         report = PublicationReport(
-            directory=self.report.directory,
-            event_seq=published.event_seq,
-            visibility=visibility,
-            state=state,
+            directory=self.report.directory, event_seq=published.event_seq, visibility=visibility, state=state
         )
         return report, published.changed
 

@@ -120,11 +120,7 @@ def a2a_agent_card(card: CapabilityCard, name: str, freshness: float) -> dict[st
         "description": offer,
         "version": __version__,
         "supportedInterfaces": [
-            {
-                "url": card.endpoint,
-                "protocolBinding": MESSAGE_SEND_BINDING,
-                "protocolVersion": A2A_VERSION,
-            }
+            {"url": card.endpoint, "protocolBinding": MESSAGE_SEND_BINDING, "protocolVersion": A2A_VERSION}
         ],
         "capabilities": {
             "extensions": [
@@ -293,20 +289,12 @@ class EmbeddedVacant:
         if isinstance(replay_store, OnStore):
             store = await replay_store.open_once()
             handler = EnvelopeHandler(
-                key=self._key,
-                behaviour=self._behavior,
-                state_provider=self._state,
-                store=store,
-                clock=clock,
+                key=self._key, behaviour=self._behavior, state_provider=self._state, store=store, clock=clock
             )
         else:
             store = NO_STORE
             handler = ForeignStoreHandler(
-                replay_store,
-                key=self._key,
-                behaviour=self._behavior,
-                state_provider=self._state,
-                clock=clock,
+                replay_store, key=self._key, behaviour=self._behavior, state_provider=self._state, clock=clock
             )
         record = Recorder(store, clock, audited=False)
         return handler, Pipeline(record, clock, budget=None)

@@ -154,13 +154,7 @@ def forget(
 
 async def _forget(settings: Settings, key: SigningKey, target: VacantId) -> None:
     async with writing(settings, key) as (store, record, chain):
-        pair = Pair(
-            store,
-            record,
-            PairKey(key.vacant_id, target),
-            holder=chain,
-            lease_seconds=_LEASE_SECONDS,
-        )
+        pair = Pair(store, record, PairKey(key.vacant_id, target), holder=chain, lease_seconds=_LEASE_SECONDS)
         try:
             await pair.forget()
         except StoreConflict:

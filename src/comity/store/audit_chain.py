@@ -183,10 +183,7 @@ def entry_hash(entry: AuditEntry) -> str:
 
 
 def verify(
-    entries: Iterable[AuditEntry],
-    *,
-    prior: AuditEntry | AuditHead | None = None,
-    first_position: int = 1,
+    entries: Iterable[AuditEntry], *, prior: AuditEntry | AuditHead | None = None, first_position: int = 1
 ) -> ChainVerdict:
     """Check a chain, or a part of one.
 

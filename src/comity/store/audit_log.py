@@ -209,10 +209,7 @@ async def pruning(
     if last_old is None:
         return ()
     checkpoint = AuditHead(
-        chain=chain,
-        position=last_old.chain_position,
-        entry_hash=last_old.entry_hash,
-        at=audit.timestamp(now),
+        chain=chain, position=last_old.chain_position, entry_hash=last_old.entry_hash, at=audit.timestamp(now)
     )
     return (
         Put(space=CHECKPOINTS, key=chain, value=sign_checkpoint(checkpoint, key)),

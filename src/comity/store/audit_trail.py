@@ -188,10 +188,7 @@ class AuditTrail:
 
     def sealed_head(self, now: float) -> bytes:
         head = AuditHead(
-            chain=self.chain,
-            position=self._position,
-            entry_hash=self._hash or "",
-            at=audit.timestamp(now),
+            chain=self.chain, position=self._position, entry_hash=self._hash or "", at=audit.timestamp(now)
         )
         return sign_head(head, self._key)
 

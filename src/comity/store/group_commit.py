@@ -47,10 +47,7 @@ class PendingTransaction:
     __slots__ = ("audit", "future", "operations")
 
     def __init__(
-        self,
-        operations: Sequence[Operation],
-        audit: Sequence[AuditDraft],
-        loop: asyncio.AbstractEventLoop,
+        self, operations: Sequence[Operation], audit: Sequence[AuditDraft], loop: asyncio.AbstractEventLoop
     ) -> None:
         self.operations = operations
         self.audit = audit

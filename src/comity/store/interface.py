@@ -362,12 +362,7 @@ class Store(Protocol):
     async def document(self, collection: str, id: str) -> StoredDocument | None: ...  # noqa: A002
 
     async def find(
-        self,
-        collection: str,
-        *,
-        words: str = "",
-        keys: Sequence[tuple[str, str]] = (),
-        limit: int = 20,
+        self, collection: str, *, words: str = "", keys: Sequence[tuple[str, str]] = (), limit: int = 20
     ) -> list[StoredDocument]:
         """Documents that hold all `words` (best match first) and all `keys`; without words, oldest first."""
         ...

@@ -67,8 +67,7 @@ class TestANewcomer:
         assert (later.alpha, later.n_eff) == (pytest.approx(1 + 7 / 8), pytest.approx(1.0))
 
     @pytest.mark.parametrize(
-        "wrong",
-        [{"stake_amount": -1.0}, {"stake_amount": math.nan}, {"n_l1_plus_vouchers": -1}],
+        "wrong", [{"stake_amount": -1.0}, {"stake_amount": math.nan}, {"n_l1_plus_vouchers": -1}]
     )
     def test_refuses_less_than_nothing(self, wrong):
         with pytest.raises(ValueError, match="0 or more"):

@@ -120,11 +120,7 @@ async def test_the_requester_may_be_a_resident_form():
         substrate_spec=SubstrateSpec(),
     )
     result = await call_local(
-        target_card=card(),
-        requester=form,
-        requester_signing_key=ALICE,
-        payload=HELLO,
-        transport=Transport(),
+        target_card=card(), requester=form, requester_signing_key=ALICE, payload=HELLO, transport=Transport()
     )
     assert result.request_envelope.from_vacant_id == ALICE.vacant_id
 

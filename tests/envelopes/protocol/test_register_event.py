@@ -40,10 +40,7 @@ def test_what_is_registered_is_the_card_by_its_hash():
 def test_an_event_is_signed_over_eight_fields():
     event = registered()
     payload = registered_payload(
-        vacant_id=ALICE.vacant_id,
-        card_hash=card().card_hash(),
-        halo_version=1,
-        visibility=Visibility.PUBLIC,
+        vacant_id=ALICE.vacant_id, card_hash=card().card_hash(), halo_version=1, visibility=Visibility.PUBLIC
     )
     assert event.signing_payload() == b"\x1f".join(
         [

@@ -125,8 +125,7 @@ class TestASenderThatLostItsPlace:
             resynchronised(PAIR, ReplayState(), stated(key=CAROL))
 
     @pytest.mark.parametrize(
-        "pair",
-        [PairKey(BOB.vacant_id, ALICE.vacant_id), PairKey(ALICE.vacant_id, CAROL.vacant_id)],
+        "pair", [PairKey(BOB.vacant_id, ALICE.vacant_id), PairKey(ALICE.vacant_id, CAROL.vacant_id)]
     )
     def test_does_not_believe_what_is_said_about_another_pair(self, pair):
         for key in (ALICE, BOB, CAROL):

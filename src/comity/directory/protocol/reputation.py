@@ -283,12 +283,7 @@ def admit_review(history: PairHistory, at: float) -> PairHistory:
 
 
 def review_weight(
-    source: Source,
-    *,
-    nth: int,
-    same_family: bool,
-    same_strength: float,
-    reviewer_mean: float | None,
+    source: Source, *, nth: int, same_family: bool, same_strength: float, reviewer_mean: float | None
 ) -> float:
     """The weight in one dimension. `nth` counts the reviews of the pair, this one included;
     `reviewer_mean` is the reviewer's own mean there, None for one nothing is known of.
@@ -301,12 +296,7 @@ def review_weight(
 
 
 def apply_review(
-    target: Reputation,
-    review: Review,
-    *,
-    nth: int,
-    same_family: bool,
-    reviewer: Reputation | None,
+    target: Reputation, review: Review, *, nth: int, same_family: bool, reviewer: Reputation | None
 ) -> Reputation:
     """The target's reputation after the review."""
     for dimension, signal in review.signals.items():
@@ -375,10 +365,7 @@ def mean_score(reputation: Reputation, dimensions: Collection[str]) -> float:
 
 
 def score(
-    reputation: Reputation,
-    dimensions: Collection[str],
-    n_global: float,
-    rules: ReputationRules = REPAIRED,
+    reputation: Reputation, dimensions: Collection[str], n_global: float, rules: ReputationRules = REPAIRED
 ) -> float:
     """What an oracle answers: how good a choice this agent is in the dimensions asked for."""
     if rules.score == "mean":

@@ -274,10 +274,7 @@ TRANSITIONS: Mapping[tuple[RuntimeState, LifecycleEvent], RuntimeState] = Mappin
 )
 
 # What time alone does: the state that another one turns into, and after how many seconds.
-_TURNS = {
-    _S.HIBERNATING: (_S.STALE, 30 * DAY),
-    _S.SUNK: (_S.ARCHIVED, 180 * DAY),
-}
+_TURNS = {_S.HIBERNATING: (_S.STALE, 30 * DAY), _S.SUNK: (_S.ARCHIVED, 180 * DAY)}
 
 
 def transition(state: RuntimeState, event: LifecycleEvent) -> RuntimeState:

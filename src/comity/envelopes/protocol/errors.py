@@ -5,13 +5,7 @@ it, and one of ours (`InvalidError`, `ConflictError`, …), by which the doors k
 """
 
 from comity.wire import errors
-from comity.wire.errors import (
-    ComityError,
-    ConflictError,
-    InvalidError,
-    RetryLaterError,
-    UnauthenticatedError,
-)
+from comity.wire.errors import ComityError, ConflictError, InvalidError, RetryLaterError, UnauthenticatedError
 
 
 class CoreError(ComityError):

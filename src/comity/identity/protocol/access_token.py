@@ -91,9 +91,7 @@ def read_access_token(
     if not isinstance(claims.get("sub"), str) or not claims["sub"]:
         raise _refused("it names no subject")
     return AccessToken(
-        issuer=issuer,
-        subject=claims["sub"],
-        scopes=_scopes(claims.get("scope")) | _scopes(claims.get("scp")),
+        issuer=issuer, subject=claims["sub"], scopes=_scopes(claims.get("scope")) | _scopes(claims.get("scp"))
     )
 
 

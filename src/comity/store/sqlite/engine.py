@@ -123,12 +123,7 @@ _REFUSALS = (
 
 class SqliteStore(SqliteReader):
     def __init__(
-        self,
-        path: Path,
-        clock: Clock,
-        trail: AuditTrail | None = None,
-        *,
-        adopt: bool = False,
+        self, path: Path, clock: Clock, trail: AuditTrail | None = None, *, adopt: bool = False
     ) -> None:
         """Open or create the file, check it, resume the audit trail. Blocking; raises StoreError.
 
