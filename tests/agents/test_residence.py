@@ -1,18 +1,24 @@
 """The vacant of this node: its card and its state."""
 
+import httpx
 import pytest
 
+from comity.agents.part import Publishing
 from comity.agents.residence import StateHandler, resident_form, stored_state
 from comity.envelopes.protocol.card import RuntimeState
 from comity.envelopes.protocol.errors import EnvelopeFormatError
 from comity.requests.handler import Request
 from comity.requests.pipeline import Pipeline
 from comity.requests.record import Recorder
+from comity.runtime.settings import AgentSettings, DirectorySettings
 from comity.runtime.system_clock import SystemClock
+from comity.store.audit_log import tail
 from comity.store.memory import MemoryStore
+from comity.testing import bearer, running_node
 from comity.wire.errors import ConflictError, InvalidError, StoreUnavailableError, UnauthenticatedError
 from tests.callers import OWNER, STRANGER
 from tests.envelopes.peers import SERVER
+from tests.waiting import eventually
 
 ENDPOINT = "http://127.0.0.1:1/a2a/message/send"
 
@@ -82,3 +88,52 @@ async def test_a_state_that_could_not_be_stored_is_not_taken(store, form, ask):
     with pytest.raises(StoreUnavailableError):
         await ask({"state": "ACTIVE"})
     assert form.runtime_state is RuntimeState.LOCAL
+
+
+# A node that publishes its agent in the directory of another one.
+
+
+SINGER = AgentSettings(behaviour="echo", capability="sings songs")
+
+
+async def found(node):
+    async with httpx.AsyncClient(base_url=node.url) as reader:
+        answer = await reader.post("/v1/query_capability", params={"capability": "songs"})
+        return [match["vacant_id"] for match in answer.json()["matches"]]
+
+
+async def until(expected, node):
+    """Ask until the directory says so."""
+
+    async def found_as_expected():
+        return await found(node) == expected
+
+    await eventually(found_as_expected, interval=0.02)
+
+
+async def test_it_is_found_there_and_follows_the_state_that_its_owner_sets(patience):
+    async with running_node() as directory:
+        settings = DirectorySettings(url=directory.url + "/", publish=True)
+        async with (
+            running_node(agent=SINGER, directory=settings) as node,
+            httpx.AsyncClient(base_url=node.url, headers=bearer(node)) as owner,
+        ):
+            await node.runtime.find(Publishing).kept.attempted.wait()
+            assert await found(directory) == [node.vacant_id.hex()]
+            assert (await owner.get("/health")).json()["state"] == "ACTIVE"
+            panel = (await owner.get("/v1/status")).json()["panels"]["publishing"]
+            assert panel["rows"] == [["directory", directory.url], ["published", "event 1, PUBLIC, ACTIVE"]]
+            await owner.post("/v1/state", json={"state": "SUNK"})
+            await until([], directory)
+            await owner.post("/v1/state", json={"state": "ACTIVE"})
+            await until([node.vacant_id.hex()], directory)
+            await node.store.commit()
+            written = [entry.verification_result async for entry in tail(node.store, "main", 50)]
+            assert written.count("CARD_PUBLISHED") >= 1
+
+
+async def test_without_being_asked_a_node_publishes_nothing(patience):
+    async with running_node() as directory:
+        async with running_node(agent=SINGER, directory=DirectorySettings(url=directory.url)) as node:
+            assert not any(isinstance(part, Publishing) for part in node.runtime.parts)
+        assert await found(directory) == []

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from comity.identity.protocol.uvc import UvcToken, parse_uvc
 from comity.vcp.protocol.csm1 import PERSONAS, SCOPES, Csm1Code, Csm1Error, CsmTier, parse_csm1
-from tests.identity.protocol.uvc.tokens import tokens
+from tests.identity.protocol.uvc_tokens import tokens
 
 numbers = st.integers(0, 999)
 versions = st.sampled_from(["latest", "canary"]) | st.builds("{}.{}.{}".format, numbers, numbers, numbers)
