@@ -93,7 +93,7 @@ class Agent(Part):
 
     async def open(self, runtime: "NodeRuntime") -> None:
         self._runtime = runtime
-        self.views = [View("agent", "Agent", self._view), View("pairs", "Pairs", self._pairs)]
+        self.views = [View("agent", "Agent", self._view), View("pairs", "Conversations", self._pairs)]
         form = residence.vacant_form(runtime.vacant_id)
         self.resident = vacant_tools.Resident(form, runtime.pipeline, None)
         self.state_handler: residence.StateHandler
@@ -132,8 +132,8 @@ class Agent(Part):
             "book",
             "requests",
             "replies",
-            "tip of the requests",
-            "tip of the replies",
+            "last request",
+            "last reply",
             "verified",
         )
         rows: list[tuple[str, ...]] = []

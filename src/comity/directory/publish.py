@@ -65,7 +65,7 @@ CARD_LIMIT = 65_536
 TEXT_LIMIT = 8_192
 ENDPOINT_LIMIT = 2_048
 
-_LARGEST = 2**63 - 1
+_MAX_NUMBER = 2**63 - 1
 _KEYS = "directory.idempotency"
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 _CONTROL_BUT_LINES = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
@@ -85,9 +85,9 @@ class Publication(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     owner_org: Short | None = None
     declared_capabilities: Annotated[list[Capability], Meta(max_length=64)] | None = None
     parent_id: str | None = None
-    version: Short | Annotated[int, Meta(ge=0, le=_LARGEST)] | None = None
-    event_ts_ms: Annotated[int, Meta(ge=0, le=_LARGEST)]
-    event_actor_seq: Annotated[int, Meta(ge=1, le=_LARGEST)]
+    version: Short | Annotated[int, Meta(ge=0, le=_MAX_NUMBER)] | None = None
+    event_ts_ms: Annotated[int, Meta(ge=0, le=_MAX_NUMBER)]
+    event_actor_seq: Annotated[int, Meta(ge=1, le=_MAX_NUMBER)]
     event_idempotency_key: Short
     event_signature_hex: str
 

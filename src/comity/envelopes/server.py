@@ -386,11 +386,11 @@ class EnvelopeHandler(SignedHandler):
         except Exception as fault:
             log.exception("the agent failed on an envelope of %s", call.caller.id[:12])
             raise BehaviourError(
-                "the agent failed on this message; the chain is where it was, so the same number can be used again"
+                "the agent failed on this message; nothing was recorded; call again"
             ) from fault
         if not isinstance(message, A2AMessage):  # the agent is somebody else's code
             log.error("the agent returned %s instead of an A2AMessage", type(message).__name__)
-            raise BehaviourError("the agent gave no message; the chain is where it was")
+            raise BehaviourError("the agent gave no message; nothing was recorded")
         return message
 
 

@@ -54,10 +54,10 @@ def test_whoever_has_no_identity_gets_one_with_the_first_call_and_hears_the_repl
     assert said(outcome) == f"echo from {short}: hello\n"
     note, who = outcome.err.splitlines()
     assert note == f"note: {data} had no identity; created {load_identity(data).vacant_id}"
-    assert who == f"answered by vacant:{short}, number 1 of this pair, signature verified"
+    assert who == f"answered by vacant:{short}, message 1 between you, signature verified"
     second = comity("call", node.url, "again")
     assert "note:" not in second.err
-    assert "number 2 of this pair" in second.err
+    assert "message 2 between you" in second.err
 
 
 def test_eight_first_calls_at_once_have_one_identity_and_all_get_through(program, node, data):

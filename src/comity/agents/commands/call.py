@@ -251,7 +251,7 @@ def _as_json(result: DispatchResult) -> dict[str, Any]:
 
 def _say_who(result: DispatchResult) -> None:
     words = (
-        f"answered by {result.target.vacant_id}, number {result.request_envelope.sequence_no} of this pair, "
+        f"answered by {result.target.vacant_id}, message {result.request_envelope.sequence_no} between you, "
         "signature verified"
     )
     sys.stderr.write(paint(words, "dim", wanted=colour_wanted(sys.stderr)) + "\n")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jwt.types import Options
 
 LEEWAY: Final = 60.0
-LONGEST: Final = 16_384
+MAX_TOKEN_LENGTH: Final = 16_384
 MAX_KEYS: Final = 64
 _MIN_RSA: Final = 2048
 _ALGORITHMS: Final = frozenset({"RS256", "PS256", "ES256", "ES384", "EdDSA"})
@@ -77,7 +77,7 @@ def read_access_token(
     token: str, keys: SigningKeys, *, issuer: str, audience: str, now: float
 ) -> AccessToken:
     """Raises UnauthenticatedError for a token that is not good here."""
-    if len(token) > LONGEST:
+    if len(token) > MAX_TOKEN_LENGTH:
         raise _refused("it is too long")
     head = _head(token)
     type_ = head.get("typ")

@@ -172,7 +172,7 @@ def _invalid() -> UvcTokenError:
 
 LENGTH_LIMIT: Final = 256
 SEGMENT_LENGTH_LIMIT: Final = 32
-FEWEST_SEGMENTS: Final = 3
+MIN_SEGMENTS: Final = 3
 MAX_SEGMENTS: Final = 10
 
 SEGMENT: Final = re.compile(r"[a-z][a-z0-9-]{0,31}")
@@ -235,7 +235,7 @@ class UvcToken(Struct, frozen=True):
 
     def parent(self) -> Self | None:
         """The token without its last segment; a version or a namespace is not inherited."""
-        return type(self)(self.segments[:-1]) if self.depth > FEWEST_SEGMENTS else None
+        return type(self)(self.segments[:-1]) if self.depth > MIN_SEGMENTS else None
 
     def is_ancestor_of(self, other: "UvcToken") -> bool:
         return self.depth < other.depth and other.segments[: self.depth] == self.segments
@@ -274,10 +274,10 @@ def _check_length(text: str) -> None:
 
 
 def _check_segments(segments: tuple[str, ...]) -> None:
-    if len(segments) < FEWEST_SEGMENTS:
+    if len(segments) < MIN_SEGMENTS:
         raise UvcTokenError(
             UvcLabel.TOO_FEW_SEGMENTS,
-            f"a token has at least {FEWEST_SEGMENTS} segments, like family.safe.guide; add some",
+            f"a token has at least {MIN_SEGMENTS} segments, like family.safe.guide; add some",
         )
     if len(segments) > MAX_SEGMENTS:
         raise UvcTokenError(
