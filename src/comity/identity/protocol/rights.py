@@ -1,7 +1,7 @@
-"""The kinds of callers, and what each may do: one table, which the doors ask and the reference page shows.
+"""The kinds of callers, and what each may do: one table, which the doors ask.
 
-- A caller is of one kind, and the kind follows from how the caller proved itself (`PROOF_WORDS`). The kinds of `OWN` are
-  ways of the node's own user; all of them own the same things.
+- A caller is of one kind, and the kind follows from how the caller proved itself (`docs/reference/callers.md` lists how).
+  The kinds of `OWN` are ways of the node's own user; all of them own the same things.
 - Every route, tool and operation that is not open to everybody names the one right that it needs. A path that names none
   needs `manage`.
 - A right is never inferred from another one: what a kind may do stands in its row.
@@ -74,20 +74,3 @@ SCOPES: Final[Mapping[str, Right]] = MappingProxyType({"mcp": "mcp", "agents": "
 """The scopes of an access token, and the right that each gives to a visitor."""
 
 OWN: Final[frozenset[Kind]] = frozenset({"terminal", "model", "admin", "act", "read", "metrics", "browser"})
-
-PROOF_WORDS: Final[Mapping[Kind, str]] = MappingProxyType(
-    {
-        "terminal": "a command of the same user: the socket `owner.sock`, or the files of the data folder",
-        "model": "an MCP client of the same user, on stdio or the MCP socket",
-        "admin": "the token in the file `token`, or one made with `--can admin`",
-        "act": "a token made with `--can act`",
-        "read": "the token in the file `read-token`, one made with `--can read`, or a link for reading only",
-        "metrics": "a token made with `--can metrics`",
-        "browser": "a one-time link, then a cookie for 12 hours",
-        "oauth": "an access token of the configured authorization server",
-        "vacant": "the signature of an envelope",
-        "vcp": "the identity token of a VCP session",
-        "peer": "membership in a room",
-        "unknown": "nothing",
-    }
-)
