@@ -11,7 +11,7 @@ from typing import Any
 from starlette.applications import Starlette
 
 from comity.directory.doors import CARD_PREFIX, PUBLISH_PATH, QUERY_PATH, directory_routes
-from comity.directory.protocol.register_event import register_event
+from comity.directory.protocol.signed_requests import register_event
 from comity.envelopes.protocol.card import CapabilityCard, Visibility, serialize
 from comity.http.asgi import Message
 from comity.identity.protocol.keys import SigningKey

@@ -2,9 +2,9 @@
 
 from hashlib import blake2b
 
-from comity.directory.protocol.register_event import register_event
+from comity.directory.doors import DirectoryQuery, DirectoryReads
+from comity.directory.protocol.signed_requests import prove_reader, register_event
 from comity.directory.publish import PublishHandler, read_publication
-from comity.directory.reading import DirectoryQuery, DirectoryReads, prove_reader
 from comity.envelopes.protocol.card import CapabilityCard, Visibility, serialize
 from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.requests.caller import stranger

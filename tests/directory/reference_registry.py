@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec.structs import replace
 
-from comity.directory.protocol.register_event import register_event, registered_payload
+from comity.directory.protocol.signed_requests import register_event, registered_payload
 from comity.envelopes.protocol.card import Visibility, deserialize
 from comity.http.client import HttpResponse
 from comity.wire import strict_json

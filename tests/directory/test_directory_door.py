@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from starlette.applications import Starlette
 
 from comity.directory.doors import directory_routes
-from comity.directory.reading import prove_reader
+from comity.directory.protocol.signed_requests import prove_reader
 from comity.requests.budget import Budget, Figures
 from comity.requests.pipeline import Pipeline
 from comity.requests.record import Recorder

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from comity.directory.events import NODES, DirectoryEvent, check_events, event_at, event_log
-from comity.directory.protocol.register_event import RegisterEvent
+from comity.directory.protocol.signed_requests import RegisterEvent
 from comity.envelopes.protocol.envelope import digest
 from comity.envelopes.protocol.errors import HashChainError, SignatureVerificationError
 from comity.wire.errors import InvalidError

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.directory.reading import WINDOW_SECONDS, prove_reader, proven_reader
+from comity.directory.protocol.signed_requests import WINDOW_SECONDS, prove_reader, proven_reader
 from comity.envelopes.protocol.errors import NotFoundError, VisibilityViolation
 from comity.http.statuses import http_status
 from comity.store.audit_chain import privacy_hash

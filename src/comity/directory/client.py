@@ -9,7 +9,7 @@ reference does not. What does not hold is refused when it was asked for, and lef
 matches.
 
 `aggregation_search` is the search function of `call_capability`. Given a key, the client publishes with
-it, and reads what is hidden from strangers as its owner (see `comity.directory.reading`).
+it, and reads what is hidden from strangers as its owner (see `proven_reader`).
 """
 
 import logging
@@ -22,8 +22,7 @@ from msgspec import Struct
 
 from comity.directory.cards import DEFAULT_LIMIT, HaloMatch
 from comity.directory.events import DEFAULT_PAGE, DEPTH, PAGE, Direction, DirectoryEvent, check_events
-from comity.directory.protocol.register_event import register_event
-from comity.directory.reading import prove_reader
+from comity.directory.protocol.signed_requests import prove_reader, register_event
 from comity.envelopes.client.calls import DETAIL_LIMIT, AggregationSearch
 from comity.envelopes.protocol.card import (
     CapabilityCard,

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from comity.directory.cards import FOUND, CardRecord, as_record, read_record
-from comity.directory.protocol.register_event import KIND, RegisterEvent
+from comity.directory.protocol.signed_requests import KIND, RegisterEvent
 from comity.envelopes.protocol.card import Visibility
 from comity.envelopes.protocol.envelope import digest
 from comity.envelopes.protocol.errors import HashChainError, SignatureVerificationError

@@ -31,7 +31,7 @@ from msgspec.structs import replace
 
 from comity.directory.cards import CardRecord, keep_record, read_record, size_of
 from comity.directory.events import append_event, log_end
-from comity.directory.protocol.register_event import (
+from comity.directory.protocol.signed_requests import (
     RegisterEvent,
     check_actor_sequence,
     register_event,

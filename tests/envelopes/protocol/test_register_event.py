@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from comity.directory.protocol.register_event import (
+from comity.directory.protocol.signed_requests import (
     RegisterEvent,
     check_actor_sequence,
     register_event,

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from comity.directory.protocol.register_event import RegisterEvent, registered_payload
+from comity.directory.protocol.signed_requests import RegisterEvent, registered_payload
 from comity.envelopes.protocol.card import CapabilityCard, SubstrateSpec, Visibility, deserialize, serialize
 from comity.envelopes.protocol.envelope import digest
 from comity.envelopes.protocol.errors import ProtocolError

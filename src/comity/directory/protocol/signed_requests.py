@@ -1,10 +1,12 @@
-"""The event by which a card enters a registry (envelope 1.6).
+"""What is signed for a directory: the event by which a card enters it, and who reads.
 
-It is signed over eight fields joined by 0x1F; moments are milliseconds here, and payloads are hashed in
+The event (envelope 1.6) is signed over eight fields joined by 0x1F; moments are milliseconds here, and payloads are hashed in
 their ASCII form. Events are numbered per actor, without gaps, and chained: the hash of each covers the
 hash of the one before, its signed bytes and its signature.
 """
 
+import re
+from collections.abc import Mapping
 from typing import Self
 
 from msgspec import Struct
@@ -13,8 +15,9 @@ from msgspec.structs import replace
 from comity.envelopes.protocol.card import SEPARATOR, CapabilityCard, Visibility
 from comity.envelopes.protocol.envelope import HASH_BYTES, digest
 from comity.envelopes.protocol.errors import EnvelopeFormatError, SequenceMonotonicityError
-from comity.identity.protocol.keys import AnySigningKey, VacantId, own_key, verify
-from comity.wire.canonical import ascii_form
+from comity.identity.protocol.keys import AnySigningKey, SigningKey, VacantId, own_key, verify
+from comity.wire.canonical import ascii_form, envelope_form
+from comity.wire.errors import InvalidError, MalformedError, UnauthenticatedError
 
 KIND = "register"
 
@@ -105,3 +108,56 @@ def check_actor_sequence(last: int, event: RegisterEvent) -> None:
     """Refuse an event that is not the next one of its actor; `last` is 0 for a new actor."""
     if event.actor_seq != last + 1:
         raise SequenceMonotonicityError(f"event_actor_seq must be {last + 1}, got {event.actor_seq}")
+
+
+# How a reader of the directory proves who it is: three query parameters, signed with its own key.
+
+
+WINDOW_SECONDS = 60.0
+
+_HEADING = b"comity directory read 1\n"
+_SIGNATURE = re.compile("[0-9a-fA-F]{128}")
+_MILLISECONDS = re.compile("[0-9]{1,16}")
+
+
+def prove_reader(key: SigningKey, *, host: str, path: str, now: float) -> dict[str, str]:
+    """The query parameters that prove the owner of `key`; `host` is what the Host header will say."""
+    ts_ms = int(now * 1000)
+    signature = key.sign(_signed_bytes(key.vacant_id, host.lower(), path, ts_ms))
+    return {
+        "caller": key.vacant_id.hex(),
+        "caller_ts_ms": str(ts_ms),
+        "caller_signature_hex": signature.hex(),
+    }
+
+
+def proven_reader(query: Mapping[str, str], *, host: str, path: str, now: float) -> VacantId | None:
+    """Who reads: None for somebody who offers no proof, whatever it calls itself."""
+    named = query.get("caller")
+    caller = None if named is None else VacantId.from_hex(named)
+    ts_text, signature = query.get("caller_ts_ms"), query.get("caller_signature_hex")
+    if ts_text is None and signature is None:
+        return None
+    if caller is None or ts_text is None or signature is None:
+        raise InvalidError("a proof is caller, caller_ts_ms and caller_signature_hex; send all three or none")
+    if not _MILLISECONDS.fullmatch(ts_text):
+        raise MalformedError("caller_ts_ms is a number of milliseconds since 1970")
+    if not _SIGNATURE.fullmatch(signature):
+        raise MalformedError("caller_signature_hex is written as 128 hexadecimal digits")
+    skew = int(ts_text) / 1000 - now
+    if abs(skew) > WINDOW_SECONDS:
+        raise UnauthenticatedError(
+            f"the proof is {abs(skew):.0f} seconds {'ahead of' if skew > 0 else 'behind'} this node's clock, "
+            f"{WINDOW_SECONDS:.0f} are allowed; sign a new one, and look at the clock"
+        )
+    signed = _signed_bytes(caller, host.lower(), path, int(ts_text))
+    if not verify(caller.public, signed, bytes.fromhex(signature)):
+        raise UnauthenticatedError(
+            f"the proof is not signed by {caller.short()} for this host, path and moment"
+        )
+    return caller
+
+
+def _signed_bytes(caller: VacantId, host: str, path: str, ts_ms: int) -> bytes:
+    read = {"caller": caller.hex(), "host": host, "method": "GET", "path": path, "ts_ms": ts_ms}
+    return _HEADING + envelope_form(read)
