@@ -168,7 +168,7 @@ async def test_the_url_may_be_written_with_and_without_its_end(path):
         ("404 Not Found", {"error": {"message": "no such model"}}, SubstrateError, "no such model"),
         ("400 Bad", {"error": "plain words"}, SubstrateError, "plain words"),
         ("400 Bad", [], SubstrateError, "status 400"),
-        ("429 Slow", {"error": {"message": "slow down"}}, SubstrateRateLimitError, "enough of us"),
+        ("429 Slow", {"error": {"message": "slow down"}}, SubstrateRateLimitError, "limits our calls"),
         ("500 Oops", b"<html>", SubstrateUnavailableError, "status 500"),
         ("503 Busy", {}, SubstrateUnavailableError, "status 503"),
         ("302 Found", b"", SubstrateError, "status 302"),

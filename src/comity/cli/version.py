@@ -1,12 +1,18 @@
 """`comity version`: what to write into a report."""
 
 import platform
+from typing import TYPE_CHECKING
 
 from comity.release import __version__
-from comity.runtime.opening import SQLITE_VERSION
+from comity.runtime.lazy import late
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import Json
 from comity.terminal.output import print_fields, print_json
+
+if TYPE_CHECKING:
+    from comity.runtime import opening
+else:
+    opening = late("comity.runtime.opening")
 
 app = HelpfulApp()
 
@@ -20,7 +26,7 @@ def version(as_json: Json = False) -> None:
     facts = {
         "comity": __version__,
         "python": platform.python_version(),
-        "sqlite": SQLITE_VERSION,
+        "sqlite": opening.sqlite_version(),
         "platform": platform.platform(),
     }
     if as_json:

@@ -28,11 +28,14 @@ from comity.store.sqlite.connection import (
 from comity.store.sqlite.reads import SqliteReader
 from comity.wire.machine import Clock
 
-__all__ = ["SCHEMA", "SQLITE_VERSION", "load_checksums", "read_foreign"]
+__all__ = ["SCHEMA", "load_checksums", "read_foreign", "sqlite_version"]
 
 SCHEMA: Final = len(STEPS)
 """How many steps the tables of this release have taken."""
-SQLITE_VERSION: Final = apsw.sqlite_lib_version()
+
+
+def sqlite_version() -> str:
+    return apsw.sqlite_lib_version()
 
 
 def open_trail(settings: Settings, key: SigningKey, chain: str) -> AuditTrail:

@@ -238,7 +238,7 @@ def _asked(
 ) -> Callable[Concatenate["SqliteReader", P], Coroutine[Any, Any, R]]:
     """Make a method of a query."""
 
-    def ask(self: "SqliteReader", *args: P.args, **named: P.kwargs) -> Coroutine[Any, Any, R]:
+    def ask(self: "SqliteReader", /, *args: P.args, **named: P.kwargs) -> Coroutine[Any, Any, R]:
         return self._ask(question, *args, **named)
 
     return ask
@@ -249,7 +249,7 @@ def _asked_now(
 ) -> Callable[Concatenate["SqliteReader", P], Coroutine[Any, Any, R]]:
     """Make a method of a query that sees nothing that has expired."""
 
-    def ask(self: "SqliteReader", *args: P.args, **named: P.kwargs) -> Coroutine[Any, Any, R]:
+    def ask(self: "SqliteReader", /, *args: P.args, **named: P.kwargs) -> Coroutine[Any, Any, R]:
         return self._ask(question, self._clock.now(), *args, **named)
 
     return ask
