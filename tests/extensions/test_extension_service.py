@@ -7,7 +7,7 @@ import pytest
 from cryptography.fernet import Fernet
 
 from comity.extensions.protocol.operations import ExtensionRules
-from comity.extensions.state import MAX_STRANGER_BYTES, owner_key, session_key
+from comity.extensions.state import MAX_ANONYMOUS_BYTES, owner_key, session_key
 from comity.requests.caller import OWN_PROCESS
 from comity.store.interface import Put
 from comity.store.vault import Vault
@@ -228,7 +228,7 @@ class TestAStranger:
 
         assert (await refused(fill())).wire_code == "LIMIT_EXCEEDED"
         kept = len((await world.call("relational.get", stranger)).established_norms)
-        assert kept * 8000 < MAX_STRANGER_BYTES
+        assert kept * 8000 < MAX_ANONYMOUS_BYTES
         world.service.end("ses_1")
         assert not (await world.call("relational.get", stranger)).established_norms
         assert await world.stored() == {}

@@ -138,7 +138,7 @@ async def test_a_session_ends_with_an_error_when_the_key_is_taken_away(door):
     async with open_doors() as doors, doors.client(door) as client:
         await client.ask(hello())
         doors.runtime.vault = Vault([])
-        doors.runtime.features.look()
+        doors.runtime.features.check()
         error = await client.hear()
         assert error["type"] == "vcp-error"
         assert "encryption" in error["message"]

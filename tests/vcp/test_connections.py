@@ -38,7 +38,7 @@ class Comings(RuleBasedStateMachine):
     def speak(self, choice):
         if self.silent:
             number = list(self.silent)[choice % len(self.silent)]
-            self.crowd.spoke(number)
+            self.crowd.touch(number)
             self.talking[number] = self.silent.pop(number)
 
     @rule(choice=st.integers(0, 10))

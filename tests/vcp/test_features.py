@@ -28,7 +28,7 @@ async def test_each_flag_is_what_stands_behind_it():
 @simulated
 async def test_a_change_is_noticed_at_the_next_look():
     world = World()
-    waiting = asyncio.create_task(world.features.other_than(world.features.running()))
+    waiting = asyncio.create_task(world.features.wait_for_change(world.features.running()))
     await asyncio.sleep(10)
     assert not waiting.done()
     world.vault = Vault([])
@@ -39,13 +39,13 @@ async def test_a_change_is_noticed_at_the_next_look():
 @simulated
 async def test_what_differs_already_is_told_at_once():
     world = World()
-    assert await world.features.other_than({"encryption": False}) == world.features.running()
+    assert await world.features.wait_for_change({"encryption": False}) == world.features.running()
 
 
 @simulated
 async def test_an_entry_that_cannot_be_written_is_a_chain_that_does_not_work():
     world = World()
-    waiting = asyncio.create_task(world.features.other_than(world.features.running()))
+    waiting = asyncio.create_task(world.features.wait_for_change(world.features.running()))
     await asyncio.sleep(0)
     world.features.audit_written(False)
     assert (await waiting)["audit_chain"] is False
@@ -56,12 +56,12 @@ async def test_an_entry_that_cannot_be_written_is_a_chain_that_does_not_work():
 @simulated
 async def test_nobody_looks_when_nobody_waits():
     world = World()
-    waiting = asyncio.create_task(world.features.other_than(world.features.running()))
+    waiting = asyncio.create_task(world.features.wait_for_change(world.features.running()))
     await asyncio.sleep(0.5)
     waiting.cancel()
     await asyncio.sleep(1.0)
     assert len(asyncio.all_tasks()) == 1
-    waiting = asyncio.create_task(world.features.other_than(world.features.running()))
+    waiting = asyncio.create_task(world.features.wait_for_change(world.features.running()))
     await asyncio.sleep(0.5)
     waiting.cancel()
     await world.features.aclose()

@@ -14,7 +14,14 @@ from comity.identity.protocol.revocation import (
     sign_members,
     sign_proof,
 )
-from comity.identity.protocol.tokens import IdentityMode, Issuer, IssuerRegistry, SignatureKey, token_id
+from comity.identity.protocol.tokens import (
+    IdentityMode,
+    Issuer,
+    IssuerRegistry,
+    SignatureKey,
+    subject_id,
+    token_id,
+)
 from comity.testing import EPOCH, VirtualClock
 from comity.vcp.identity import IdentityChecker
 from comity.vcp.protocol.agreement import Identity, Session
@@ -22,8 +29,10 @@ from comity.vcp.protocol.context import constitution_id
 from comity.vcp.protocol.negotiation import IdentityRefusedError, SessionEndedError
 from comity.vcp.protocol.signals import ContextError
 from comity.wire.errors import UnauthenticatedError
-from tests.vcp.runtime import ISSUER_KEY, ISSUERS, token
+from tests.vcp.runtime import ALICE, ISSUER_KEY, ISSUERS, token
 
+SUBJECT = subject_id("creed", "alice")
+STRUCTURAL = Identity(issuer="creed", subject="alice")
 SOURCE = CrlSource(issuer_id="creed", uri="https://creed.example/crl", accept_unsigned=True)
 WITH_LIST = IssuerRegistry(
     [Issuer(name="creed", signature_keys=(SignatureKey(ISSUER_KEY.vacant_id.public),), crl=SOURCE)]
@@ -46,21 +55,21 @@ class Lists:
         return None if isinstance(self.found, Unavailable) else self.found
 
 
-def desk(**named):
+def checker(**named):
     return IdentityChecker(VirtualClock(), **({"mode": IdentityMode.VERIFIED, "issuers": ISSUERS} | named))
 
 
-async def decisions_about(desk, text):
+async def decisions_about(asked, text):
     decided = []
     try:
-        identity = await desk.check(text, lambda _verdict, status: decided.append(status.status.value))
+        identity = await asked.check(text, lambda _verdict, status: decided.append(status.status.value))
     except UnauthenticatedError:
         return None, decided
     return identity, decided
 
 
 async def test_a_proven_token_has_an_owner():
-    identity, decided = await decisions_about(desk(), token())
+    identity, decided = await decisions_about(checker(), token())
     jtis = (token_id(token()),)
     assert identity == Identity(issuer="creed", subject="alice", owner="creed:user:alice", jtis=jtis)
     assert decided == ["good"]
@@ -68,16 +77,16 @@ async def test_a_proven_token_has_an_owner():
 
 @pytest.mark.parametrize("text", [token()[:-4] + "AAAA", token().replace("creed", "nobody")])
 async def test_a_structural_token_has_none_where_nobody_vouches_for_it(text):
-    identity, decided = await decisions_about(desk(mode=IdentityMode.STRUCTURAL), text)
+    identity, decided = await decisions_about(checker(mode=IdentityMode.STRUCTURAL), text)
     assert (identity.subject, identity.owner) == ("alice", None)
     assert decided == ["good"]
 
 
 async def test_a_token_that_verifies_has_an_owner_in_every_mode():
-    identity, decided = await decisions_about(desk(mode=IdentityMode.STRUCTURAL), token())
+    identity, decided = await decisions_about(checker(mode=IdentityMode.STRUCTURAL), token())
     assert (identity.subject, identity.owner) == ("alice", "creed:user:alice")
     assert decided == ["good"]
-    denied = desk(
+    denied = checker(
         mode=IdentityMode.STRUCTURAL, denylist=lambda: Denylist(jtis=frozenset({token_id(token())}))
     )
     assert await decisions_about(denied, token()) == (None, ["revoked"])
@@ -86,36 +95,36 @@ async def test_a_token_that_verifies_has_an_owner_in_every_mode():
 @pytest.mark.parametrize("text", ["nonsense", "", token()[:-4] + "AAAA", "family.safe.guide"])
 async def test_what_is_not_proven_is_refused_and_nothing_is_looked_up_for_it(text):
     lists = Lists(EMPTY)
-    assert await decisions_about(desk(issuers=WITH_LIST, lists=lists), text) == (None, [])
+    assert await decisions_about(checker(issuers=WITH_LIST, lists=lists), text) == (None, [])
     assert lists.asked == []
 
 
 async def test_the_list_of_the_issuer_decides():
     lists = Lists(EMPTY)
-    identity, decided = await decisions_about(desk(issuers=WITH_LIST, lists=lists), token())
+    identity, decided = await decisions_about(checker(issuers=WITH_LIST, lists=lists), token())
     assert (identity.verified, decided, lists.asked) == (True, ["good"], [SOURCE])
     revoked = Lists(replace(EMPTY, jtis={token_id(token()): "key_compromise"}))
-    assert await decisions_about(desk(issuers=WITH_LIST, lists=revoked), token()) == (None, ["revoked"])
+    assert await decisions_about(checker(issuers=WITH_LIST, lists=revoked), token()) == (None, ["revoked"])
 
 
 @pytest.mark.parametrize(
     "lists", [None, Lists(Unavailable("no answer")), Lists(replace(EMPTY, next_update=EPOCH - 301))]
 )
 async def test_what_cannot_be_known_counts_as_revoked(lists):
-    assert await decisions_about(desk(issuers=WITH_LIST, lists=lists), token()) == (None, ["unknown"])
+    assert await decisions_about(checker(issuers=WITH_LIST, lists=lists), token()) == (None, ["unknown"])
 
 
 @pytest.mark.parametrize("mode", list(IdentityMode))
 async def test_what_the_owner_of_the_node_revoked_is_refused_in_every_mode(mode):
     denied = Denylist(jtis=frozenset({token_id(token())}))
-    strict = desk(mode=mode, denylist=lambda: denied)
+    strict = checker(mode=mode, denylist=lambda: denied)
     assert await decisions_about(strict, token()) == (None, ["revoked"])
     assert (await decisions_about(strict, token("bob")))[0] is not None
 
 
 async def test_the_log_tells_why_and_never_the_token(caplog):
     caplog.set_level("INFO", "comity.vcp")
-    await decisions_about(desk(), token()[:-4] + "AAAA")
+    await decisions_about(checker(), token()[:-4] + "AAAA")
     assert "bad_signature" in caplog.text
     assert "creed" not in caplog.text
 
@@ -123,7 +132,7 @@ async def test_the_log_tells_why_and_never_the_token(caplog):
 async def test_whoever_brings_a_proven_token_is_told_whether_it_is_revoked_or_the_list_was_missing():
     async def told(found):
         with pytest.raises(IdentityRefusedError) as refused:
-            await desk(issuers=WITH_LIST, lists=Lists(found)).check(token(), lambda *_: None)
+            await checker(issuers=WITH_LIST, lists=Lists(found)).check(token(), lambda *_: None)
         return refused.value
 
     revoked = await told(replace(EMPTY, jtis={token_id(token()): "key_compromise"}))
@@ -147,7 +156,7 @@ class TestAnOpenSession:
     )
     async def test_ends_with_the_revocation_of_its_token_or_subject(self, revoked):
         lists = Lists(EMPTY)
-        checking = desk(issuers=WITH_LIST, lists=lists)
+        checking = checker(issuers=WITH_LIST, lists=lists)
         await checking.check_open(self.SESSION)
         assert checking.ended(self.SESSION) is None
         lists.found = replace(EMPTY, **revoked)
@@ -157,19 +166,19 @@ class TestAnOpenSession:
         assert checking.ended(self.SESSION).message == ended.value.message
 
     async def test_ends_by_the_word_of_this_node(self):
-        checking = desk(denylist=lambda: Denylist(jtis=frozenset({"one"})))
+        checking = checker(denylist=lambda: Denylist(jtis=frozenset({"one"})))
         with pytest.raises(SessionEndedError, match="revoked"):
             await checking.check_open(self.SESSION)
 
     async def test_ends_when_nobody_can_tell_any_more_and_says_so(self):
-        checking = desk(issuers=WITH_LIST, lists=Lists(Unavailable("no answer")))
+        checking = checker(issuers=WITH_LIST, lists=Lists(Unavailable("no answer")))
         with pytest.raises(SessionEndedError, match="list of its issuer was not available"):
             await checking.check_open(self.SESSION)
         assert checking.ended(self.SESSION) is None  # a fetch may still bring the list
 
     async def test_of_nobody_is_not_looked_up(self):
         lists = Lists(EMPTY)
-        checking = desk(issuers=WITH_LIST, lists=lists)
+        checking = checker(issuers=WITH_LIST, lists=lists)
         await checking.check_open(Session(id="ses_2", version="3.1"))
         assert checking.ended(Session(id="ses_2", version="3.1")) is None
         assert lists.asked == []
@@ -195,7 +204,7 @@ class TestAConstitution:
 
     async def judged(self, stapled, **named):
         lists = Lists(Unavailable("no answer"))
-        checking = desk(**{"issuers": WITH_LIST, "lists": lists} | named)
+        checking = checker(**{"issuers": WITH_LIST, "lists": lists} | named)
         try:
             await checking.check_bundle(self.BUNDLE, stapled, self.SESSION)
         except ContextError as refusal:
@@ -237,3 +246,38 @@ class TestAConstitution:
         denied = Denylist(jtis=frozenset({self.BUNDLE}))
         told, _ = await self.judged(self.proof(), denylist=lambda: denied)
         assert "revoked on this node" in told
+
+
+# Whether what a session depends on is still good.
+
+
+@pytest.mark.parametrize("identity", [None, ALICE, STRUCTURAL, Identity()])
+async def test_nothing_is_revoked_where_nobody_revoked(identity):
+    assert not (await checker().still_good(("ses_1",), identity)).refuses
+
+
+@pytest.mark.parametrize("identity", [None, ALICE, STRUCTURAL])
+async def test_the_owner_of_the_node_revokes_a_thing_by_its_id(identity):
+    denied = checker(denylist=lambda: Denylist(jtis=frozenset({"ses_1"})))
+    assert (await denied.still_good(("ses_1",), identity)).refuses
+    assert not (await denied.still_good(("ses_2",), identity)).refuses
+
+
+@pytest.mark.parametrize(("identity", "refuses"), [(None, False), (ALICE, True), (STRUCTURAL, True)])
+async def test_the_owner_of_the_node_revokes_a_subject_with_all_that_it_has(identity, refuses):
+    denied = checker(denylist=lambda: Denylist(bundle_ids=frozenset({SUBJECT})))
+    assert (await denied.still_good(("ses_1",), identity)).refuses is refuses
+
+
+async def test_the_list_of_the_issuer_is_asked_for_a_proven_identity_only():
+    lists = Lists(replace(EMPTY, bundle_ids={SUBJECT: "key_compromise"}))
+    asking = checker(issuers=WITH_LIST, lists=lists)
+    status = await asking.still_good(("ses_1",), ALICE)
+    assert (status.refuses, status.detail) == (True, "key_compromise")
+    assert len(lists.asked) == 1
+    assert not (await asking.still_good(("ses_1",), STRUCTURAL)).refuses
+    assert len(lists.asked) == 1
+
+
+async def test_a_session_whose_list_cannot_be_known_counts_as_revoked():
+    assert (await checker(issuers=WITH_LIST).still_good(("ses_1",), ALICE)).refuses

@@ -35,7 +35,7 @@ UVC_KEYS = {
 }
 
 
-def desk(mode=IdentityMode.VERIFIED, **named):
+def checker(mode=IdentityMode.VERIFIED, **named):
     return IdentityChecker(VirtualClock(), **({"mode": mode, "issuers": ISSUERS} | named))
 
 
@@ -47,7 +47,7 @@ def fits(answer, schema):
 
 
 async def validated(text, **named):
-    answer = await validate_token(text, desk(**named))
+    answer = await validate_token(text, checker(**named))
     assert not answer.is_error
     return fits(answer, schemas.VALIDATE_TOKEN_OUTPUT)
 
@@ -155,7 +155,7 @@ class TestAToken:
     async def test_is_put_on_record_when_its_revocation_is_decided(self):
         record = []
         await validate_token(
-            token(), desk(), lambda verdict, status: record.append((verdict.owner, status.status))
+            token(), checker(), lambda verdict, status: record.append((verdict.owner, status.status))
         )
         assert record == [("creed:user:alice", "good")]
 

@@ -28,7 +28,7 @@ def test_a_request_in_hand_when_the_link_ends_fails_at_once_and_was_not_sent():
         conversation = VcpConversation(ClientMachine(hello, random=lambda: 0.5))
         session = await session_of(conversation)
         sending = asyncio.create_task(session.send_context({"generation_preferences": {"tone": "plain"}}))
-        await conversation.next_to_say(None)  # the conductor has taken it, and the link ends before its turn
+        await conversation.next_message(None)  # the conductor has taken it, and the link ends before its turn
         conversation.end(NoAnswerError("the connection ended"))
         with pytest.raises(UnreachableError, match="nothing was sent"):
             await sending

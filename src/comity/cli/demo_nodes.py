@@ -194,7 +194,7 @@ class ModelClient:
             hello = {"type": "vcp-hello", "version": "3.1", "min_version": "3.1", "extensions": extensions}
             params |= vcp_places.hello_for_initialize(hello)
         await self._request("initialize", params)
-        await self._carrier.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        await self._carrier.notify({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """The structured result of a tool. Raises SceneFailedError where the tool refuses."""
@@ -209,7 +209,7 @@ class ModelClient:
         self._number += 1
         asked = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
         with failing_at(self._node):
-            answer = await self._carrier.ask(asked)
+            answer = await self._carrier.request(asked)
         if "error" in answer:
             raise SceneFailedError(f"{method} was refused: {answer['error'].get('message')}", self._node)
         result: dict[str, Any] = answer["result"]

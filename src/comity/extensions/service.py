@@ -32,13 +32,7 @@ from comity.requests.pipeline import Pipeline
 from comity.store.interface import Operation, Versioned
 from comity.store.vault import Vault
 from comity.vcp.contexts import Contexts, owner_of
-from comity.vcp.extension_host import (
-    AppliedExchange,
-    FadingContent,
-    OperationRequest,
-    Owner,
-    ResourceReader,
-)
+from comity.vcp.extension_host import AppliedExchange, FadingContent, OperationRequest, Owner, ResourceReader
 from comity.vcp.protocol.agreement import V3_1, Identity, Session
 from comity.vcp.protocol.built_in import built_in
 from comity.vcp.protocol.context import ContextRequest, SessionContext
@@ -187,7 +181,7 @@ class ExtensionService:
             raise ForbiddenError("this session belongs to another owner; start your own session")
 
     def end(self, session_id: str) -> None:
-        self.states.forget_stranger(session_id)
+        self.states.forget_anonymous(session_id)
         self.states.recent.forget(session_id)
 
     def own_session(self) -> Session:

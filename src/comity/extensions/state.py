@@ -37,8 +37,8 @@ from comity.wire.machine import Clock
 OWNER_SPACE: Final = "vcp:owner"
 SESSION_TTL: Final = 900.0
 OWNER_TTL: Final = 90 * 86_400.0
-MAX_STRANGER_BYTES: Final = 256 * 1024
-MAX_STRANGERS_BYTES: Final = 64 * 1024 * 1024
+MAX_ANONYMOUS_BYTES: Final = 256 * 1024
+MAX_ALL_ANONYMOUS_BYTES: Final = 64 * 1024 * 1024
 
 _MAX_RECENT: Final = 512
 _MAX_RECENT_BYTES: Final = 65_536
@@ -128,9 +128,9 @@ class ExtensionStates:
         self._vault = vault
         self._session_ttl = session_ttl
         self._owner_ttl = owner_ttl
-        self._of_strangers: dict[str, ExtensionState] = {}
-        self._stranger_bytes: dict[str, int] = {}
-        self._strangers_bytes = 0
+        self._anonymous: dict[str, ExtensionState] = {}
+        self._anonymous_bytes: dict[str, int] = {}
+        self._all_anonymous_bytes = 0
         self._values = SealedValues()
 
     async def held(self, session_id: str, owner: str | None) -> Mapping[str, Versioned]:
@@ -150,9 +150,9 @@ class ExtensionStates:
         stored of the session and its owner, where that was read already.
         """
         if owner is None:
-            of_stranger = self._of_strangers.get(session_id)
-            state = of_stranger or ExtensionState()
-            version = 0 if of_stranger is None else 1
+            anonymous = self._anonymous.get(session_id)
+            state = anonymous or ExtensionState()
+            version = 0 if anonymous is None else 1
             return LoadedState(
                 session_id=session_id,
                 owner=None,
@@ -185,7 +185,7 @@ class ExtensionStates:
         stranger's is held at once.
         """
         if before.owner is None:
-            self._hold(before.session_id, after)
+            self._hold_anonymous(before.session_id, after)
             return ()
         vault, now, owner = self._vault(), self._clock.now(), before.owner
         operations: list[Operation] = []
@@ -203,9 +203,9 @@ class ExtensionStates:
             put(OWNER_SPACE, owner_key(owner), known, relation.version, self._owner_ttl)
         return tuple(operations)
 
-    def forget_stranger(self, session_id: str) -> None:
-        self._of_strangers.pop(session_id, None)
-        self._strangers_bytes -= self._stranger_bytes.pop(session_id, 0)
+    def forget_anonymous(self, session_id: str) -> None:
+        self._anonymous.pop(session_id, None)
+        self._all_anonymous_bytes -= self._anonymous_bytes.pop(session_id, 0)
 
     async def forgetting(self, owner: str, session_id: str | None) -> tuple[Operation, ...]:
         """What has to be removed so that nothing is left of a session, or of all that an owner has here."""
@@ -238,10 +238,12 @@ class ExtensionStates:
     async def purge(self, rules: PersonalRules) -> None:
         """Remove signals that have expired (vcp 6.1: within a day). What changes meanwhile is looked at next time."""
         now = self._clock.now()
-        for session_id, state in tuple(self._of_strangers.items()):
+        for session_id, state in tuple(self._anonymous.items()):
             kept = purge_expired(state.session.personal, rules, now)
             if kept is not state.session.personal:
-                self._hold(session_id, replace(state, session=replace(state.session, personal=kept)))
+                self._hold_anonymous(
+                    session_id, replace(state, session=replace(state.session, personal=kept))
+                )
         vault = self._vault()
         async for key, held in scan_all(self._store, SESSION_SPACE):
             if key.endswith(_SUFFIX):
@@ -263,19 +265,19 @@ class ExtensionStates:
                 )
             )
 
-    def _hold(self, session_id: str, state: ExtensionState) -> None:
+    def _hold_anonymous(self, session_id: str, state: ExtensionState) -> None:
         size = len(_encode(state.session)) + len(_encode(state.owner))
-        before = self._stranger_bytes.get(session_id, 0)
-        in_all = self._strangers_bytes - before + size
-        if size > before and (size > MAX_STRANGER_BYTES or in_all > MAX_STRANGERS_BYTES):
+        before = self._anonymous_bytes.get(session_id, 0)
+        in_all = self._all_anonymous_bytes - before + size
+        if size > before and (size > MAX_ANONYMOUS_BYTES or in_all > MAX_ALL_ANONYMOUS_BYTES):
             raise ExtensionError(
                 "LIMIT_EXCEEDED",
-                f"a session without an identity may keep {MAX_STRANGER_BYTES:,} bytes, and all of them "
-                f"{MAX_STRANGERS_BYTES:,}; send a hello with an identity",
+                f"a session without an identity may keep {MAX_ANONYMOUS_BYTES:,} bytes, and all of them "
+                f"{MAX_ALL_ANONYMOUS_BYTES:,}; send a hello with an identity",
             )
-        self._of_strangers[session_id] = state
-        self._stranger_bytes[session_id] = size
-        self._strangers_bytes = in_all
+        self._anonymous[session_id] = state
+        self._anonymous_bytes[session_id] = size
+        self._all_anonymous_bytes = in_all
 
 
 def session_key(session_id: str) -> str:

@@ -183,12 +183,7 @@ class FileAcks:
                     del known[oldest]
                 replace_whole(self._path, msgspec.json.encode(known))
         except OSError as reason:
-            log.warning(
-                NOT_REMEMBERED,
-                server,
-                self._path,
-                reason.strerror,
-            )
+            log.warning(NOT_REMEMBERED, server, self._path, reason.strerror)
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -349,14 +344,11 @@ class VcpClient:
 
     @contextlib.asynccontextmanager
     async def _session(
-        self,
-        reach: Callable[[Target], Awaitable[PeerLink]],
-        draw: Callable[[], float],
-        answer_seconds: float,
+        self, reach: Callable[[Target], Awaitable[PeerLink]], draw: Callable[[], float], answer_seconds: float
     ) -> AsyncIterator[VcpSession]:
         memory, server, version = self._memory, self._target.url, self._hello.version
         before = None if memory is None else await memory.recall(server, version)
-        await self._keep_away_as_asked()
+        await self._wait_as_asked()
         while True:
             machine = ClientMachine(self._hello, random=draw, last_ack=before)
             try:
@@ -370,7 +362,7 @@ class VcpClient:
                 except (UnreachableError, NoAnswerError) as fault:
                     failure = fault
                 else:
-                    self._tell(established)
+                    self._log_remarks(established)
                     if memory is not None:
                         await memory.remember(server, version, established.ack, before)
                     yield VcpSession(established, conversation, link.max_message_bytes, answer_seconds)
@@ -410,7 +402,7 @@ class VcpClient:
         log.info("%s; connecting again in %.1f s", failure.message, wait)
         await self._clock.sleep(wait)
 
-    async def _keep_away_as_asked(self) -> None:
+    async def _wait_as_asked(self) -> None:
         """Until the moment that the server named to an earlier `connect`."""
         moment = _not_before.get(self._clock, {}).get(self._target.url, 0.0)
         wait = moment - self._clock.monotonic()
@@ -438,7 +430,7 @@ class VcpClient:
                 f"{self._target.url} gave no session within {self._seconds:g} seconds"
             ) from None
 
-    def _tell(self, established: Established) -> None:
+    def _log_remarks(self, established: Established) -> None:
         for warning in established.warnings:
             log.warning("%s: %s", self._target.url, warning)
         for alert in established.alerts:
@@ -449,7 +441,7 @@ class VcpClient:
 async def _conversing(machine: ClientMachine, link: PeerLink, clock: Clock) -> AsyncIterator[VcpConversation]:
     """The machine on its link, until the block ends; then the link is closed."""
     conversation = VcpConversation(machine)
-    conductor = Conductor(conversation, link, clock, conversation.next_to_say)
+    conductor = Conductor(conversation, link, clock, conversation.next_message)
 
     async def run() -> None:
         try:

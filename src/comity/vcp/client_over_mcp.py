@@ -54,8 +54,8 @@ async def dial_mcp(target: McpTarget, tls: ssl.SSLContext | None = None) -> "Mcp
 
 
 class McpLink:
-    """Its carrier can `begin` a new session, `ask` for the response to a request (which raises McpRefusedError, or
-    LinkClosed when there is none) and `tell` without one.
+    """Its carrier can `begin` a new session, `request` for the response to a request (which raises McpRefusedError, or
+    LinkClosed when there is none) and `notify` without one.
     """
 
     max_message_bytes = MESSAGE_LIMIT
@@ -67,9 +67,9 @@ class McpLink:
         self._in: asyncio.Queue[bytes | LinkClosed] = asyncio.Queue()
         self._ended: LinkClosed | None = None
         self._number = 0
-        self._greeted = False
-        self._taking = {_HELLO: self._greet, CALL: self._call}
-        self._working = asyncio.create_task(self._work())
+        self._initialized = False
+        self._handlers = {_HELLO: self._initialize, CALL: self._call}
+        self._running = asyncio.create_task(self._run())
 
     async def send(self, message: bytes) -> None:
         if self._ended is not None:
@@ -86,17 +86,17 @@ class McpLink:
 
     async def close(self, reason: str = "") -> None:
         self._ended = self._ended or LinkClosed(reason or "closed")
-        self._working.cancel()
-        await asyncio.wait([self._working])
+        self._running.cancel()
+        await asyncio.wait([self._running])
         await self._carrier.close()
 
-    async def _work(self) -> None:
+    async def _run(self) -> None:
         """One message after the other, so that answers come in order."""
         try:
             while True:
                 value = strict_json.loads(await self._out.get())
-                take = self._taking.get(value.get("type"), self._say)
-                answer = await take(value)
+                handle = self._handlers.get(value.get("type"), self._send_context)
+                answer = await handle(value)
                 self._in.put_nowait(strict_json.dumps(answer))
         except LinkClosed as closed:
             self._end(closed)
@@ -110,10 +110,10 @@ class McpLink:
         self._ended = closed
         self._in.put_nowait(closed)
 
-    async def _greet(self, hello: dict[str, Any]) -> Any:
-        if self._greeted:
+    async def _initialize(self, hello: dict[str, Any]) -> Any:
+        if self._initialized:
             await self._carrier.begin()
-        self._greeted = True
+        self._initialized = True
         params = {
             "protocolVersion": REVISION,
             "clientInfo": {"name": "comity", "version": __version__},
@@ -121,7 +121,7 @@ class McpLink:
         }
         try:
             result = await self._request("initialize", params)
-            await self._carrier.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+            await self._carrier.notify({"jsonrpc": "2.0", "method": "notifications/initialized"})
         except McpRefusedError as refusal:
             return _error(MCP_REFUSED, f"the MCP server refuses: {refusal.message}")
         answer = vcp_places.answer_in_initialize(result)
@@ -129,7 +129,7 @@ class McpLink:
             return _error(NO_VCP, "the MCP server answers without a word of VCP; it has VCP 1.0 at most")
         return answer
 
-    async def _say(self, request: dict[str, Any]) -> Any:
+    async def _send_context(self, request: dict[str, Any]) -> Any:
         try:
             result = await self._request("tools/call", {"name": _TOOL, "arguments": {"context": request}})
         except McpRefusedError as refusal:
@@ -168,7 +168,7 @@ class McpLink:
 
     async def _request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         self._number += 1
-        response = await self._carrier.ask(
+        response = await self._carrier.request(
             {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
         )
         result, error = response.get("result"), response.get("error")
@@ -198,8 +198,8 @@ class _Stdio:
             reason = getattr(fault, "strerror", None) or str(fault)
             raise UnreachableError(f"{self._command[0]} cannot be started: {reason}") from None
 
-    async def ask(self, message: dict[str, Any]) -> dict[str, Any]:
-        await self.tell(message)
+    async def request(self, message: dict[str, Any]) -> dict[str, Any]:
+        await self.notify(message)
         assert self._process is not None
         assert self._process.stdout is not None
         while True:
@@ -210,18 +210,18 @@ class _Stdio:
             if not line:
                 raise LinkClosed(_ENDED)
             try:
-                said = strict_json.loads(line)
+                received = strict_json.loads(line)
             except MalformedError:
                 continue  # some programs write other things to their output
-            if not isinstance(said, dict):
+            if not isinstance(received, dict):
                 continue
-            if "method" not in said and said.get("id") == message["id"]:
-                return said
-            if "method" in said and "id" in said:
+            if "method" not in received and received.get("id") == message["id"]:
+                return received
+            if "method" in received and "id" in received:
                 refusal = {"code": -32601, "message": "this client answers no requests"}
-                await self.tell({"jsonrpc": "2.0", "id": said["id"], "error": refusal})
+                await self.notify({"jsonrpc": "2.0", "id": received["id"], "error": refusal})
 
-    async def tell(self, message: dict[str, Any]) -> None:
+    async def notify(self, message: dict[str, Any]) -> None:
         assert self._process is not None
         assert self._process.stdin is not None
         try:
@@ -265,7 +265,7 @@ class McpOverHttp:
     async def begin(self) -> None:
         await self._leave()
 
-    async def ask(self, message: dict[str, Any]) -> dict[str, Any]:
+    async def request(self, message: dict[str, Any]) -> dict[str, Any]:
         answer = await self._http.request("POST", self._url, message, self._headers(message["method"]))
         if answer.status != 200:
             detail = answer.body[:_MAX_DETAIL_LENGTH].decode(errors="replace")
@@ -274,12 +274,16 @@ class McpOverHttp:
         streamed = answer.headers.get("content-type", "").startswith("text/event-stream")
         for data in _events(answer.body) if streamed else (answer.body,):
             with contextlib.suppress(MalformedError):
-                said = strict_json.loads(data)
-                if isinstance(said, dict) and said.get("id") == message["id"] and "method" not in said:
-                    return said
+                received = strict_json.loads(data)
+                if (
+                    isinstance(received, dict)
+                    and received.get("id") == message["id"]
+                    and "method" not in received
+                ):
+                    return received
         raise McpRefusedError("it sent no response to the request")
 
-    async def tell(self, message: dict[str, Any]) -> None:
+    async def notify(self, message: dict[str, Any]) -> None:
         await self._http.request("POST", self._url, message, self._headers(message["method"]))
 
     async def close(self) -> None:

@@ -25,8 +25,8 @@ from comity.vcp.protocol.client import (
     NotEstablished,
     Notice,
     Outgoing,
-    SayCall,
-    SayContext,
+    SendCall,
+    SendContext,
     SessionEnded,
     outgoing,
 )
@@ -90,14 +90,14 @@ def clean(foreign: str) -> str:
 MAX_WAITING: Final = 8
 GROUPS: Final = ("personal", "relational", "consensus", "torch", "intent")
 
-_TO_SAY: Final = "to say"
-_NOT_SAID: Final = "the session has ended before this was sent: nothing was sent; connect again"
+_NEXT_MESSAGE: Final = "to say"
+_NOT_SENT: Final = "the session has ended before this was sent: nothing was sent; connect again"
 
 
-class Utterance(Struct, frozen=True):
+class OutgoingMessage(Struct, frozen=True):
     """What is to be said, where its answer is awaited, and the limit that it counts on until then."""
 
-    event: SayContext | SayCall
+    event: SendContext | SendCall
     answer: asyncio.Future[bytes]
     limit: asyncio.Semaphore
 
@@ -116,62 +116,62 @@ class VcpConversation:
         self.reports: asyncio.Queue[Established | NotEstablished | ComityError] = asyncio.Queue()
         self.ended: ComityError | None = None
         self._machine = machine
-        self._to_say: asyncio.Queue[Utterance] = asyncio.Queue()
-        self._in_hand: Utterance | None = None  # taken by the conductor, not yet given to the machine
-        self._waiting: deque[Utterance] = deque()
-        self._calls: dict[str, Utterance] = {}
+        self._outbox: asyncio.Queue[OutgoingMessage] = asyncio.Queue()
+        self._taken: OutgoingMessage | None = None  # taken by the conductor, not yet given to the machine
+        self._waiting: deque[OutgoingMessage] = deque()
+        self._calls: dict[str, OutgoingMessage] = {}
         self._requests_at_once = asyncio.Semaphore(MAX_WAITING)
         self._calls_at_once = asyncio.Semaphore(MAX_CALLS_IN_FLIGHT)
-        self._called = 0
+        self._call_number = 0
 
-    async def next_to_say(self, _question: Any) -> Utterance:
-        self._in_hand = await self._to_say.get()
-        return self._in_hand
+    async def next_message(self, _question: Any) -> OutgoingMessage:
+        self._taken = await self._outbox.get()
+        return self._taken
 
-    async def say(self, request: dict[str, Any]) -> bytes:
+    async def send_context(self, request: dict[str, Any]) -> bytes:
         """The answer to the request. Raises what ended the session, if that came first."""
-        return await self._said(SayContext(request), self._requests_at_once)
+        return await self._sent(SendContext(request), self._requests_at_once)
 
     async def call(self, op: str, args: dict[str, Any]) -> bytes:
         """The answer to a call of an extension. Raises the same."""
-        self._called += 1
-        return await self._said(SayCall(str(self._called), op, args), self._calls_at_once)
+        self._call_number += 1
+        return await self._sent(SendCall(str(self._call_number), op, args), self._calls_at_once)
 
-    async def _said(self, event: SayContext | SayCall, limit: asyncio.Semaphore) -> bytes:
+    async def _sent(self, event: SendContext | SendCall, limit: asyncio.Semaphore) -> bytes:
         await limit.acquire()
         if self.ended is not None:
             limit.release()
-            raise _too_late(self.ended)
-        utterance = Utterance(event, asyncio.get_running_loop().create_future(), limit)
-        self._to_say.put_nowait(utterance)
-        return await utterance.answer
+            raise _not_sent_error(self.ended)
+        message_out = OutgoingMessage(event, asyncio.get_running_loop().create_future(), limit)
+        self._outbox.put_nowait(message_out)
+        return await message_out.answer
 
     def receive(self, event: Event, now: float) -> Sequence[Effect]:
-        said: Utterance | None = None
+        sending: OutgoingMessage | None = None
         effects: list[Effect] = []
-        if type(event) is Answered and event.tag == _TO_SAY:
-            said = event.answer
-            assert said is not None
-            self._in_hand = None
-            if said.answer.cancelled():  # its caller was cancelled
-                said.limit.release()
-                return (Ask(_TO_SAY, None),)
-            event = said.event
+        if type(event) is Answered and event.tag == _NEXT_MESSAGE:
+            sending = event.answer
+            assert sending is not None
+            self._taken = None
+            if sending.answer.cancelled():  # its caller was cancelled
+                sending.limit.release()
+                return (Ask(_NEXT_MESSAGE, None),)
+            event = sending.event
         for effect in self._machine.receive(event, now):
             if isinstance(effect, Ask):
-                self._hear(effect.request, event)
+                self._handle_report(effect.request, event)
                 continue
             effects.append(effect)
-            if said is not None and isinstance(effect, Send):
-                if isinstance(said.event, SayCall):
-                    self._calls[said.event.id] = said
+            if sending is not None and isinstance(effect, Send):
+                if isinstance(sending.event, SendCall):
+                    self._calls[sending.event.id] = sending
                 else:
-                    self._waiting.append(said)
-                said = None
-        if said is not None:
-            self._settle(said, _too_late(self.ended))
-        if isinstance(event, Started | SayContext | SayCall):
-            effects.append(Ask(_TO_SAY, None))
+                    self._waiting.append(sending)
+                sending = None
+        if sending is not None:
+            self._resolve(sending, _not_sent_error(self.ended))
+        if isinstance(event, Started | SendContext | SendCall):
+            effects.append(Ask(_NEXT_MESSAGE, None))
         return effects
 
     def end(self, why: ComityError) -> None:
@@ -180,23 +180,23 @@ class VcpConversation:
             self.ended = why
             self.reports.put_nowait(why)
         while self._waiting:
-            self._settle(self._waiting.popleft(), self.ended)
+            self._resolve(self._waiting.popleft(), self.ended)
         while self._calls:
-            self._settle(self._calls.popitem()[1], self.ended)
-        if self._in_hand is not None:
-            self._settle(self._in_hand, _too_late(self.ended))
-            self._in_hand = None
-        while not self._to_say.empty():
-            self._settle(self._to_say.get_nowait(), _too_late(self.ended))
+            self._resolve(self._calls.popitem()[1], self.ended)
+        if self._taken is not None:
+            self._resolve(self._taken, _not_sent_error(self.ended))
+            self._taken = None
+        while not self._outbox.empty():
+            self._resolve(self._outbox.get_nowait(), _not_sent_error(self.ended))
 
-    def _hear(self, report: Any, event: Event) -> None:
+    def _handle_report(self, report: Any, event: Event) -> None:
         match report:
             case Established() | NotEstablished():
                 self.reports.put_nowait(report)
             case Delivered(message):
-                waiting = self._waiting_for(message)
+                waiting = self._take_waiting(message)
                 if waiting is not None:  # a message without a waiting request is dropped (ruling 4)
-                    self._settle(waiting, message)
+                    self._resolve(waiting, message)
             case SessionEnded(error):
                 self.end(VcpRefusedError(error))
             case GivenUp(reason):
@@ -206,7 +206,7 @@ class VcpConversation:
                     fault = clean(reason.partition(";")[0])  # what follows tells the sender what to do
                     self.end(UnusableAnswerError(f"the server's answer is not VCP as agreed on: {fault}"))
 
-    def _waiting_for(self, message: bytes) -> Utterance | None:
+    def _take_waiting(self, message: bytes) -> OutgoingMessage | None:
         """Who an answer is for."""
         answered = _answered_call(message)
         if answered is not None:
@@ -216,14 +216,14 @@ class VcpConversation:
         # a server that knows no calls answers them in order, as if they were context requests
         return self._calls.pop(next(iter(self._calls))) if self._calls else None
 
-    def _settle(self, utterance: Utterance, answer: bytes | ComityError) -> None:
-        utterance.limit.release()
-        if utterance.answer.done():
+    def _resolve(self, message_out: OutgoingMessage, answer: bytes | ComityError) -> None:
+        message_out.limit.release()
+        if message_out.answer.done():
             return
         if isinstance(answer, bytes):
-            utterance.answer.set_result(answer)
+            message_out.answer.set_result(answer)
         else:
-            utterance.answer.set_exception(answer)
+            message_out.answer.set_exception(answer)
 
 
 class VcpSession:
@@ -262,7 +262,7 @@ class VcpSession:
         """
         copied = dict(request)
         withheld = self._prepared(copied).withheld
-        received = await self._in_time("the context request", self._conversation.say(copied))
+        received = await self._in_time("the context request", self._conversation.send_context(copied))
         return ContextAnswer(message=_read_answer(received), withheld=withheld)
 
     async def call(self, op: str, args: Mapping[str, Any] | None = None) -> Any:
@@ -380,6 +380,6 @@ def _text(value: Any) -> str:
     return clean(value[:1024]) if type(value) is str else ""
 
 
-def _too_late(why: ComityError | None) -> ComityError:
+def _not_sent_error(why: ComityError | None) -> ComityError:
     """Why something never left."""
-    return why if isinstance(why, VcpRefusedError) else UnreachableError(_NOT_SAID)
+    return why if isinstance(why, VcpRefusedError) else UnreachableError(_NOT_SENT)

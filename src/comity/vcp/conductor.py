@@ -61,7 +61,7 @@ class Conductor:
         self._answer = answer
         self._send_seconds = send_seconds
         self._events: asyncio.Queue[Event] = asyncio.Queue()
-        self._dealt_with = asyncio.Event()
+        self._handled = asyncio.Event()
         self._timers: dict[str, asyncio.Task[None]] = {}
         self._fired: dict[str, TimerFired] = {}
         self._questions: set[asyncio.Task[None]] = set()
@@ -94,16 +94,16 @@ class Conductor:
                     return effect.reason
                 await self._perform(effect)
             if isinstance(event, Received):
-                self._dealt_with.set()
+                self._handled.set()
             if isinstance(event, LinkLost):
                 return event.reason
 
     async def _read(self) -> None:
         try:
             while True:
-                self._dealt_with.clear()
+                self._handled.clear()
                 self._events.put_nowait(Received(await self._link.receive()))
-                await self._dealt_with.wait()
+                await self._handled.wait()
         except LinkClosed as closed:
             self._events.put_nowait(LinkLost(closed.reason))
         except ComityError as fault:
@@ -122,7 +122,7 @@ class Conductor:
             case CancelTimer(name):
                 self._cancel_timer(name)
             case Ask(tag, request):
-                question = asyncio.create_task(self._put_question(tag, request))
+                question = asyncio.create_task(self._answer_question(tag, request))
                 self._questions.add(question)
                 question.add_done_callback(self._questions.discard)
             case _:
@@ -156,7 +156,7 @@ class Conductor:
         if timer := self._timers.pop(name, None):
             timer.cancel()
 
-    async def _put_question(self, tag: str, request: Any) -> None:
+    async def _answer_question(self, tag: str, request: Any) -> None:
         try:
             event: Event = Answered(tag, await self._answer(request))
         except ComityError as error:

@@ -113,19 +113,19 @@ class Contexts:
         self._clock = clock
         self._ttl = ttl
         self._values = SealedValues()
-        self._of_strangers: dict[str, SessionContext] = {}
+        self._anonymous: dict[str, SessionContext] = {}
 
     async def known(self, session: Session, vault: Vault) -> SessionContext:
         """What the session knows so far."""
         if owner_of(session) is None:
-            return self._of_strangers.get(session.id, SessionContext())
+            return self._anonymous.get(session.id, SessionContext())
         kept = await self._kept(session.id, vault)
         return SessionContext() if kept is None else kept.context
 
     async def used(self, session: Session, vault: Vault) -> tuple[SessionContext, tuple[Operation, ...]]:
         """What the session knows so far, and what has to be stored so that it is kept as long as it is used."""
         if owner_of(session) is None:
-            return self._of_strangers.get(session.id, SessionContext()), ()
+            return self._anonymous.get(session.id, SessionContext()), ()
         key, now = context_key(session.id), self._clock.now()
         held = await self._store.get(SPACE, key)
         if held is None:
@@ -167,7 +167,7 @@ class Contexts:
         """
         owner = owner_of(session)
         if owner is None:
-            self._of_strangers[session.id] = context
+            self._anonymous[session.id] = context
             return ()
         now = self._clock.now()
         exchange = ContextExchange(
@@ -209,8 +209,8 @@ class Contexts:
         held = await self._store.get(SPACE, history_key(session_id))
         return () if held is None else self._open_history(session_id, held, vault).exchanges
 
-    def forget_stranger(self, session_id: str) -> None:
-        self._of_strangers.pop(session_id, None)
+    def forget_anonymous(self, session_id: str) -> None:
+        self._anonymous.pop(session_id, None)
 
     async def _kept(self, session_id: str, vault: Vault) -> KeptContext | None:
         held = await self._store.get(SPACE, context_key(session_id))

@@ -55,7 +55,7 @@ class TcpDoor:
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(
-            self._take,
+            self._accept,
             sock=self._socket,
             limit=_CHUNK,
             backlog=_BACKLOG,
@@ -72,7 +72,7 @@ class TcpDoor:
             await asyncio.wait(self._serving)
         self._socket.close()
 
-    def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.create_task(self._serve(TcpServerLink(reader, writer, self._too_long)))
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
@@ -96,11 +96,11 @@ class TcpServerLink:
         self.peer = peer_of({"client": writer.get_extra_info("peername")})
         self.max_message_bytes = HANDSHAKE_LIMIT
         self._held = bytearray()
-        self._looked = 0
+        self._searched = 0
         self._skipping = False
-        self._over = False
-        self._owed = 0
-        self._paid = asyncio.Event()
+        self._at_end = False
+        self._unanswered = 0
+        self._all_answered = asyncio.Event()
         self._ended: str | None = None
 
     def allow(self, message_bytes: int) -> None:
@@ -122,19 +122,19 @@ class TcpServerLink:
             await self._writer.drain()
         except OSError:
             raise LinkClosed(GONE) from None
-        self._owed -= 1
-        if self._owed <= 0:
-            self._paid.set()
+        self._unanswered -= 1
+        if self._unanswered <= 0:
+            self._all_answered.set()
 
     async def receive(self) -> bytes:
         while self._ended is None:
             message = self._next()
             if message is not None:
-                self._owed += 1
-                self._paid.clear()
+                self._unanswered += 1
+                self._all_answered.clear()
                 return message
-            if self._over:
-                await self._pay()
+            if self._at_end:
+                await self._wait_for_answers()
                 raise LinkClosed("the peer has said everything")
             await self._read()
         raise LinkClosed(self._ended)
@@ -145,7 +145,7 @@ class TcpServerLink:
         self._ended = reason or "closed"
         try:
             await asyncio.sleep(0)  # let the reader stop
-            if not self._over:
+            if not self._at_end:
                 await self._linger()
         finally:
             self._writer.close()
@@ -156,14 +156,14 @@ class TcpServerLink:
     def _next(self) -> bytes | None:
         """The next line that is there as a whole; the last one is, once the peer has said everything."""
         while True:
-            end = self._held.find(b"\n", self._looked)
-            if end < 0 and not (self._over and self._held):
-                self._looked = len(self._held)
+            end = self._held.find(b"\n", self._searched)
+            if end < 0 and not (self._at_end and self._held):
+                self._searched = len(self._held)
                 return self._cut_off()
             end = len(self._held) if end < 0 else end
             line = bytes(self._held[:end])
             del self._held[: end + 1]
-            self._looked = 0
+            self._searched = 0
             skipped, self._skipping = self._skipping, False
             line = line.removesuffix(b"\r")
             if skipped or not line.strip():
@@ -178,7 +178,7 @@ class TcpServerLink:
             return None
         first, self._skipping = not self._skipping, True
         self._held.clear()
-        self._looked = 0
+        self._searched = 0
         return self._too_long if first else None
 
     async def _read(self) -> None:
@@ -189,14 +189,14 @@ class TcpServerLink:
         if data:
             self._held += data
         else:
-            self._over = True
+            self._at_end = True
 
-    async def _pay(self) -> None:
+    async def _wait_for_answers(self) -> None:
         """Until every message has its answer, or nobody can wait any longer."""
-        if self._owed > 0:
+        if self._unanswered > 0:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LAST_ANSWER_SECONDS):
-                    await self._paid.wait()
+                    await self._all_answered.wait()
 
     async def _linger(self) -> None:
         discarded = 0
@@ -263,14 +263,14 @@ class WebSocketServerLink:
     async def send(self, message: bytes) -> None:
         if self._ended is not None:
             raise LinkClosed(self._ended)
-        await self._say({"type": "websocket.send", "text": message.decode()})
+        await self._send_event({"type": "websocket.send", "text": message.decode()})
 
     async def receive(self) -> bytes:
         if self._ended is not None:
             raise LinkClosed(self._ended)
         if not self._accepted:
             self._accepted = True
-            await self._say({"type": "websocket.accept"})
+            await self._send_event({"type": "websocket.accept"})
         if self._code == _TOO_BIG:
             raise LinkClosed("a message was too long; the connection cannot go on after it")
         event = await self._receive()
@@ -293,7 +293,7 @@ class WebSocketServerLink:
         except OSError:
             return
 
-    async def _say(self, event: dict[str, str]) -> None:
+    async def _send_event(self, event: dict[str, str]) -> None:
         try:
             await self._send(event)
         except OSError:

@@ -180,11 +180,7 @@ class IdentityChecker:
 
     def _status(self, verdict: TokenVerdict, found: RevocationList | Unavailable | None) -> RevocationStatus:
         return revocation_status(
-            verdict.revocable,
-            crl=found,
-            now=self._clock.now(),
-            grace=STALE_GRACE,
-            denylist=self._denylist(),
+            verdict.revocable, crl=found, now=self._clock.now(), grace=STALE_GRACE, denylist=self._denylist()
         )
 
 

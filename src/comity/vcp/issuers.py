@@ -61,13 +61,13 @@ log = logging.getLogger("comity.crl")
 
 CRL_LIMIT: Final = 1024 * 1024
 CRL_TIMEOUT: Final = 5.0
-KEPT: Final = 100
+MAX_LISTS: Final = 100
 STALE_GRACE: Final = 300.0
 ASK_AGAIN: Final = 3600.0
 PAUSE: Final = 10.0
 
 
-class _HeldSource(Struct):
+class _CachedSource(Struct):
     """The state of one source. Times are of the monotonic clock."""
 
     found: RevocationList | None = None
@@ -78,13 +78,15 @@ class _HeldSource(Struct):
 
 
 class CrlFetcher:
-    def __init__(self, http: HttpCarrier, clock: Clock, *, https_only: bool = True, kept: int = KEPT) -> None:
+    def __init__(
+        self, http: HttpCarrier, clock: Clock, *, https_only: bool = True, kept: int = MAX_LISTS
+    ) -> None:
         """`http` is the guarded client, made with `CRL_TIMEOUT` and `CRL_LIMIT`."""
         self._http = http
         self._clock = clock
         self._https_only = https_only
         self._kept = kept
-        self._held: OrderedDict[CrlSource, _HeldSource] = OrderedDict()
+        self._held: OrderedDict[CrlSource, _CachedSource] = OrderedDict()
         self._fetching: dict[CrlSource, asyncio.Task[RevocationList | Unavailable]] = {}
         self._closed = False
 
@@ -125,13 +127,13 @@ class CrlFetcher:
             task.cancel()
         await asyncio.gather(*fetching, return_exceptions=True)
 
-    def _usable(self, held: _HeldSource) -> RevocationList | None:
+    def _usable(self, held: _CachedSource) -> RevocationList | None:
         found = held.found
         if found is None or self._clock.monotonic() >= held.fresh_until + STALE_GRACE:
             return None
         return found if found.is_fresh(self._clock.now(), STALE_GRACE) else None
 
-    def _is_due(self, held: _HeldSource, found: RevocationList) -> bool:
+    def _is_due(self, held: _CachedSource, found: RevocationList) -> bool:
         now = self._clock.monotonic()
         stale = now >= held.fresh_until or not found.is_fresh(self._clock.now())
         return (stale or now >= held.ask_again) and now >= held.pause_until
@@ -157,7 +159,7 @@ class CrlFetcher:
             self._fetching.pop(source, None)
         now = self._clock.monotonic()
         fresh_until = now + found.next_update - self._clock.now()
-        self._keep(source, _HeldSource(found, fresh_until, now + ASK_AGAIN))
+        self._keep(source, _CachedSource(found, fresh_until, now + ASK_AGAIN))
         return found
 
     async def _ask(self, source: CrlSource) -> RevocationList:
@@ -176,13 +178,13 @@ class CrlFetcher:
     def _failed(self, source: CrlSource, reason: str) -> Unavailable:
         failure = f"the list of {source.issuer_id} could not be had: {reason}"
         log.warning("%s", failure)
-        held = self._held.get(source) or _HeldSource()
+        held = self._held.get(source) or _CachedSource()
         held.failure = failure
         held.pause_until = self._clock.monotonic() + PAUSE
         self._keep(source, held)
         return Unavailable(failure)
 
-    def _keep(self, source: CrlSource, held: _HeldSource) -> None:
+    def _keep(self, source: CrlSource, held: _CachedSource) -> None:
         self._held[source] = held
         while len(self._held) > self._kept:
             self._held.popitem(last=False)
@@ -197,11 +199,11 @@ RENEW_SECONDS: Final = 86_400
 _LOCK_FILE: Final = ".revocations.lock"
 _SUFFIX: Final = ".json"
 
-_Seen = tuple[int, int, int]
+_Stamp = tuple[int, int, int]
 
 
-class _HeldList(NamedTuple):
-    seen: _Seen
+class _LoadedList(NamedTuple):
+    stamp: _Stamp
     crl: CRL
 
 
@@ -212,8 +214,8 @@ class OwnRevocations:
         self._folder = folder
         self._owner = owner
         self._own = owner.hex()
-        self._held: dict[str, _HeldList] = {}
-        self._denylist: tuple[tuple[_Seen, ...], Denylist] = ((), Denylist())
+        self._held: dict[str, _LoadedList] = {}
+        self._denylist: tuple[tuple[_Stamp, ...], Denylist] = ((), Denylist())
 
     def path(self, issuer: str | None = None) -> Path:
         """Of the list of that issuer; None: of this node's own id."""
@@ -232,15 +234,15 @@ class OwnRevocations:
 
     def denylist(self) -> Denylist:
         """Raises StoreCorruptError if this node did not sign the list, because the revoked tokens are then unknown."""
-        held = [found for issuer in self.issuers() if (found := self._hold(issuer)) is not None]
-        seen = tuple(each.seen for each in held)
-        if seen != self._denylist[0]:
+        held = [found for issuer in self.issuers() if (found := self._load(issuer)) is not None]
+        stamp = tuple(each.stamp for each in held)
+        if stamp != self._denylist[0]:
             entries = [entry for each in held for entry in each.crl.entries]
-            self._denylist = (seen, _denied(entries))
+            self._denylist = (stamp, _denied(entries))
         return self._denylist[1]
 
     def read(self, issuer: str | None = None) -> tuple[CRLEntry, ...]:
-        held = self._hold(issuer or self._own)
+        held = self._load(issuer or self._own)
         return () if held is None else held.crl.entries
 
     def current(self, issuer: str, key: SigningKey, now: int) -> CRL | None:
@@ -249,10 +251,10 @@ class OwnRevocations:
         """
         if issuer not in self.issuers():
             return None
-        held = self._hold(issuer)
+        held = self._load(issuer)
         if held is None or _is_due(held.crl, now):
             self.open_list(issuer, key, now)
-            held = self._hold(issuer)
+            held = self._load(issuer)
         return None if held is None else held.crl
 
     def renew(self, key: SigningKey, now: int) -> None:
@@ -263,30 +265,30 @@ class OwnRevocations:
     def open_list(self, issuer: str | None, key: SigningKey, now: int) -> None:
         """Have a list for the name, with all that is on it, signed not long ago."""
         issuer = issuer or self._own
-        with self._alone():
-            held = self._hold(issuer)
+        with self._locked():
+            held = self._load(issuer)
             if held is None or _is_due(held.crl, now):
                 self._write(issuer, key, now, () if held is None else held.crl.entries)
 
     def revoke(self, entry: CRLEntry, key: SigningKey, now: int, issuer: str | None = None) -> bool:
         """Put it on the issuer's list and sign the list anew. False when it is there already."""
         issuer = issuer or self._own
-        with self._alone():
+        with self._locked():
             entries = self.read(issuer)
             if any((known.jti, known.bundle_id) == (entry.jti, entry.bundle_id) for known in entries):
                 return False
             self._write(issuer, key, now, (*entries, entry))
             return True
 
-    def _hold(self, issuer: str) -> _HeldList | None:
+    def _load(self, issuer: str) -> _LoadedList | None:
         """The list as it is now; None where there is none."""
         path = self.path(issuer)
         try:
             with path.open("rb") as file:
                 status = os.fstat(file.fileno())
-                seen = (status.st_ino, status.st_mtime_ns, status.st_size)
+                stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
                 known = self._held.get(issuer)
-                if known is not None and known.seen == seen:
+                if known is not None and known.stamp == stamp:
                     return known
                 data = file.read(LIST_LIMIT + 1)
         except FileNotFoundError:
@@ -300,7 +302,7 @@ class OwnRevocations:
             raise _corrupt(path, fault.message) from None
         if crl.issuer_id != issuer or not signature_holds(received, PublicKey(self._owner.public)):
             raise _corrupt(path, "it is not signed by this node")
-        self._held[issuer] = held = _HeldList(seen, crl)
+        self._held[issuer] = held = _LoadedList(stamp, crl)
         return held
 
     def _write(self, issuer: str, key: SigningKey, now: int, entries: tuple[CRLEntry, ...]) -> None:
@@ -319,7 +321,7 @@ class OwnRevocations:
             raise _unwritable(path.parent, reason) from None
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         with contextlib.ExitStack() as held:
             try:
                 held.enter_context(alone(self._folder / _LOCK_FILE))
@@ -387,10 +389,7 @@ def issuers_of(settings: Settings, own: VacantId | None) -> IssuerRegistry:
         if name in addresses:
             trusted: TrustKey = PublicKey(keys[name]) if name in keys else SharedSecret(shared[0].secret)
             source = CrlSource(
-                issuer_id=name,
-                uri=addresses[name],
-                key=trusted,
-                accept_unsigned=name in vcp.unsigned_crls,
+                issuer_id=name, uri=addresses[name], key=trusted, accept_unsigned=name in vcp.unsigned_crls
             )
         issuers.append(
             Issuer(

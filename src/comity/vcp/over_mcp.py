@@ -29,7 +29,7 @@ from comity.requests.budget import HANDSHAKE_PERIOD
 from comity.requests.caller import Caller
 from comity.vcp.contexts import owner_of
 from comity.vcp.protocol.agreement import Identity, Session
-from comity.vcp.protocol.messages import HANDSHAKE_LIMIT, VcpError, says_hello, to_value
+from comity.vcp.protocol.messages import HANDSHAKE_LIMIT, VcpError, is_hello, to_value
 from comity.vcp.protocol.negotiation import CheckIdentity, Happened
 from comity.vcp.protocol.server import ServerMachine
 from comity.vcp.service import VcpServer
@@ -80,7 +80,7 @@ class VcpOverMcp:
         data = strict_json.dumps(hello)
         if len(data) > HANDSHAKE_LIMIT:
             return HandshakeResult(reply=to_value(_TOO_LARGE))
-        if not says_hello(hello):
+        if not is_hello(hello):
             return HandshakeResult(reply=to_value(_NO_HELLO))
         digest = sha256(b"\n".join((client.caller.address.encode(), client.owner.encode(), data))).digest()
         repeats = client.modern and self._repeats(digest)
@@ -135,7 +135,7 @@ class VcpOverMcp:
             running = self._service.features.running()
             for session, address in tuple(self._open.values()):
                 self._end_if_lost(session, address)
-            await self._service.features.other_than(running)
+            await self._service.features.wait_for_change(running)
 
     def _end_if_lost(self, session: Session, address: str) -> str | None:
         ended = self._service.ended(session)
@@ -152,9 +152,9 @@ class VcpOverMcp:
         self.on_end()
         return ended.message
 
-    def on_change(self, tell: Callable[[str], None]) -> None:
+    def on_change(self, callback: Callable[[str], None]) -> None:
         """Call it with the address of each resource that has changed."""
-        self._service.on_change = tell
+        self._service.on_change = callback
 
     def _owned(self, session: Session, caller: Caller) -> Session:
         owner = owner_of_caller(caller, self._own_id)
@@ -190,13 +190,13 @@ class _Handshake:
         self._peer = peer
         self._recorded = recorded
         self._reply: Any = None
-        self._question: Ask | None = None
-        self._patience = 0.0
+        self._asked: Ask | None = None
+        self._deadline = 0.0
 
     async def run(self, hello: bytes) -> Any:
-        self._take(Started())
-        self._take(Received(hello))
-        question = self._question
+        self._feed(Started())
+        self._feed(Received(hello))
+        question = self._asked
         if self._reply is None and question is not None:
             await self._check(question)
         assert self._reply is not None
@@ -205,30 +205,30 @@ class _Handshake:
     async def _check(self, question: Ask) -> None:
         assert isinstance(question.request, CheckIdentity)
         try:
-            async with asyncio.timeout(max(0.0, self._patience - self._clock.monotonic())):
+            async with asyncio.timeout(max(0.0, self._deadline - self._clock.monotonic())):
                 identity = await self._service.check_identity(question.request.token)
         except TimeoutError:
-            self._take(TimerFired("identity"))
+            self._feed(TimerFired("identity"))
         except ComityError as refusal:
-            self._take(Refused(question.tag, refusal))
+            self._feed(Refused(question.tag, refusal))
         except Exception:
             log.exception("an identity could not be checked")
-            self._take(Refused(question.tag, ComityError("the identity could not be checked")))
+            self._feed(Refused(question.tag, ComityError("the identity could not be checked")))
         else:
-            self._take(Answered(question.tag, identity))
+            self._feed(Answered(question.tag, identity))
 
-    def _take(self, event: Event) -> None:
+    def _feed(self, event: Event) -> None:
         effects: Sequence[Effect] = self._machine.receive(event, self._clock.monotonic())
         for effect in effects:
             match effect:
                 case Send(message) if self._reply is None:
                     self._reply = strict_json.loads(message)
                 case SetTimer("identity", at):
-                    self._patience = at
+                    self._deadline = at
                 case Ask(_, Happened() as happened):
                     if self._recorded or self._machine.session is None:
                         self._service.happened(happened, self._peer)
                 case Ask(_, CheckIdentity()):
-                    self._question = effect
+                    self._asked = effect
                 case _:
                     pass

@@ -266,11 +266,7 @@ def _who(identity: Identity | None) -> dict[str, Any]:
     if identity is None:
         return {"identity": None}
     return {
-        "identity": {
-            "issuer": identity.issuer,
-            "subject": identity.subject,
-            "verified": identity.verified,
-        }
+        "identity": {"issuer": identity.issuer, "subject": identity.subject, "verified": identity.verified}
     }
 
 

@@ -142,22 +142,22 @@ class VcpServer:
         """One connection, from its first moment to its end; returns the reason. Raises OverloadedError, with
         nothing said on the link, when there is no room for it.
         """
-        attended = ServedConnection(self, link, self.machine(link.peer))
-        paced = RateLimitedLink(link, attended, self._budget, self._clock)
-        conductor = Conductor(attended, paced, self._clock, attended.answer, send_seconds=SEND_SECONDS)
+        connection = ServedConnection(self, link, self.machine(link.peer))
+        limited = RateLimitedLink(link, connection, self._budget, self._clock)
+        conductor = Conductor(connection, limited, self._clock, connection.answer, send_seconds=SEND_SECONDS)
         try:
-            attended.number = self._enter(link.peer, attended.leave)
+            connection.number = self._enter(link.peer, connection.cancel)
         except OverloadedError as refusal:
             self._record.refuse(record.FEATURE, refusal.code)
             raise
-        attended.running = running = asyncio.create_task(conductor.run())
+        connection.running = running = asyncio.create_task(conductor.run())
         try:
             await asyncio.wait([running])
         finally:
             running.cancel()
             await asyncio.wait([running])
-            self._connections.gone(attended.number)
-            attended.end()
+            self._connections.gone(connection.number)
+            connection.end()
         if running.cancelled():
             await link.close(_STOPS)  # it may not even have begun
             return _STOPS
@@ -170,12 +170,12 @@ class VcpServer:
             self._record.count(record.FEATURE, "hung_up")
         return reason
 
-    def _enter(self, peer: str, leave: Callable[[], None]) -> int:
+    def _enter(self, peer: str, cancel: Callable[[], None]) -> int:
         if self._budget.is_in_debt(peer):
             raise OverloadedError(
                 "too many refused messages from this address; try again later", _DEBT_SECONDS
             )
-        return self._connections.enter(peer, leave)
+        return self._connections.enter(peer, cancel)
 
     async def context_of(self, vacant_id: str) -> CallerContext | None:
         """What an agent may know of a vacant that calls it: from the last session that it opened and that is still
@@ -214,16 +214,16 @@ class VcpServer:
     def end(self, session: Session) -> None:
         """A session is over: it is not open any more, and what is held of it in memory goes."""
         self.sessions.ended(session)
-        self._contexts.forget_stranger(session.id)
+        self._contexts.forget_anonymous(session.id)
         if self._extensions is not None:
             self._extensions.end(session.id)
 
-    def spoke(self, number: int) -> None:
-        self._connections.spoke(number)
+    def touch(self, number: int) -> None:
+        self._connections.touch(number)
 
     def happened(self, what: Happened, peer: str) -> None:
-        if what.overlooked:
-            shown = ", ".join(repr(name[:_SHOWN_LENGTH]) for name in what.overlooked[:_SHOWN_NAMES])
+        if what.invalid_names:
+            shown = ", ".join(repr(name[:_SHOWN_LENGTH]) for name in what.invalid_names[:_SHOWN_NAMES])
             log.warning("a hello from %s names what are no extension ids: %s", peer, shown)
         act = record.happened(what, peer)
         if what.what in _FAULTS and what.code != "RATE_LIMITED" and act.caller.proof == "none":
@@ -254,7 +254,7 @@ class VcpServer:
         """The same, for any door."""
         if self._extensions is None:
             raise ExtensionError("EXTENSION_INACTIVE", "this server has no extensions")
-        self.features.look()
+        self.features.check()
         await self._checker.check_open(request.session)
         result = await self._extensions.perform(request, caller, door)
         operation = operations()[request.op]
@@ -281,7 +281,7 @@ class VcpServer:
     ) -> ContextResponse:
         """Apply and store a context request, and return the response."""
         try:
-            self.features.look()
+            self.features.check()
             await self._checker.check_open(question.session)
             await self._check_constitution(question)
             async with nullcontext() if self._extensions is None else self._extensions.turn(question.session):
@@ -381,9 +381,9 @@ def _is_of(session: Session, vacant_id: str) -> bool:
 class RateLimitedLink:
     """A link that hands over each message once it is paid for."""
 
-    def __init__(self, link: VcpLink, attended: "ServedConnection", budget: Budget, clock: Clock) -> None:
+    def __init__(self, link: VcpLink, connection: "ServedConnection", budget: Budget, clock: Clock) -> None:
         self._link = link
-        self._attended = attended
+        self._connection = connection
         self._budget = budget
         self._clock = clock
 
@@ -399,9 +399,9 @@ class RateLimitedLink:
         await self._link.send(message)
 
     async def receive(self) -> bytes:
-        await self._attended.wait_for_place()
+        await self._connection.wait_for_capacity()
         message = await self._link.receive()
-        session, peer, budget = self._attended.session, self._link.peer, self._budget
+        session, peer, budget = self._connection.session, self._link.peer, self._budget
         if not budget.limits(peer) or (session is None and not budget.is_in_debt(peer)):
             return message
         while wait := budget.take(peer, len(message)):
@@ -430,21 +430,21 @@ class ServedConnection:
         self._machine = machine
         self.session: Session | None = None
         self._calls = 0
-        self._moved = asyncio.Event()
+        self._progress = asyncio.Event()
 
-    async def wait_for_place(self) -> None:
+    async def wait_for_capacity(self) -> None:
         """Wait until one more message and one more call may be in progress."""
         while self._machine.is_full or self._calls >= MAX_CALLS_IN_FLIGHT:
-            self._moved.clear()
-            await self._moved.wait()
+            self._progress.clear()
+            await self._progress.wait()
 
     def receive(self, event: Event, now: float) -> Sequence[Effect]:
         if type(event) is Received:
             begin_request(REQUEST_IDS.new())
         effects = self._machine.receive(event, now)
-        self._moved.set()
+        self._progress.set()
         if type(event) is Received:
-            self._service.spoke(self.number)
+            self._service.touch(self.number)
         if self.session is None and self._machine.session is not None:
             self.session = self._machine.session
             self._service.sessions.began(self.session)
@@ -470,13 +470,13 @@ class ServedConnection:
                     return await self._service.call(question, self._link.peer)
                 finally:
                     self._calls -= 1
-                    self._moved.set()
+                    self._progress.set()
             case WatchFeatures(features):
-                return await self._service.features.other_than(features)
+                return await self._service.features.wait_for_change(features)
             case _:
                 raise TypeError(f"nobody here answers {type(question).__name__}")
 
-    def leave(self) -> None:
+    def cancel(self) -> None:
         assert self.running is not None
         self.running.cancel()
 

@@ -84,7 +84,7 @@ def judge_constants(expected):
         "trust_levels": list(relational.TRUST_LEVELS),
         "standing_levels": list(relational.STANDINGS),
         "min_value": relational.MIN_VALUE,
-        "max_value": relational.GREATEST_VALUE,
+        "max_value": relational.MAX_VALUE,
         "scaffold_types": words(Scaffold),
         "trend_directions": words(Trend),
         "privacy_levels": words(Privacy),

@@ -14,9 +14,9 @@ from comity.vcp.protocol.client import (
     Delivered,
     Established,
     GivenUp,
-    HelloAgain,
     NotEstablished,
-    SayContext,
+    RetryHello,
+    SendContext,
     SessionEnded,
     Withheld,
     outgoing,
@@ -127,10 +127,10 @@ class TestTheHello:
 
     def test_comes_before_any_context_data(self):
         machine = ClientMachine(HELLO, random=lambda: 0.5)
-        (asked,) = machine.receive(SayContext(REQUEST), 0.0)
+        (asked,) = machine.receive(SendContext(REQUEST), 0.0)
         assert isinstance(asked.request, Withheld)
         side = Side()
-        side.tell(SayContext(REQUEST))
+        side.tell(SendContext(REQUEST))
         assert len(side.sent) == 1
         assert {withheld.field for withheld in side.reports[-1].fields} == REQUEST.keys()
 
@@ -156,7 +156,7 @@ class TestTheHello:
         side = Side()
         side.hear(error("IDENTITY_INVALID"))
         with pytest.raises(InvalidError, match=fault):
-            side.tell(HelloAgain(Hello(**{"version": "3.1"} | members)))
+            side.tell(RetryHello(Hello(**{"version": "3.1"} | members)))
 
 
 class TestAnAck:
@@ -194,7 +194,7 @@ class TestAnAck:
         assert isinstance(report, GivenUp)
         assert side.machine.session is None
         assert side.closed == report.reason
-        side.tell(SayContext(REQUEST))
+        side.tell(SendContext(REQUEST))
         assert len(side.sent) == 1
 
     def test_below_the_lowest_version_is_refused(self):
@@ -291,10 +291,10 @@ class TestAnError:
     def test_lets_nothing_leave_but_another_hello(self):
         side = Side()
         side.hear(error("IDENTITY_REQUIRED"))
-        side.tell(SayContext(REQUEST))
+        side.tell(SendContext(REQUEST))
         assert len(side.sent) == 1
         assert isinstance(side.reports[-1], Withheld)
-        side.tell(HelloAgain(Hello(version="3.1", extensions=(PERSONAL,), identity=TOKEN)))
+        side.tell(RetryHello(Hello(version="3.1", extensions=(PERSONAL,), identity=TOKEN)))
         assert side.sent[-1]["identity"] == TOKEN
         assert isinstance(side.hear(ack(unsupported=[])), Established)
 
@@ -304,7 +304,7 @@ class TestAnError:
         assert report.retry_in == 7
         side.wait_until(6.999)
         assert len(side.sent) == 1
-        side.tell(SayContext(REQUEST))
+        side.tell(SendContext(REQUEST))
         assert len(side.sent) == 1
         side.wait_until(7)
         assert [said["type"] for said in side.sent] == ["vcp-hello"] * 2
@@ -328,7 +328,7 @@ class TestAnError:
     def test_while_waiting_another_hello_may_be_sent_at_once(self):
         side = Side()
         side.hear(error("INTERNAL_ERROR"))
-        side.tell(HelloAgain(HELLO))
+        side.tell(RetryHello(HELLO))
         assert len(side.sent) == 2
         assert list(side.timers) == ["reply"]
 
@@ -339,7 +339,7 @@ class TestAnError:
         assert isinstance(report, SessionEnded)
         assert report.error == VcpError(code="INTERNAL_ERROR", message="because")
         assert side.machine.session is None
-        side.tell(SayContext(REQUEST))
+        side.tell(SendContext(REQUEST))
         assert len(side.sent) == 1
 
     def test_in_a_session_that_cannot_be_read_ends_it_too(self):
@@ -359,7 +359,7 @@ class TestASession:
     def test_sends_only_what_is_active_in_it(self):
         side = Side()
         side.hear(ack())
-        side.tell(SayContext(REQUEST))
+        side.tell(SendContext(REQUEST))
         assert side.sent[-1] == {
             "version": "3.1",
             "categorical": {"wire": WIRE},
@@ -420,7 +420,7 @@ class TestAgainstOurServer:
         side = Side(Hello(version="3.1", extensions=(CONSENSUS, TORCH, PERSONAL)))
         side.hear(talk.ask(side.sent[-1]))
         assert side.machine.session == talk.machine.session
-        side.tell(SayContext(REQUEST))
+        side.tell(SendContext(REQUEST))
         answer = talk.ask(side.sent[-1])
         assert answer["ignored"] == [{"field": "prosaic", "reason": "personal is there as well and counts"}]
 
@@ -466,13 +466,13 @@ class AnyServer(RuleBasedStateMachine):
     @rule()
     def the_caller_speaks(self):
         before, session = len(self.side.sent), self.side.machine.session
-        self.side.tell(SayContext(REQUEST))
+        self.side.tell(SendContext(REQUEST))
         assert (len(self.side.sent) > before) == (session is not None)
 
     @rule()
     def the_caller_tries_again(self):
         before, phase = len(self.side.sent), self.side.machine.phase
-        self.side.tell(HelloAgain(HELLO))
+        self.side.tell(RetryHello(HELLO))
         assert (len(self.side.sent) > before) == (phase in {ClientPhase.PAUSED, ClientPhase.REFUSED})
 
     @invariant()

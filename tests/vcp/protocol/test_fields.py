@@ -1,12 +1,12 @@
 import pytest
 
-from comity.vcp.protocol.context import FIELDS, why_inactive, why_not
+from comity.vcp.protocol.context import FIELDS, inactive_reason, reason_to_ignore
 from comity.vcp.protocol.messages import PERSONAL, RELATIONAL
 from tests.vcp.protocol.samples import session
 
 
 def taken(current):
-    return {field for field in FIELDS if why_not(field, current) is None}
+    return {field for field in FIELDS if reason_to_ignore(field, current) is None}
 
 
 CORE = {"categorical", "generation_preferences", "generation_prefs", "extensions"}
@@ -31,8 +31,11 @@ def test_a_session_takes_what_its_version_and_extensions_know(current, members):
 
 
 def test_the_reason_names_what_is_missing():
-    assert why_not("personal", session()) == "VCP-X-Personal is not active in this session"
-    assert why_not("personal", session(PERSONAL, version="3.0")) == "a VCP 3.0 session has no extensions"
-    assert why_not("prosaic", session(version="2.0")) == "a VCP 2.0 session has no personal state"
-    assert why_not("mood", session()) == "unknown field"
-    assert why_inactive("VCP-X-New", session()) == "VCP-X-New is not active in this session"
+    assert reason_to_ignore("personal", session()) == "VCP-X-Personal is not active in this session"
+    assert (
+        reason_to_ignore("personal", session(PERSONAL, version="3.0"))
+        == "a VCP 3.0 session has no extensions"
+    )
+    assert reason_to_ignore("prosaic", session(version="2.0")) == "a VCP 2.0 session has no personal state"
+    assert reason_to_ignore("mood", session()) == "unknown field"
+    assert inactive_reason("VCP-X-New", session()) == "VCP-X-New is not active in this session"

@@ -14,11 +14,11 @@ from comity.vcp.protocol.messages import (
     VcpError,
     encode,
     is_extension_id,
-    means_hello,
+    is_hello,
+    is_meant_as_hello,
     read_ack,
     read_error,
     read_hello,
-    says_hello,
     to_value,
 )
 from comity.wire.errors import InvalidError
@@ -131,7 +131,7 @@ class TestAHello:
         "value", [{}, [], None, "vcp-hello", 5, {"type": "vcp-ack"}, {"type": ["vcp-hello"]}]
     )
     def test_is_an_object_that_says_so(self, value):
-        assert not says_hello(value)
+        assert not is_hello(value)
         with pytest.raises(HandshakeError):
             read_hello(value)
 
@@ -156,7 +156,7 @@ class TestBytesThatAreNoStrictJson:
     )
     def test_may_still_mean_a_hello(self, data):
         assert len(data) <= HANDSHAKE_LIMIT
-        assert means_hello(data)
+        assert is_meant_as_hello(data)
 
     @pytest.mark.parametrize(
         "data",
@@ -175,7 +175,7 @@ class TestBytesThatAreNoStrictJson:
         ],
     )
     def test_or_they_do_not(self, data):
-        assert not means_hello(data)
+        assert not is_meant_as_hello(data)
 
     def test_are_looked_at_in_little_time(self, cpu_seconds):
         deep = b'{"type":"vcp-hello","a":' + b"[" * 32_000 + b"]" * 32_000 + b"}"
@@ -183,7 +183,7 @@ class TestBytesThatAreNoStrictJson:
         short = b'{"type":"vcp-hello","a":[' + b'"\\ud800",' * 440 + b"1]}"
         for data in (deep, half_pairs, short, b"[" * 65_536, b'"type":"vcp-hello"' * 3_600):
             with cpu_seconds(0.03):
-                means_hello(data)
+                is_meant_as_hello(data)
 
 
 class TestAnAck:

@@ -211,7 +211,7 @@ class TestTheRecord:
             ("HANDSHAKE_ERROR", "INTERNAL_ERROR"),
             ("CONTEXT_REFUSED", "INVALID"),
         ]
-        assert talk.happened[1].overlooked == ("odd name",)
+        assert talk.happened[1].invalid_names == ("odd name",)
         assert talk.happened[1].session == talk.machine.session
 
     def test_tells_what_was_set_aside_of_a_hello(self):
@@ -219,7 +219,7 @@ class TestTheRecord:
         odd = [5, None, True, 1.5, ["VCP-X-Nested"], {PERSONAL: True}, "", "odd name", "VCP-X-" + "a" * 123]
         ack = talk.ask(hello_object(odd[0], PERSONAL, *odd[1:], "VCP-X-Unknown"))
         assert (ack["supported"], ack["unsupported"]) == ([PERSONAL], ["VCP-X-Unknown"])
-        assert talk.happened[0].overlooked == ("(not a text)", "", "odd name", "VCP-X-" + "a" * 123)
+        assert talk.happened[0].invalid_names == ("(not a text)", "", "odd name", "VCP-X-" + "a" * 123)
 
     def test_a_hello_may_list_as_many_ids_as_it_has_room_for(self):
         names = [f"VCP-X-A{number}" for number in range(4000)]

@@ -104,7 +104,7 @@ class TestPersonal:
     def test_null_is_no_signal_and_unknown_dimensions_are_named(self):
         told = read_personal({"body_signals": None, "mood": SIGNAL, "extensions": 5})
         assert told.of == {"body_signals": None}
-        assert told.unknown == ["personal.mood", "personal.extensions"]
+        assert told.unknown_dimensions == ["personal.mood", "personal.extensions"]
 
     @pytest.mark.parametrize("value", [[], "x", 5, {"signals": []}, {"signals": None}, {"body_signals": 5}])
     def test_is_an_object_of_objects(self, value):
@@ -175,7 +175,7 @@ class TestTheFloatsOf30:
     def test_may_be_null_and_others_are_named(self):
         told = read_prosaic({"health": None, "mood": 0.5})
         assert told.of == {"body_signals": None}
-        assert told.unknown == ["prosaic.mood"]
+        assert told.unknown_dimensions == ["prosaic.mood"]
 
     def test_come_in_an_object(self):
         with pytest.raises(ContextError, match="must be an object"):

@@ -40,8 +40,7 @@ def apply_payload(call: OperationCall, request: ContextRequest) -> AppliedPayloa
     fields = {each.field for each in ignored}
     accepted = tuple(field for field in request.accepted if field not in fields)
     return AppliedPayload(
-        state=call.state,
-        request=replace(request, accepted=accepted, ignored=(*request.ignored, *ignored)),
+        state=call.state, request=replace(request, accepted=accepted, ignored=(*request.ignored, *ignored))
     )
 
 

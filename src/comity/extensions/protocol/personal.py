@@ -189,11 +189,11 @@ def read_signals(value: Any, field: str = "signals") -> dict[str, Signal | None]
         signals = read_personal(value, field)
     except ContextError as fault:
         raise invalid(fault.message, fault.field) from None
-    if signals.unknown:
-        place = signals.unknown[0][:128]
+    if signals.unknown_dimensions:
+        place = signals.unknown_dimensions[0][:128]
         raise invalid(f"{place} is no dimension; use {', '.join(DECAY_CONFIGS)}", place)
-    if signals.strange:
-        place = signals.strange[0][:128]
+    if signals.unknown_members:
+        place = signals.unknown_members[0][:128]
         raise invalid(f"{place} is no member of a signal; leave it out", place)
     return signals.of
 
@@ -454,48 +454,48 @@ EXTENSION: Final = Extension(
     ),
     operations=(
         _writing(
-            name="personal.set",
-            tool="vcp_set_personal_state",
-            summary="Declare signals; null removes one",
-            arguments=SetArguments,
+            "personal.set",
+            "vcp_set_personal_state",
+            "Declare signals; null removes one",
+            SetArguments,
             run=_changing(
                 lambda state, args, rules, now: declare(state, read_signals(args.signals), rules, now)
             ),
             described={"signals": _SIGNALS_SCHEMA},
         ),
         _reading(
-            name="personal.get",
-            tool="vcp_get_personal_state",
-            summary="The current signals; a model gets only the protection level",
+            "personal.get",
+            "vcp_get_personal_state",
+            "The current signals; a model gets only the protection level",
             run=showing(personal_view),
         ),
         _writing(
-            name="personal.preset",
-            tool="vcp_personal_preset",
-            summary="Declare the signals of a preset",
-            arguments=PresetArguments,
+            "personal.preset",
+            "vcp_personal_preset",
+            "Declare the signals of a preset",
+            PresetArguments,
             run=_changing(lambda state, args, rules, now: apply_preset(state, args.id, rules, now)),
             codes=("NOT_FOUND",),
         ),
         _writing(
-            name="personal.pin",
-            tool="vcp_personal_pin",
-            summary="Stop a signal from fading, or let it fade again",
-            arguments=PinArguments,
+            "personal.pin",
+            "vcp_personal_pin",
+            "Stop a signal from fading, or let it fade again",
+            PinArguments,
             run=_changing(lambda state, args, _rules, _now: pin(state, args.dimension, args.pinned)),
             described={"dimension": {"type": "string", "enum": list(CATEGORIES)}},
             codes=("PRECONDITION_FAILED",),
         ),
         _writing(
-            name="personal.engage",
-            tool="vcp_personal_engage",
-            summary="Report that the person is active again",
+            "personal.engage",
+            "vcp_personal_engage",
+            "Report that the person is active again",
             run=_changing(lambda state, _args, rules, now: engage(state, rules, now)),
         ),
         _writing(
-            name="personal.purge",
-            tool="vcp_personal_purge",
-            summary="Delete all signals at once",
+            "personal.purge",
+            "vcp_personal_purge",
+            "Delete all signals at once",
             run=_changing(lambda *_: PersonalState()),
         ),
     ),

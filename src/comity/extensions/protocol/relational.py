@@ -37,7 +37,7 @@ MAX_SELF_MODELS: Final = 50
 MAX_CUSTOM_DIMENSIONS: Final = 50
 MAX_SESSIONS: Final = 1_000_000_000
 MIN_VALUE: Final = 1.0
-GREATEST_VALUE: Final = 9.0
+MAX_VALUE: Final = 9.0
 SECONDS_BETWEEN_COUNTED_SESSIONS: Final = 3600.0
 PRIVACY: Final[Mapping[str, Privacy]] = {
     "trust_level": "attestable",
@@ -246,15 +246,10 @@ def read_self_model(value: Any, field: str = "model") -> SelfModel:
     for name, each in model.dimensions.items():
         place = f"{field}.{name}"
         read_id(name, place)
-        if not MIN_VALUE <= each.value <= GREATEST_VALUE:
+        if not MIN_VALUE <= each.value <= MAX_VALUE:
             raise invalid(f"{place}.value must be a number from 1 to 9", f"{place}.value")
         if each.label is not None:
-            read_text(
-                each.label,
-                f"{place}.label",
-                most_bytes=_MAX_LABEL_BYTES,
-                may_be_empty=True,
-            )
+            read_text(each.label, f"{place}.label", most_bytes=_MAX_LABEL_BYTES, may_be_empty=True)
         if name in ALWAYS_UNCERTAIN and not each.uncertain:
             raise invalid(f"{place} is always uncertain; mark it so", f"{place}.uncertain")
     return model
@@ -430,39 +425,39 @@ EXTENSION: Final = Extension(
     ),
     operations=(
         ExtensionOperation(
-            name="relational.get",
-            tool="vcp_get_relational_context",
-            summary="Trust, standing, norms and self-model",
+            "relational.get",
+            "vcp_get_relational_context",
+            "Trust, standing, norms and self-model",
             run=showing(relational_view),
         ),
         ExtensionOperation(
-            name="relational.norm",
-            tool="vcp_relational_norm",
-            summary="Add or change a norm",
-            arguments=NormArguments,
+            "relational.norm",
+            "vcp_relational_norm",
+            "Add or change a norm",
+            NormArguments,
             run=_changing(lambda state, args: keep_norm(state, read_norm(args.norm))),
             writes=("owner",),
             codes=("LIMIT_EXCEEDED",),
         ),
         ExtensionOperation(
-            name="relational.selfmodel",
-            tool="vcp_relational_selfmodel",
-            summary="Report how the model sees itself, and what is uncertain",
-            arguments=SelfModelArguments,
+            "relational.selfmodel",
+            "vcp_relational_selfmodel",
+            "Report how the model sees itself, and what is uncertain",
+            SelfModelArguments,
             run=_changing(lambda state, args: keep_self_model(state, read_self_model(args.model))),
             writes=("owner",),
             codes=("LIMIT_EXCEEDED",),
         ),
         ExtensionOperation(
-            name="relational.attest",
-            tool="vcp_relational_attest",
-            summary="A statement for others: levels, never content",
+            "relational.attest",
+            "vcp_relational_attest",
+            "A statement for others: levels, never content",
             run=showing(lambda call: attest(STATE.of(call.state))),
         ),
         ExtensionOperation(
-            name="relational.purge",
-            tool="vcp_relational_purge",
-            summary="Delete trust, norms and self-models at once",
+            "relational.purge",
+            "vcp_relational_purge",
+            "Delete trust, norms and self-models at once",
             run=_changing(lambda *_: RelationalState()),
             writes=("owner",),
         ),

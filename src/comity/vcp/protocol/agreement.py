@@ -100,7 +100,7 @@ def claimed(features: Mapping[str, bool], version: Version, *, production: bool)
 
 def lost(before: Mapping[str, bool], now: Mapping[str, bool]) -> list[str]:
     """The features that were true and no longer are."""
-    return [name for name, had in before.items() if had and not now.get(name, False)]
+    return [name for name, was_on in before.items() if was_on and not now.get(name, False)]
 
 
 Mode = Literal["negotiated", "implicit"]

@@ -36,7 +36,7 @@ from msgspec import UNSET, Struct
 from comity.vcp.protocol import agreement
 from comity.vcp.protocol.agreement import V3_1, Session
 from comity.vcp.protocol.built_in import built_in
-from comity.vcp.protocol.context import Ignored, why_inactive, why_not
+from comity.vcp.protocol.context import Ignored, inactive_reason, reason_to_ignore
 from comity.vcp.protocol.extension_calls import write_call
 from comity.vcp.protocol.messages import (
     HANDSHAKE_LIMIT,
@@ -95,17 +95,17 @@ def _alerts(before: Ack, now: Ack) -> Iterator[Notice]:
         if extension in now.unsupported:
             yield Notice("extension", extension, f"the server no longer supports {extension}")
         elif extension in now.supported:
-            had, has = before.capabilities.get(extension, {}), now.capabilities.get(extension, {})
-            for key in _shrunk(had, has):
+            earlier, current = (ack.capabilities.get(extension, {}) for ack in (before, now))
+            for key in _shrunk(earlier, current):
                 yield Notice(
                     "capability", f"{extension}.{key}", f"{extension} now offers less than before: {key}"
                 )
 
 
-def _shrunk(had: Mapping[str, Any], has: Mapping[str, Any]) -> Iterator[str]:
+def _shrunk(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     dependent = {each.flag for extension in built_in().values() for each in extension.dependencies}
-    for key, before in had.items():
-        if key not in dependent and (key not in has or _is_less(has[key], before)):
+    for key, value in before.items():
+        if key not in dependent and (key not in now or _is_less(now[key], value)):
             yield key
 
 
@@ -126,24 +126,24 @@ MAX_WAIT: Final = 86_400
 _REPLY: Final = "reply"
 _RETRY: Final = "retry"
 _REPORT: Final = "report"
-# a tuple: what a stranger sends as its type need not be hashable
+# a tuple: the type that is received need not be hashable
 _ANSWERS: Final = ("vcp-ack", "vcp-error")
 _WAITING_HELPS: Final = frozenset(("RATE_LIMITED", "INTERNAL_ERROR"))
 
 
-class HelloAgain(Event, frozen=True):
+class RetryHello(Event, frozen=True):
     """Try with another hello on the same connection, after an error."""
 
     hello: Hello
 
 
-class SayContext(Event, frozen=True):
+class SendContext(Event, frozen=True):
     """Send a context request, or as much of it as the session takes."""
 
     request: dict[str, Any]
 
 
-class SayCall(Event, frozen=True):
+class SendCall(Event, frozen=True):
     """Call an operation of an extension. Its answer bears the same id."""
 
     id: str
@@ -201,13 +201,13 @@ def outgoing(request: Mapping[str, Any], session: Session) -> Outgoing:
     for field, member in request.items():
         if field == "version":
             continue
-        reason = why_not(field, session)
+        reason = reason_to_ignore(field, session)
         if reason is not None:
             withheld.append(Ignored(field, reason))
         elif field == "extensions" and isinstance(member, Mapping):
             kept[field] = payloads = {}
             for extension, payload in member.items():
-                reason = why_inactive(extension, session)
+                reason = inactive_reason(extension, session)
                 if reason is None:
                     payloads[extension] = payload
                 else:
@@ -253,17 +253,17 @@ class ClientMachine:
         handler = self._TABLE.get((self._phase, type(event)))
         return () if handler is None else handler(self, event, now)
 
-    def _ask(self, _event: Event, now: float) -> list[Effect]:
+    def _send_hello(self, _event: Event, now: float) -> list[Effect]:
         self._phase = ClientPhase.ASKED
         return [Send(encode(self._hello)), SetTimer(_REPLY, now + REPLY_SECONDS)]
 
-    def _ask_again(self, event: HelloAgain, now: float) -> list[Effect]:
+    def _retry_hello(self, event: RetryHello, now: float) -> list[Effect]:
         self._hello = _checked(event.hello)
         self._failures = 0
-        return [CancelTimer(_RETRY), *self._ask(event, now)]
+        return [CancelTimer(_RETRY), *self._send_hello(event, now)]
 
     def _retry(self, event: TimerFired, now: float) -> list[Effect]:
-        return self._ask(event, now) if event.name == _RETRY else []
+        return self._send_hello(event, now) if event.name == _RETRY else []
 
     def _no_reply(self, event: TimerFired, _now: float) -> list[Effect]:
         if event.name != _REPLY:
@@ -317,10 +317,7 @@ class ClientMachine:
             return [Ask(_REPORT, NotEstablished(error=error, retry_in=None))]
         self._phase = ClientPhase.PAUSED
         wait = retry_delay(self._failures, self._random(), at_least=asked_for)
-        return [
-            Ask(_REPORT, NotEstablished(error=error, retry_in=wait)),
-            SetTimer(_RETRY, now + wait),
-        ]
+        return [Ask(_REPORT, NotEstablished(error=error, retry_in=wait)), SetTimer(_RETRY, now + wait)]
 
     def _delivered(self, event: Received, _now: float) -> list[Effect]:
         try:
@@ -337,17 +334,17 @@ class ClientMachine:
         self._session = None
         return [Ask(_REPORT, SessionEnded(error))]
 
-    def _say(self, event: SayContext, _now: float) -> list[Effect]:
+    def _send_context(self, event: SendContext, _now: float) -> list[Effect]:
         assert self._session is not None
         message, withheld = outgoing(event.request, self._session)
         if not withheld:
             return [Send(message)]
         return [Send(message), Ask(_REPORT, Withheld(withheld))]
 
-    def _say_call(self, event: SayCall, _now: float) -> list[Effect]:
+    def _send_call(self, event: SendCall, _now: float) -> list[Effect]:
         return [Send(write_call(event.id, event.op, event.args))]
 
-    def _withhold(self, event: SayContext, _now: float) -> list[Effect]:
+    def _withhold(self, event: SendContext, _now: float) -> list[Effect]:
         # vcp 1.9: hello before any context data, and none after an error
         reason = "there is no session"
         return [Ask(_REPORT, Withheld(tuple(Ignored(field, reason) for field in event.request)))]
@@ -357,23 +354,23 @@ class ClientMachine:
         self._session = None
         return [Ask(_REPORT, GivenUp(reason)), Close(reason)]
 
-    def _lost(self, _event: LinkLost, _now: float) -> list[Effect]:
+    def _link_lost(self, _event: LinkLost, _now: float) -> list[Effect]:
         self._phase = ClientPhase.ENDED
         self._session = None
         return []
 
     _TABLE: ClassVar[Mapping[tuple[ClientPhase, type[Event]], _Handler]] = {
-        **dict.fromkeys([(phase, SayContext) for phase in ClientPhase], _withhold),
-        **dict.fromkeys([(phase, LinkLost) for phase in ClientPhase], _lost),
-        (ClientPhase.LINKLESS, Started): _ask,
+        **dict.fromkeys([(phase, SendContext) for phase in ClientPhase], _withhold),
+        **dict.fromkeys([(phase, LinkLost) for phase in ClientPhase], _link_lost),
+        (ClientPhase.LINKLESS, Started): _send_hello,
         (ClientPhase.ASKED, Received): _answered,
         (ClientPhase.ASKED, TimerFired): _no_reply,
         (ClientPhase.PAUSED, TimerFired): _retry,
-        (ClientPhase.PAUSED, HelloAgain): _ask_again,
-        (ClientPhase.REFUSED, HelloAgain): _ask_again,
+        (ClientPhase.PAUSED, RetryHello): _retry_hello,
+        (ClientPhase.REFUSED, RetryHello): _retry_hello,
         (ClientPhase.ACTIVE, Received): _delivered,
-        (ClientPhase.ACTIVE, SayContext): _say,
-        (ClientPhase.ACTIVE, SayCall): _say_call,
+        (ClientPhase.ACTIVE, SendContext): _send_context,
+        (ClientPhase.ACTIVE, SendCall): _send_call,
     }
 
 

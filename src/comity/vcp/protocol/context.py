@@ -9,7 +9,7 @@
 - A proof that the constitution is not revoked may stand beside it, as `stapled_proof`; it is judged with it.
 - An object without any member of a context request is not one.
 
-Both sides use the table of members and `why_not` (vcp 1.8, 1.10; ruling 15): a client before it sends, a server before it
+Both sides use the table of members and `reason_to_ignore` (vcp 1.8, 1.10; ruling 15): a client before it sends, a server before it
 reads.
 """
 
@@ -48,24 +48,24 @@ EXTENSION_OF: Final = {
 FIELDS: Final = CORE | EXTENSION_OF.keys() | {"prosaic", "constitution", "stapled_proof", "extensions"}
 
 
-def why_not(field: str, session: Session) -> str | None:
+def reason_to_ignore(field: str, session: Session) -> str | None:
     """The reason why the session does not take this member; None when it does.
 
     For `extensions` ask about each extension in it: `why_inactive`.
     """
     if field in EXTENSION_OF:
-        return why_inactive(EXTENSION_OF[field], session)
+        return inactive_reason(EXTENSION_OF[field], session)
     if field == "prosaic":
         version = session.speaks
         if version >= V3_1:
-            return why_inactive(PERSONAL, session)
+            return inactive_reason(PERSONAL, session)
         return None if version >= V3_0 else f"a VCP {session.version} session has no personal state"
     if field in ("constitution", "stapled_proof"):
         return None if session.speaks >= V2_0 else "a VCP 1.0 session takes no constitution text"
     return None if field in FIELDS else "unknown field"
 
 
-def why_inactive(extension: str, session: Session) -> str | None:
+def inactive_reason(extension: str, session: Session) -> str | None:
     if session.speaks < V3_1:
         return f"a VCP {session.version} session has no extensions"
     if not session.active(extension):
@@ -162,7 +162,7 @@ class _RequestReading:
         for field, member in value.items():
             if field == "version" or member is None:
                 continue
-            reason = why_not(field, session)
+            reason = reason_to_ignore(field, session)
             if reason is None:
                 self._taken[field] = member
             else:
@@ -219,7 +219,7 @@ class _RequestReading:
             raise wrong("extensions", "must be an object of payloads")
         for extension, payload in payloads.items():
             field = f"extensions.{extension}"
-            reason = why_inactive(extension, self._session)
+            reason = inactive_reason(extension, self._session)
             own = _OWN_MEMBER.get(extension)
             if reason is not None:
                 self._ignore(field, reason)
@@ -240,15 +240,15 @@ class _RequestReading:
     def personal(self) -> None:
         inside = self.extensions.pop(PERSONAL, None)
         if "personal" in self._taken:
-            self._tell(read_personal(self._taken["personal"]))
+            self._take_signals(read_personal(self._taken["personal"]))
             self.accepted.append("personal")
         elif inside is not None:
-            self._tell(read_personal(inside, f"extensions.{PERSONAL}"))
+            self._take_signals(read_personal(inside, f"extensions.{PERSONAL}"))
         if "prosaic" in self._taken:
             if "personal" in self._taken or inside is not None:
                 self._ignore("prosaic", "personal is there as well and counts")
             else:
-                self._tell(read_prosaic(self._taken["prosaic"]))
+                self._take_signals(read_prosaic(self._taken["prosaic"]))
                 self.accepted.append("prosaic")
         more = {field: self._taken[field] for field in ("preset_id", "transition") if field in self._taken}
         preset = more.get("preset_id", "-")
@@ -276,11 +276,11 @@ class _RequestReading:
                 raise wrong(f"{given}.{name}", "must be a whole number from 1 to 5, or null")
         return GenerationPreferences(**{name: value.get(name) for name in PREFERENCES})
 
-    def _tell(self, signals: Signals) -> None:
+    def _take_signals(self, signals: Signals) -> None:
         self.signals = signals.of
-        for name in signals.unknown:
+        for name in signals.unknown_dimensions:
             self._ignore(name, "unknown dimension")
-        for name in signals.strange:
+        for name in signals.unknown_members:
             self._ignore(name, "unknown member")
 
     def _ignore(self, field: str, reason: str) -> None:
@@ -375,5 +375,5 @@ def respond(
         ignored=request.ignored,
         model_safe_context=model_safe(signals, context.categorical, session_active=True),
         generation_preferences=context.preferences,
-        extensions={name: said for name, said in extensions.items() if session.active(name)},
+        extensions={name: answer for name, answer in extensions.items() if session.active(name)},
     )

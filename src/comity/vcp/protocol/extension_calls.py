@@ -142,7 +142,7 @@ class NoArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     pass
 
 
-class ExtensionOperation(Struct, frozen=True, kw_only=True):
+class ExtensionOperation(Struct, frozen=True):
     """An operation `kind.verb` and its MCP tool (ruling 47).
 
     `run` takes an `OperationCall` and the arguments; it is None where the part that keeps the state runs the operation.

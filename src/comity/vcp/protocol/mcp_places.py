@@ -13,7 +13,7 @@ from msgspec import convert
 from comity.mcp.protocol.context import HandshakeResult, member_at
 from comity.mcp.protocol.results import META_CAPABILITIES, Json
 from comity.vcp.protocol.agreement import DEFAULT_VERSIONS, Session, offered
-from comity.vcp.protocol.messages import says_hello
+from comity.vcp.protocol.messages import is_hello
 
 EXTENSION: Final = "space.creed/vcp"
 _META_HELLOS: Final = ("space.creed/vcp-hello", "space.creed.vcp/capabilities")
@@ -39,7 +39,7 @@ def not_offered(why: str) -> HandshakeResult:
 def hello_in_initialize(params: Mapping[str, Any]) -> Any:
     """None where there is none."""
     found = _found_in(params)
-    return next((hello for hello in found.values() if says_hello(hello)), next(iter(found.values()), None))
+    return next((hello for hello in found.values() if is_hello(hello)), next(iter(found.values()), None))
 
 
 def differing_places(params: Mapping[str, Any]) -> tuple[str, ...]:
@@ -142,11 +142,7 @@ class VcpHandshake:
         self.settings: Json = {"versions": listed, "extensions": []} if listed else {}
 
     def hello_for(self, extensions: tuple[str, ...]) -> Json:
-        return {
-            "type": "vcp-hello",
-            "version": str(max(DEFAULT_VERSIONS)),
-            "extensions": list(extensions),
-        }
+        return {"type": "vcp-hello", "version": str(max(DEFAULT_VERSIONS)), "extensions": list(extensions)}
 
     def write_into_initialize(self, result: Json, reply: Json) -> Json:
         return write_into_initialize(result, reply, self.settings)

@@ -108,32 +108,32 @@ def is_extension_id(name: str) -> bool:
     return len(name) <= MAX_EXTENSION_LENGTH and _EXTENSION_ID.fullmatch(name) is not None
 
 
-def says_hello(value: Any) -> bool:
+def is_hello(value: Any) -> bool:
     return type(value) is dict and value.get("type") == "vcp-hello"
 
 
-def means_hello(data: bytes) -> bool:
+def is_meant_as_hello(data: bytes) -> bool:
     """Whether bytes that strict reading refuses are a hello all the same, though an invalid one.
 
     Repeated keys, too deep nesting and half surrogate pairs are still JSON; anything else is no hello. Reading
     the last two takes long, so of a long message only the outside is looked at.
     """
     try:
-        return says_hello(strict_json.loads(data))
+        return is_hello(strict_json.loads(data))
     except MalformedError:
         pass
     if len(data) > _READ_SLOWLY:
         text = data.strip()
         return text.startswith(b"{") and text.endswith(b"}") and _HELLO_INSIDE.search(text) is not None
     try:
-        return says_hello(strict_json.loads(data, depth=_READ_SLOWLY, lone_surrogates=True))
+        return is_hello(strict_json.loads(data, depth=_READ_SLOWLY, lone_surrogates=True))
     except MalformedError:
         return False
 
 
 def read_hello(value: Any, *, strict: bool = False) -> Hello:
     """Raises HandshakeError with the code that the client is to be told."""
-    if not says_hello(value):
+    if not is_hello(value):
         raise HandshakeError("INTERNAL_ERROR", 'a hello is one JSON object with the type "vcp-hello"')
     version = value.get("version")
     if type(version) is not str:
@@ -186,10 +186,10 @@ def read_ack(value: Any, requested: Collection[str]) -> Ack:
         raise InvalidError(f"the ack lists {min(both)} as supported and as unsupported")
     if set(supported).union(unsupported) != set(requested):
         raise InvalidError("the ack's supported and unsupported are not the extensions that were requested")
-    strange = set(capabilities).difference(supported)
-    if strange:
+    unexpected = set(capabilities).difference(supported)
+    if unexpected:
         raise InvalidError(
-            f"the ack describes {min(strange)[:MAX_EXTENSION_LENGTH]}, which it does not support"
+            f"the ack describes {min(unexpected)[:MAX_EXTENSION_LENGTH]}, which it does not support"
         )
     if (
         TORCH in supported

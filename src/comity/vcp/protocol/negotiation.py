@@ -64,9 +64,7 @@ class ServerPolicy(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         force_setattr(self, "core_features", agreement.configured(self.core_features))
         _within(
-            1 <= len(set(self.versions)) <= MAX_OFFERED,
-            "versions",
-            f"a list of 1 to {MAX_OFFERED} versions",
+            1 <= len(set(self.versions)) <= MAX_OFFERED, "versions", f"a list of 1 to {MAX_OFFERED} versions"
         )
         _within(self.identity in get_args(IdentityPolicy), "identity", "optional, required or verified")
         _within(self.scan_threshold in get_args(Severity), "scan_threshold", "medium, high or critical")
@@ -106,8 +104,7 @@ INVALID_IDENTITY = VcpError(
 )
 
 NO_ENCRYPTION = VcpError(
-    code="INTERNAL_ERROR",
-    message="This server cannot encrypt what it stores and therefore serves nobody",
+    code="INTERNAL_ERROR", message="This server cannot encrypt what it stores and therefore serves nobody"
 )
 
 
@@ -220,12 +217,7 @@ def _version_unsupported(policy: ServerPolicy, why: str) -> VcpError:
 
 
 Happening = Literal[
-    "HANDSHAKE_ACK",
-    "HANDSHAKE_ERROR",
-    "SESSION_IMPLICIT",
-    "SESSION_ENDED",
-    "CONTEXT_REFUSED",
-    "CALL_REFUSED",
+    "HANDSHAKE_ACK", "HANDSHAKE_ERROR", "SESSION_IMPLICIT", "SESSION_ENDED", "CONTEXT_REFUSED", "CALL_REFUSED"
 ]
 
 
@@ -294,5 +286,5 @@ class Happened(Struct, frozen=True, kw_only=True):
     session: Session | None = None
     code: str | None = None
     reason: str | None = None
-    overlooked: tuple[str, ...] = ()
+    invalid_names: tuple[str, ...] = ()
     client_id: str = ""

@@ -49,10 +49,7 @@ IDENTITY: Final = VcpAddress(
     description="What a value token says; or who you are, by the first 8 digits of your token's SHA-256",
 )
 CONSTITUTION: Final = VcpAddress(
-    host="constitution",
-    parameter="csm1_code",
-    title="Constitution",
-    description="What a CSM-1 code means",
+    host="constitution", parameter="csm1_code", title="Constitution", description="What a CSM-1 code means"
 )
 
 # vcp 7.2: the newest text has another name for this one

@@ -48,9 +48,9 @@ from comity.vcp.protocol.messages import (
     VcpError,
     encode,
     is_extension_id,
-    means_hello,
+    is_hello,
+    is_meant_as_hello,
     read_hello,
-    says_hello,
 )
 from comity.vcp.protocol.negotiation import (
     INVALID_IDENTITY,
@@ -92,8 +92,8 @@ from comity.wire.rate_limit import RateLimiter
 
 NOT_TEXT: Final = b"\xff"
 """What a link hands over for a message that is not text: no UTF-8 begins like that."""
-MAX_HELD: Final = 16
-MAX_HELD_BYTES: Final = 4 * HANDSHAKE_LIMIT
+MAX_QUEUED: Final = 16
+MAX_QUEUED_BYTES: Final = 4 * HANDSHAKE_LIMIT
 
 _HELLO: Final = "hello"
 _IDENTITY: Final = "identity"
@@ -151,11 +151,11 @@ class ServerMachine:
         self._checking: _Checking | None = None
         self._exchange = ""
         self._calls: dict[str, str] = {}
-        self._asked = 0
+        self._questions = 0
         self._last_message_at = 0.0
         self._watches_idleness = False
-        self._held: deque[bytes] = deque()
-        self._held_bytes = 0
+        self._queued: deque[bytes] = deque()
+        self._queued_bytes = 0
 
     @property
     def phase(self) -> ServerPhase:
@@ -168,7 +168,7 @@ class ServerMachine:
     @property
     def is_full(self) -> bool:
         """Whether as many messages wait for their turn as may wait."""
-        return len(self._held) >= MAX_HELD or self._held_bytes >= MAX_HELD_BYTES
+        return len(self._queued) >= MAX_QUEUED or self._queued_bytes >= MAX_QUEUED_BYTES
 
     def receive(self, event: Event, now: float) -> Sequence[Effect]:
         handler = self._TABLE.get((self._phase, type(event)))
@@ -177,9 +177,9 @@ class ServerMachine:
         if type(event) is Received:
             self._last_message_at = now
         effects = handler(self, event, now)
-        while self._held and self._phase not in _BUSY:
-            message = self._held.popleft()
-            self._held_bytes -= len(message)
+        while self._queued and self._phase not in _BUSY:
+            message = self._queued.popleft()
+            self._queued_bytes -= len(message)
             effects += self.receive(Received(message), now)
         return effects
 
@@ -187,12 +187,12 @@ class ServerMachine:
         return [SetTimer(_HELLO, now + self._policy.hello_seconds)]
 
     def _first(self, event: Received, now: float) -> list[Effect]:
-        return [CancelTimer(_HELLO), *self._unnegotiated(event.message, now, self._serve_at_baseline)]
+        return [CancelTimer(_HELLO), *self._before_session(event.message, now, self._serve_at_baseline)]
 
     def _again(self, event: Received, now: float) -> list[Effect]:
-        return self._unnegotiated(event.message, now, self._answer_no_session)
+        return self._before_session(event.message, now, self._answer_no_session)
 
-    def _unnegotiated(
+    def _before_session(
         self, message: bytes, now: float, otherwise: Callable[[bytes, float], list[Effect]]
     ) -> list[Effect]:
         """A message while there is no session: a hello, or what `otherwise` makes of it."""
@@ -228,14 +228,14 @@ class ServerMachine:
         if hello.identity is None:
             return self._conclude(hello, version, None, now)
         self._phase = ServerPhase.CHECKING
-        self._asked += 1
-        self._checking = _Checking(f"{_IDENTITY}:{self._asked}", hello, version)
+        self._questions += 1
+        self._checking = _Checking(f"{_IDENTITY}:{self._questions}", hello, version)
         return [
             SetTimer(_IDENTITY, now + self._policy.identity_seconds),
             Ask(self._checking.tag, CheckIdentity(hello.identity)),
         ]
 
-    def _verdict(self, event: Answered | Refused, now: float) -> list[Effect]:
+    def _identity_checked(self, event: Answered | Refused, now: float) -> list[Effect]:
         checking = self._checking
         if checking is None or event.tag != checking.tag:
             return []
@@ -253,14 +253,17 @@ class ServerMachine:
         if isinstance(answer, VcpError):
             return self._refuse(answer, now)
         session = session_from(answer, self._session_id, identity)
-        overlooked: tuple[str, ...] = ()
+        invalid_names: tuple[str, ...] = ()
         if len(answer.supported) + len(answer.unsupported) < len(hello.extensions):
-            overlooked = tuple(name for name in hello.extensions if not is_extension_id(name))
+            invalid_names = tuple(name for name in hello.extensions if not is_extension_id(name))
         return [
             Ask(
                 _RECORD,
                 Happened(
-                    what="HANDSHAKE_ACK", session=session, overlooked=overlooked, client_id=self._client_id
+                    what="HANDSHAKE_ACK",
+                    session=session,
+                    invalid_names=invalid_names,
+                    client_id=self._client_id,
                 ),
             ),
             Send(encode(answer)),
@@ -270,12 +273,12 @@ class ServerMachine:
     def _refuse(self, error: VcpError, now: float) -> list[Effect]:
         self._phase = ServerPhase.REFUSED
         self._checking = None
-        error_sent = _error("HANDSHAKE_ERROR", error, client_id=self._client_id)
+        error_sent = _send_error("HANDSHAKE_ERROR", error, client_id=self._client_id)
         return [*error_sent, *self._watch_idleness(now)]
 
     def _refuse_and_close(self, error: VcpError) -> list[Effect]:
         self._phase = ServerPhase.ENDED
-        return [*_error("HANDSHAKE_ERROR", error), Close(error.message)]
+        return [*_send_error("HANDSHAKE_ERROR", error), Close(error.message)]
 
     def _begin(self, session: Session, now: float) -> list[Effect]:
         self._phase = ServerPhase.ACTIVE
@@ -289,15 +292,12 @@ class ServerMachine:
         if self._policy.lacks_encryption:
             return self._refuse_and_close(NO_ENCRYPTION)
         session = implicit_session(self._policy, self._session_id)
-        return [
-            Ask(_RECORD, Happened(what="SESSION_IMPLICIT", session=session)),
-            *self._begin(session, now),
-        ]
+        return [Ask(_RECORD, Happened(what="SESSION_IMPLICIT", session=session)), *self._begin(session, now)]
 
     def _serve_at_baseline(self, message: bytes, now: float) -> list[Effect]:
         effects = self._fall_back(now)
         if self._session is not None:
-            effects += self._converse(Received(message), now)
+            effects += self._handle_message(Received(message), now)
         return effects
 
     def _answer_no_session(self, _message: bytes, _now: float) -> list[Effect]:
@@ -305,7 +305,7 @@ class ServerMachine:
         error = ContextError("NO_SESSION", "the handshake failed; send a hello that can be accepted")
         return _context_refused(error, None)
 
-    def _converse(self, event: Received, _now: float) -> list[Effect]:
+    def _handle_message(self, event: Received, _now: float) -> list[Effect]:
         session, message, limit = self._session, event.message, self._policy.message_limit
         assert session is not None
         if len(message) > limit:
@@ -315,20 +315,20 @@ class ServerMachine:
             return _context_refused(ContextError("MALFORMED", "a message is JSON text; send text"), session)
         try:
             value = strict_json.loads(message, unique_keys=True)
-            if says_hello(value):
-                return _error("HANDSHAKE_ERROR", _SECOND_HELLO, session)
+            if is_hello(value):
+                return _send_error("HANDSHAKE_ERROR", _SECOND_HELLO, session)
             if is_call(value):
                 return self._call(value, session)
             request = read_request(value, session, self._policy.scan_threshold)
         except MalformedError as fault:
-            if len(message) <= HANDSHAKE_LIMIT and means_hello(message):
-                return _error("HANDSHAKE_ERROR", _SECOND_HELLO, session)
+            if len(message) <= HANDSHAKE_LIMIT and is_meant_as_hello(message):
+                return _send_error("HANDSHAKE_ERROR", _SECOND_HELLO, session)
             return _context_refused(ContextError("MALFORMED", fault.message), session)
         except ContextError as refusal:
             return _context_refused(refusal, session)
         self._phase = ServerPhase.EXCHANGING
-        self._asked += 1
-        self._exchange = f"{_EXCHANGE}:{self._asked}"
+        self._questions += 1
+        self._exchange = f"{_EXCHANGE}:{self._questions}"
         return [Ask(self._exchange, ExchangeContext(session, request))]
 
     def _call(self, value: dict[str, Any], session: Session) -> list[Effect]:
@@ -339,12 +339,12 @@ class ServerMachine:
                 what="CALL_REFUSED", session=session, code=refusal.wire_code, reason=refusal.message
             )
             return [Ask(_RECORD, happened), Send(write_refusal(call_id(value), refusal))]
-        self._asked += 1
-        tag = f"{_CALL}:{self._asked}"
+        self._questions += 1
+        tag = f"{_CALL}:{self._questions}"
         self._calls[tag] = call.id
         return [Ask(tag, RunOperation(session, call))]
 
-    def _called(self, event: Answered | Refused) -> list[Effect]:
+    def _call_done(self, event: Answered | Refused) -> list[Effect]:
         id_ = self._calls.pop(event.tag)
         if isinstance(event, Answered):
             return [Send(write_result(id_, event.answer))]
@@ -353,9 +353,9 @@ class ServerMachine:
         refusal = event.error if isinstance(event.error, ExtensionError) else _NOT_RUN
         return [Send(write_refusal(id_, refusal))]
 
-    def _exchanged(self, event: Answered | Refused, now: float) -> list[Effect]:
+    def _exchange_done(self, event: Answered | Refused, now: float) -> list[Effect]:
         if event.tag != self._exchange:
-            return self._compare(event, now)
+            return self._compare_features(event, now)
         self._phase = ServerPhase.ACTIVE
         if isinstance(event, Refused):
             if isinstance(event.error, SessionEndedError):
@@ -365,10 +365,10 @@ class ServerMachine:
             return [Send(encode_error(ComityError("the request could not be served; try again later")))]
         return [Send(encode_response(event.answer))]
 
-    def _compare(self, event: Answered | Refused, _now: float) -> list[Effect]:
+    def _compare_features(self, event: Answered | Refused, _now: float) -> list[Effect]:
         """Whether the features that run now still keep what the session was promised."""
         if event.tag in self._calls:
-            return self._called(event)
+            return self._call_done(event)
         session = self._session
         if event.tag != _FEATURES or session is None:
             return []
@@ -384,11 +384,11 @@ class ServerMachine:
     def _end(self, why: str, code: ErrorCode = "INTERNAL_ERROR") -> list[Effect]:
         self._phase = ServerPhase.ENDED
         error = VcpError(code=code, message=why)
-        return [*_error("SESSION_ENDED", error, self._session), Close(why)]
+        return [*_send_error("SESSION_ENDED", error, self._session), Close(why)]
 
-    def _hold(self, event: Received, _now: float) -> list[Effect]:
-        self._held.append(event.message)
-        self._held_bytes += len(event.message)
+    def _queue(self, event: Received, _now: float) -> list[Effect]:
+        self._queued.append(event.message)
+        self._queued_bytes += len(event.message)
         return []
 
     def _watch_idleness(self, now: float) -> list[Effect]:
@@ -417,25 +417,25 @@ class ServerMachine:
             return [Close(why)]
         return [Ask(_RECORD, Happened(what="SESSION_ENDED", session=self._session, reason=why)), Close(why)]
 
-    def _lost(self, _event: LinkLost, _now: float) -> list[Effect]:
+    def _link_lost(self, _event: LinkLost, _now: float) -> list[Effect]:
         self._phase = ServerPhase.ENDED
         return []
 
     _TABLE: ClassVar[Mapping[tuple[ServerPhase, type[Event]], _Handler]] = {
         **dict.fromkeys([(phase, TimerFired) for phase in _OPEN], _timer),
-        **dict.fromkeys([(phase, LinkLost) for phase in _OPEN], _lost),
+        **dict.fromkeys([(phase, LinkLost) for phase in _OPEN], _link_lost),
         (ServerPhase.WAITING, Started): _start,
         (ServerPhase.WAITING, Received): _first,
-        (ServerPhase.CHECKING, Received): _hold,
-        (ServerPhase.CHECKING, Answered): _verdict,
-        (ServerPhase.CHECKING, Refused): _verdict,
+        (ServerPhase.CHECKING, Received): _queue,
+        (ServerPhase.CHECKING, Answered): _identity_checked,
+        (ServerPhase.CHECKING, Refused): _identity_checked,
         (ServerPhase.REFUSED, Received): _again,
-        (ServerPhase.ACTIVE, Received): _converse,
-        (ServerPhase.ACTIVE, Answered): _compare,
-        (ServerPhase.ACTIVE, Refused): _compare,
-        (ServerPhase.EXCHANGING, Received): _hold,
-        (ServerPhase.EXCHANGING, Answered): _exchanged,
-        (ServerPhase.EXCHANGING, Refused): _exchanged,
+        (ServerPhase.ACTIVE, Received): _handle_message,
+        (ServerPhase.ACTIVE, Answered): _compare_features,
+        (ServerPhase.ACTIVE, Refused): _compare_features,
+        (ServerPhase.EXCHANGING, Received): _queue,
+        (ServerPhase.EXCHANGING, Answered): _exchange_done,
+        (ServerPhase.EXCHANGING, Refused): _exchange_done,
     }
 
 
@@ -443,11 +443,11 @@ def _hello_in(message: bytes, *, strict: bool) -> Hello | HandshakeError | None:
     """The hello, or what is wrong with it; None when the message is not meant as one."""
     try:
         value = strict_json.loads(message, unique_keys=True)
-        return read_hello(value, strict=strict) if says_hello(value) else None
+        return read_hello(value, strict=strict) if is_hello(value) else None
     except HandshakeError as fault:
         return fault
     except MalformedError as fault:
-        if not means_hello(message):
+        if not is_meant_as_hello(message):
             return None
         return HandshakeError("INTERNAL_ERROR", f"The hello is invalid: {fault.message}")
 
@@ -464,7 +464,7 @@ def _not_accepted(event: Answered | Refused) -> VcpError:
     return INVALID_IDENTITY
 
 
-def _error(
+def _send_error(
     what: Happening, error: VcpError, session: Session | None = None, client_id: str = ""
 ) -> list[Effect]:
     """An error, for the record and for the client."""

@@ -181,8 +181,8 @@ class Signals(NamedTuple):
     """
 
     of: dict[str, Signal | None]
-    unknown: list[str]
-    strange: tuple[str, ...] = ()
+    unknown_dimensions: list[str]
+    unknown_members: tuple[str, ...] = ()
 
 
 def read_personal(value: Any, field: str = "personal") -> Signals:
@@ -192,18 +192,18 @@ def read_personal(value: Any, field: str = "personal") -> Signals:
     if type(value) is not dict:
         raise wrong(field, "must be an object of dimensions")
     read: dict[str, Signal | None] = {}
-    unknown = []
-    strange: list[str] = []
+    unknown_dimensions = []
+    unknown_members: list[str] = []
     for dimension, signal in value.items():
         if dimension not in CATEGORIES:
-            unknown.append(f"{field}.{dimension}")
+            unknown_dimensions.append(f"{field}.{dimension}")
         elif signal is None:
             read[dimension] = None
         else:
             place = f"{field}.{dimension}"
             read[dimension] = _signal(signal, dimension, place)
-            strange += [f"{place}.{name}" for name in signal if name not in _MEMBERS]
-    return Signals(read, unknown, tuple(strange))
+            unknown_members += [f"{place}.{name}" for name in signal if name not in _MEMBERS]
+    return Signals(read, unknown_dimensions, tuple(unknown_members))
 
 
 def _signal(value: Any, dimension: str, field: str) -> Signal:
@@ -281,11 +281,11 @@ def read_prosaic(value: Any) -> Signals:
     if type(value) is not dict:
         raise wrong("prosaic", "must be an object of numbers from 0 to 1")
     read: dict[str, Signal | None] = {}
-    unknown = []
+    unknown_dimensions = []
     for name, level in value.items():
         scale = _PROSAIC.get(name)
         if scale is None:
-            unknown.append(f"prosaic.{name}")
+            unknown_dimensions.append(f"prosaic.{name}")
         elif level is None:
             read[scale.dimension] = None
         elif type(level) not in {int, float} or not 0 <= level <= 1:
@@ -295,7 +295,7 @@ def read_prosaic(value: Any) -> Signals:
             read[scale.dimension] = Signal(
                 category=scale.categories[reached], intensity=min(math.floor(level * 5) + 1, 5)
             )
-    return Signals(read, unknown)
+    return Signals(read, unknown_dimensions)
 
 
 # Context opacity: how much care a person needs now, and all that a model may know of it (vcp 5.3).
