@@ -164,7 +164,7 @@ class TestAStart:
 
 
 class TestTheOracle:
-    async def test_knows_nothing_of_strangers(self, known):
+    async def test_knows_nothing_anonymous(self, known):
         for rules in (ReputationRules(), REFERENCE):
             assert await StoredReputation(known.store, rules).score(A.vacant_id.hex(), DIMENSIONS) == 0.0
 

@@ -104,5 +104,5 @@ async def test_strangers_may_exchange_at_once_too():
             for told in requests
         )
     )
-    context = runtime.service._contexts._of_strangers["ses_2"]
+    context = runtime.service._contexts._anonymous["ses_2"]
     assert (context.categorical.wire, context.preferences.depth) == (WIRE, 4)

@@ -202,7 +202,7 @@ async def test_strangers_have_their_context_for_the_session_and_nothing_of_it_is
     with pytest.raises(ComityError):
         runtime.service.sessions.of(session_id, ALICE)
     await client.close()
-    assert runtime.service._contexts._of_strangers == {}
+    assert runtime.service._contexts._anonymous == {}
 
 
 @simulated

@@ -218,7 +218,7 @@ class VcpServer:
         if self._extensions is not None:
             self._extensions.end(session.id)
 
-    def touch(self, number: int) -> None:
+    def spoke(self, number: int) -> None:
         self._connections.touch(number)
 
     def happened(self, what: Happened, peer: str) -> None:
@@ -444,7 +444,7 @@ class ServedConnection:
         effects = self._machine.receive(event, now)
         self._progress.set()
         if type(event) is Received:
-            self._service.touch(self.number)
+            self._service.spoke(self.number)
         if self.session is None and self._machine.session is not None:
             self.session = self._machine.session
             self._service.sessions.began(self.session)

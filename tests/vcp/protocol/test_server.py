@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from comity.vcp.protocol.messages import PERSONAL, TORCH
 from comity.vcp.protocol.negotiation import CheckIdentity, ExchangeContext
-from comity.vcp.protocol.server import MAX_HELD, ServerPhase
+from comity.vcp.protocol.server import MAX_QUEUED, ServerPhase
 from comity.wire.errors import (
     ComityError,
     ForbiddenError,
@@ -292,7 +292,7 @@ class TestTheIdentityCheck:
         assert refusal["error"]["code"] == "NO_SESSION"
         assert talk.machine.session is None
 
-    @pytest.mark.parametrize(("message", "count"), [(b"{}", MAX_HELD), (b" " * 65_536, 4)])
+    @pytest.mark.parametrize(("message", "count"), [(b"{}", MAX_QUEUED), (b" " * 65_536, 4)])
     def test_is_full_when_as_many_messages_wait_as_may_wait(self, message, count):
         talk = Conversation(identity=HANGS)
         talk.say(hello_object(identity=TOKEN))

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from comity.vcp.protocol.messages import PERSONAL, TORCH
 from comity.vcp.protocol.negotiation import ExchangeContext, WatchFeatures
-from comity.vcp.protocol.server import MAX_HELD, ServerMachine, ServerPhase
+from comity.vcp.protocol.server import MAX_QUEUED, ServerMachine, ServerPhase
 from comity.wire.errors import InvalidError, OverloadedError, StoreError
 from comity.wire.machine import Answered, LinkLost, Received, Refused, Started, TimerFired
 from comity.wire.rate_limit import RateLimiter
@@ -124,7 +124,7 @@ class TestAContextExchange:
         talk = Conversation()
         talk.exchanges = False
         talk.ask(hello_object())
-        for _ in range(MAX_HELD + 1):
+        for _ in range(MAX_QUEUED + 1):
             assert not talk.machine.is_full
             talk.say(CONTEXT)
         assert talk.machine.is_full
@@ -132,7 +132,7 @@ class TestAContextExchange:
         talk.exchanges = True
         talk._answer(*talk.asked[-1])
         assert not talk.machine.is_full
-        assert len(talk.sent) == 1 + MAX_HELD + 1
+        assert len(talk.sent) == 1 + MAX_QUEUED + 1
 
     def test_has_a_limit_of_its_own(self):
         talk = Conversation(policy(message_limit=70_000))
