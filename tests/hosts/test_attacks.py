@@ -8,11 +8,10 @@ import threading
 
 import pytest
 
-from comity.hosts import act, config_file
-from comity.hosts.act import install, uninstall
+from comity.hosts import config_file
 from comity.hosts.clients import Launch
 from comity.hosts.config_file import Records, look, replace
-from comity.hosts.plan import aim
+from comity.hosts.install import aim, install, uninstall
 from comity.wire.errors import ConflictError
 
 LAUNCH = Launch(command='/p/it\'s "quoted" \\ {x} ${y}/python', args=("-m", "comity", "mcp"), env={})
@@ -129,7 +128,7 @@ def test_a_write_that_fails_leaves_file_folders_and_records_as_they_were(
         raise OSError(28, "No space left on device", str(target.file))
 
     monkeypatch.setattr(config_file.os, "fchmod", fails)
-    monkeypatch.setattr(act.Records, "keep", lambda *_, **__: None)
+    monkeypatch.setattr(Records, "keep", lambda *_, **__: None)
     outcome = install(target, LAUNCH, machine, Records(data))
     assert "no space left" in outcome.fault
     assert tree() == before

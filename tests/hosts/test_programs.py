@@ -4,7 +4,7 @@ import json
 import tomllib
 
 from comity.hosts.clients import Computer, Launch, table
-from comity.hosts.plan import add_call, found_program, same_entry
+from comity.hosts.install import add_call, found_program, same_entry
 
 CLIENTS = table().clients
 
@@ -155,13 +155,10 @@ def test_the_exact_words_of_each_command():
         if client.program
     }
     call = ["/p y", "-m", "comity", "mcp"]
-    assert words.pop("claude-code") == (
-        ["bin", "mcp", "add", "--scope", "user", "n", "-e", "A=1", "-e", "B=x y", "--", *call]
-    )
-    assert words.pop("codex") == ["bin", "mcp", "add", "n", "--env", "A=1", "--env", "B=x y", "--", *call]
-    assert words.pop("gemini") == (
-        ["bin", "mcp", "add", "-e", "A=1", "-e", "B=x y", "-s", "user", "n", "/p y", "--", *call[1:]]
-    )
+    add, env = ("bin", "mcp", "add"), ("-e", "A=1", "-e", "B=x y")
+    assert words.pop("claude-code") == (*add, "--scope", "user", "n", *env, "--", *call)
+    assert words.pop("codex") == (*add, "n", "--env", "A=1", "--env", "B=x y", "--", *call)
+    assert words.pop("gemini") == (*add, *env, "-s", "user", "n", "/p y", "--", *call[1:])
     program, flag, text = words.pop("vscode")
     assert (program, flag) == ("bin", "--add-mcp")
     assert json.loads(text) == {"name": "n", "command": call[0], "args": call[1:], "env": launch.env}

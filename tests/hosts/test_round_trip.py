@@ -8,10 +8,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from comity.hosts.act import install, uninstall
 from comity.hosts.clients import Computer, Launch, places, table
 from comity.hosts.config_file import Records
-from comity.hosts.plan import aim
+from comity.hosts.install import aim, install, uninstall
 from tests.hosts.documents import json_texts, plain_json, toml_texts, yaml_texts
 
 CLIENTS = table().clients

@@ -1,6 +1,4 @@
-"""Registering Comity with the programs that people talk to, and taking it back.
+"""Registering Comity with MCP clients, and removing the registration.
 
-- `clients.toml` says where each program keeps its servers and what an entry looks like. It is data.
-- `json_text`, `toml_text` and `yaml_text` change one key in a text and leave every other character alone.
-- `plan` says what would change, `act` changes it, `records` remember how it was before.
+`clients.toml` says where each client has its servers and what an entry looks like.
 """

@@ -1,6 +1,6 @@
-"""The table of clients, and where each keeps its servers on this machine.
+"""The table of clients, where each has its servers on this machine, and how a client starts Comity.
 
-Everything about the machine comes in as a value, so that the paths of every system can be looked at on any.
+Everything about the machine is a value, so that tests see the paths of every system.
 """
 
 import difflib
@@ -39,7 +39,7 @@ class Computer(Struct, frozen=True, kw_only=True):
 
 
 class Root(Struct, frozen=True, rename={"otherwise": "else"}):
-    """A folder that a variable may move."""
+    """A folder that an environment variable may move."""
 
     otherwise: str
     variable: str = ""
@@ -51,7 +51,7 @@ class ConfigScope(Struct, frozen=True):
 
 
 class Program(Struct, frozen=True, kw_only=True):
-    """The client's own command. One that cannot remove leaves that to the file."""
+    """The command of the client. If it cannot remove, the file is changed."""
 
     name: str
     add: tuple[str, ...]
@@ -92,7 +92,7 @@ def this_machine() -> Computer:
 
 
 def client_named(name: str) -> str:
-    """The client's own short name, however it was typed."""
+    """Return the key of a client from what was typed."""
     typed = name.strip().lower().replace(" ", "-").replace("_", "-")
     for key, client in table().clients.items():
         if typed in {key, client.title.lower().replace(" ", "-")}:
@@ -103,7 +103,7 @@ def client_named(name: str) -> str:
 
 
 def places(client: McpClient, scope: str, machine: Computer) -> list[Path]:
-    """Where the file may be, the likeliest first."""
+    """Return where the file may be, the likeliest place first."""
     listed = client.scopes[scope].files
     return [
         expand(each, machine) for each in (listed[machine.system] if isinstance(listed, dict) else listed)
@@ -136,9 +136,6 @@ def _root(name: str, machine: Computer) -> Path:
     return machine.home / root.otherwise.removeprefix("~").removeprefix("/")
 
 
-# How a client is to start Comity: the command, its flags by preset, its variables.
-
-
 PRESETS = (
     "full",
     "core",
@@ -162,7 +159,7 @@ _PASSING = re.compile(r"[/\\]uv[/\\](?:cache[/\\])?(?:archive|environments|build
 
 
 class Launch(Struct, frozen=True, kw_only=True):
-    """`secret` is what must not be shown, or empty."""
+    """`secret` must not be shown. It may be empty."""
 
     command: str
     args: tuple[str, ...]
@@ -177,8 +174,8 @@ class Launch(Struct, frozen=True, kw_only=True):
 def launch_of(
     preset: str, places: Mapping[str, str], *, secret: str = "", rooms: Sequence[str] = ()
 ) -> Launch:
-    """`places` are variables that lead the server to the folder and the settings that are meant; `rooms` are those
-    that are offered, all when none is named.
+    """`places` are the variables that name the data folder and the settings file. `rooms` are the tool groups that are
+    offered; if it is empty, all are.
     """
     args = ["mcp", "--tool-profile", preset.removeprefix("secure-")]
     if rooms:
@@ -189,15 +186,13 @@ def launch_of(
         env[SECRET_VARIABLE] = secret
     command, *before = own_call()
     for word in (command, *before, *env.values()):
-        if (
-            not word.isprintable()
-        ):  # a path may hold bytes that are no text; no file of a client could spell it
+        if not word.isprintable():  # a path may have bytes that are no text
             raise ConfigError(f"{word!r} has characters that a client's file cannot hold; use another path")
     return Launch(command=command, args=(*before, *args), env=env, secret=secret)
 
 
 def places_of(loaded: Loaded) -> dict[str, str]:
-    """The variables that the server needs, because its data folder or settings file is not the default one."""
+    """Return the variables for a data folder or settings file that is not the default one."""
     data, file = loaded.settings.data, loaded.file
     places = {} if loaded.sources["data"] == DEFAULT else {"COMITY_DATA": str(data)}
     if file is not None and file != data / CONFIG_FILE:
@@ -206,7 +201,7 @@ def places_of(loaded: Loaded) -> dict[str, str]:
 
 
 def own_call() -> list[str]:
-    """What starts this program again, from anywhere."""
+    """Return the command that starts this program from anywhere."""
     if _PASSING.search(sys.prefix + os.sep):
         return [shutil.which("uvx") or "uvx", "comity"]
     if not sys.executable:
@@ -221,7 +216,7 @@ def is_secure(preset: str) -> bool:
 
 
 def join_secret(data: Path, *, make: bool) -> str:
-    """The stored one. With `make` it is made when it is missing; else a word that stands for it."""
+    """Return the stored secret. If there is none, make one with `make`, else return a placeholder."""
     path = data / SECRET_FILE
     if make:
         ensure_private_folder(data)
@@ -230,7 +225,7 @@ def join_secret(data: Path, *, make: bool) -> str:
 
 
 def masked(text: str) -> str:
-    """Without any join secret, whoever wrote it there."""
+    """Replace every join secret in a text by a placeholder."""
     return _SECRET_VALUE.sub(rf'\g<1>"{MASK}"', text)
 
 
@@ -244,7 +239,7 @@ def checked_name(name: str) -> str:
 
 
 def entry_of(template: Any, name: str, launch: Launch) -> Any:
-    """A client's entry with our words in it."""
+    """Fill in the template of a client's entry."""
     filled = {
         "{name}": name,
         "{command}": launch.command,
@@ -258,7 +253,7 @@ def entry_of(template: Any, name: str, launch: Launch) -> Any:
 
 
 def starts_comity(entry: Any) -> bool:
-    """Whether an entry, whoever wrote it, starts our server."""
+    """Return whether an entry starts our server, whoever wrote it."""
     if not isinstance(entry, Mapping):
         return False
     words: list[Any] = []

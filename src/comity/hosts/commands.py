@@ -4,12 +4,10 @@ import difflib
 import shlex
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from comity.actions import completion
-from comity.hosts.act import InstallOutcome, install, uninstall
 from comity.hosts.clients import (
     DEFAULT_NAME,
     PRESETS,
@@ -30,7 +28,19 @@ from comity.hosts.clients import (
     this_machine,
 )
 from comity.hosts.config_file import Records, real_path
-from comity.hosts.plan import LANGUAGES, Plan, Target, aim, plan_install, plan_uninstall, usual_path
+from comity.hosts.install import (
+    LANGUAGES,
+    InstallOutcome,
+    Plan,
+    Target,
+    aim,
+    install,
+    plan_install,
+    plan_uninstall,
+    uninstall,
+    usual_path,
+)
+from comity.runtime.lazy import late
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import (
     Data,
@@ -60,8 +70,10 @@ from comity.terminal.output import (
 )
 from comity.wire.errors import ConfigError
 
-# What a person or a program sees of plans and outcomes. The join secret is in none of it.
-
+if TYPE_CHECKING:
+    from comity.rooms.links import webrtc
+else:
+    webrtc = late("comity.rooms.links.webrtc")
 
 _WOULD: dict[str, Cell] = {
     "add": ("add", "green"),
@@ -82,29 +94,26 @@ _DONE = {
 
 
 def print_plans(plans: Sequence[Plan]) -> None:
-    """A table of what would change, with the commands that would be run."""
+    """Print a table of what would change, with the commands that would be run."""
     titles = ("client", "scope", "would", "file")
     rows = [
         (plan.target.about.title, plan.target.scope, _WOULD[plan.action], one_line(str(plan.target.file)))
         for plan in plans
     ]
     print_table(titles, rows, unbroken="file")
-    remarks = [f"{plan.target.about.title}: {one_line(said)}" for plan in plans if (said := _remark(plan))]
+    remarks = [
+        f"{plan.target.about.title}: {one_line(remark)}"
+        for plan in plans
+        if (remark := f"by its own command, {shlex.join(plan.call)}" if plan.call else plan.remark)
+    ]
     if remarks:
         print_line()
     for remark in remarks:
         print_line(remark)
 
 
-def _remark(plan: Plan) -> str:
-    """A fault is not among them: it is an error, and told once as that."""
-    if not plan.call:
-        return plan.remark
-    return f"by its own command, {shlex.join(plan.call)}"
-
-
 def print_diff(plan: Plan) -> None:
-    """The lines that change and no others: those around them may hold secrets of other servers."""
+    """Print only the lines that change: those around them may hold secrets of other servers."""
     if plan.found is None or plan.action in {"keep", "refuse"}:
         return
     before = plan.found.text.splitlines()
@@ -119,21 +128,10 @@ def print_diff(plan: Plan) -> None:
     )
     print_line()
     for line in lines:
-        shown = one_line_kept(masked(line))
-        print_line(paint(shown, {"+": "green", "-": "red", "@": "cyan"}[line[0]]))
-
-
-def one_line_kept(line: str) -> str:
-    """A line of a stranger with its blanks: they are what a diff is about."""
-    blank = len(line) - len(line[1:].lstrip(" \t")) - 1
-    return line[: 1 + blank] + one_line(line[1 + blank :])
-
-
-def print_snippet(target: Target, path: tuple[str, ...], launch: Launch) -> None:
-    """What to paste; where it goes is said beside it."""
-    sys.stdout.flush()
-    note(f"for {target.about.title}, {one_line(str(target.file))}")
-    print_foreign(snippet(target, path, launch))
+        shown = masked(line)
+        start = len(shown) - len(shown[1:].lstrip(" \t"))  # a diff keeps the blanks
+        colour = {"+": "green", "-": "red", "@": "cyan"}[line[0]]
+        print_line(paint(shown[:start] + one_line(shown[start:]), colour))
 
 
 def snippet(target: Target, path: tuple[str, ...], launch: Launch) -> str:
@@ -187,7 +185,7 @@ Clients = Annotated[
     argument(
         "CLIENT",
         "The clients, such as claude-code, codex or vscode. Default: all clients found on this machine.",
-        autocompletion=completion.clients,
+        autocompletion=lambda incomplete: [name for name in table().clients if name.startswith(incomplete)],
     ),
 ]
 All = Annotated[bool, typer.Option("--all", help="All clients found on this machine.")]
@@ -281,24 +279,17 @@ def install_command(
     outcomes = [install(target, launch, machine, records) for target in targets]
     if secret and not as_json and any(has_changed(outcome) for outcome in outcomes):
         note(f"the join secret is in {folder / SECRET_FILE}; only you can read the files that contain it")
-    if not as_json and (not offered or "vdo" in offered):
-        _note_missing_library()
+    if not as_json and (not offered or "vdo" in offered) and not webrtc.available_libraries():
+        note(
+            "no WebRTC library is installed, so the vdo_* tools can only join peers on this machine; "
+            f"run: {webrtc.install_command()}"
+        )
     advice = "Start the client again, or let it look for its servers again."
     finish(outcomes, advice, as_json=as_json)
 
 
-def _note_missing_library() -> None:
-    from comity.rooms.links.webrtc import available_libraries, install_command
-
-    if not available_libraries():
-        note(
-            "no WebRTC library is installed, so the vdo_* tools can only join peers on this machine; "
-            f"run: {install_command()}"
-        )
-
-
 def named_clients(typed: list[str] | None, *, everyone: bool, as_json: bool) -> list[str]:
-    """The clients that are named; an empty list stands for all of them."""
+    """Return the named clients. An empty list stands for all of them."""
     if typed and everyone:
         raise ConfigError("give the names of clients or --all, not both")
     if not typed and not everyone and (as_json or not sys.stdin.isatty()):
@@ -320,7 +311,7 @@ def _found_clients(machine: Computer, scope: str) -> list[str]:
 
 
 def finish(outcomes: list[InstallOutcome], advice: str = "", *, as_json: bool) -> None:
-    """Say what was done; one that failed fails the command, after all the others were tried."""
+    """Print what was done. If one failed, the command fails after all others were tried."""
     if as_json:
         rows = [as_data(outcome.plan, outcome) for outcome in outcomes]
         print_json({"changed": any(map(has_changed, outcomes)), "clients": rows})
@@ -361,18 +352,17 @@ def _show_entries(plans: list[Plan], launch: Launch, machine: Computer, *, as_js
         print_json({"changed": False, "clients": rows})
         return
     for target, path in pasted:
-        print_snippet(target, path, launch)
+        sys.stdout.flush()
+        note(f"for {target.about.title}, {one_line(str(target.file))}")
+        print_foreign(snippet(target, path, launch))
 
 
 def ask(plans: list[Plan], *, yes: bool) -> None:
-    """At a terminal, and when there is something to do."""
+    """Ask for confirmation at a terminal if there is something to do."""
     if not yes and sys.stdin.isatty() and any(plan.action not in {"keep", "refuse"} for plan in plans):
         print_line()
         sys.stdout.flush()
         confirm("Go on?", yes=False)
-
-
-# `comity uninstall`: take the registration back.
 
 
 uninstall_app = HelpfulApp()
@@ -429,7 +419,7 @@ def uninstall_command(
 def _plans(
     clients: list[str], scope: str | None, name: str, machine: Computer, records: Records
 ) -> list[Plan]:
-    """One for each entry, though two clients may share a file."""
+    """Plan each entry once, although two clients may share a file."""
     plans: dict[object, Plan] = {}
     for client in clients:
         for each in table().clients[client].scopes if scope is None else (one_of("--scope", scope, SCOPES),):
@@ -441,14 +431,14 @@ def _plans(
 
 
 def _forget_the_gone(plans: list[Plan], machine: Computer, records: Records) -> None:
-    """An entry that another hand took out leaves a record, which goes too."""
+    """Forget the records of entries that somebody else has removed."""
     for plan in plans:
         if plan.action == "keep" and records.read(real_path(plan.target.file)) is not None:
             uninstall(plan.target, machine, records)
 
 
 def _concerns_us(plan: Plan, records: Records) -> bool:
-    """A file that we cannot use and never touched is passed over when nobody named its client."""
+    """Return whether the plan counts. A file that cannot be read and was never changed by us is skipped."""
     if plan.action != "refuse" or records.read(real_path(plan.target.file)) is not None:
         return True
     note(f"{plan.target.about.title} is skipped: {one_line(plan.fault)}")

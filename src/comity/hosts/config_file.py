@@ -1,9 +1,9 @@
-"""A client's file as it lies on the disk: read whole, replaced whole, by the name that its link leads to.
+"""The settings file of a client, and the records of how it was before our changes.
 
-- A new text is written beside the old one, synced, and renamed over it. Mode and owner stay; a file that is to
-  hold a secret loses what group and others could do with it.
+- A new text is written beside the old one, synced, and renamed over it; symbolic links are followed. Mode and owner stay; a
+  file that will hold a secret loses the rights of group and others.
 - A file that changed since it was read is not replaced.
-- A folder is locked while a file in it is changed: two of us do not meet.
+- A folder is locked while a file in it is changed.
 """
 
 import contextlib
@@ -23,6 +23,11 @@ from comity.identity.private_files import ensure_private_folder, sync_folder
 from comity.runtime.toml_edit import KeyPath
 from comity.wire.errors import ConflictError, ForbiddenError, MalformedError, TooLargeError
 
+try:
+    import fcntl
+except ImportError:  # Windows: a change of the file is noticed before it is replaced, which must be enough
+    fcntl = None  # type: ignore[assignment]
+
 SIZE_LIMIT = 64 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
@@ -40,7 +45,7 @@ class ConfigFile(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """Without the mark that some editors put at the beginning."""
+        """The text without a byte order mark."""
         try:
             return (self.data or b"").removeprefix(_BOM).decode("utf-8")
         except UnicodeDecodeError as fault:
@@ -49,12 +54,12 @@ class ConfigFile(Struct, frozen=True, kw_only=True):
             ) from None
 
     def encoded(self, text: str) -> bytes:
-        """The text as this file has it."""
+        """Encode a text, with a byte order mark if the file has one."""
         return (_BOM if (self.data or b"").startswith(_BOM) else b"") + text.encode("utf-8")
 
 
 def real_path(path: Path) -> Path:
-    """Where its links lead, whether or not something is there."""
+    """Follow symbolic links, whether or not the file exists."""
     return Path(os.path.realpath(path))
 
 
@@ -72,7 +77,7 @@ def look(path: Path) -> ConfigFile:
 
 
 def refuse_read_only(found: ConfigFile) -> None:
-    """Asked of the mode bits: trying proves nothing to root, and a rename would pass over them."""
+    """Check the mode bits: root may write anyway, and a rename ignores them."""
     if found.data is not None and not found.mode & stat.S_IWUSR:
         raise ForbiddenError(
             f"{found.path} is read-only; if it may be changed, run: chmod u+w {shlex.quote(str(found.path))}"
@@ -80,7 +85,7 @@ def refuse_read_only(found: ConfigFile) -> None:
 
 
 def replace(found: ConfigFile, data: bytes, *, mode: int) -> None:
-    """Write the file, in folders that are made when they are missing."""
+    """Write the file. Missing folders are made."""
     refuse_read_only(found)
     made = missing_folders(found.path.parent)
     found.path.parent.mkdir(parents=True, exist_ok=True)
@@ -104,7 +109,7 @@ def replace(found: ConfigFile, data: bytes, *, mode: int) -> None:
 
 
 def remove(found: ConfigFile, folders: list[Path]) -> None:
-    """Take the file away, and of these folders those that are empty then."""
+    """Remove the file, and those of the folders that are empty then."""
     refuse_read_only(found)
     _refuse_changed(found)
     found.path.unlink(missing_ok=True)
@@ -119,14 +124,9 @@ def remove_folders(folders: list[Path]) -> None:
 
 @contextlib.contextmanager
 def locked(*folders: Path) -> Iterator[None]:
-    """Alone in these folders, or in the nearest ones above them that exist. Everybody takes them in one order."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: a changed file is noticed before it is replaced, that must do
-        yield
-        return
+    """Lock these folders, or the nearest ones above them that exist, always in the same order."""
     with contextlib.ExitStack() as held:
-        for folder in sorted({_existing(real_path(each)) for each in folders}):
+        for folder in sorted({_existing(real_path(each)) for each in folders}) if fcntl else ():
             opened = os.open(folder, os.O_RDONLY)
             held.callback(os.close, opened)
             fcntl.flock(opened, fcntl.LOCK_EX)
@@ -152,14 +152,11 @@ def _refuse_changed(found: ConfigFile) -> None:
         raise ConflictError(f"{found.path} was changed by another program just now; run this again")
 
 
-# How each file was before we came: what makes taking back exact.
-
-
 FOLDER = "installed"
 
 
 class InstalledEntry(Struct, frozen=True, kw_only=True):
-    """`made` of the keys above it were missing before; `replaced` is what stood there, or None."""
+    """`made` is how many keys above it were missing before, `replaced` the former entry or None."""
 
     client: str
     scope: str
@@ -169,7 +166,7 @@ class InstalledEntry(Struct, frozen=True, kw_only=True):
 
 
 class Record(Struct, frozen=True, kw_only=True):
-    """`before` and `after` are the SHA-256 of the copy and of the file as we left it. `mode` is its former one."""
+    """`before` and `after` are the SHA-256 of the copy and of the file as we left it. `mode` is its former mode."""
 
     file: str
     existed: bool
@@ -208,17 +205,24 @@ class Records:
             ) from None
 
     def before(self, record: Record) -> bytes | None:
-        """The copy; None when it is not the one that we made."""
+        """Return the copy, or None if it is not the one that we made."""
         data = look(self.copy_of(Path(record.file))).data
         return data if fingerprint(data) == record.before else None
 
     def keep(self, record: Record, before: bytes | None = None) -> None:
-        """Store the record, and the copy when there is a new one: the copy first."""
+        """Store the record, and before it the copy if there is a new one."""
         file = Path(record.file)
         if before is not None:
             self._write(self.copy_of(file), before)
             record = msgspec.structs.replace(record, before=fingerprint(before))
         self._write(self._named(file, "json"), msgspec.json.format(msgspec.json.encode(record), indent=2))
+
+    def keep_entries(self, record: Record) -> None:
+        """Store the record, or forget it if it has no entries."""
+        if record.entries:
+            self.keep(record)
+        else:
+            self.forget(Path(record.file))
 
     def forget(self, file: Path) -> None:
         for path in (self._named(file, "json"), self.copy_of(file)):

@@ -1,15 +1,16 @@
 """One key of a JSON text, put in, replaced or taken out; comments and trailing commas are welcome.
 
-The new member takes the style of its neighbours: their indentation, line ends, and whether they stand on one
-line or on many. A comment stays beside what it was written for. Numbers and strings of others are never
-decoded and written again: only the characters of our own member change.
+The new member takes the style of its neighbours: their indentation, line ends, and whether they are on one line or on many.
+A comment stays beside what it was written for. Numbers and strings of others are never decoded and written again: only the
+characters of our own member change.
 """
 
 import json
 import re
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
+from comity.hosts.text_tree import Node, check_put, drop_key, find_value
 from comity.runtime.toml_edit import (
     DEPTH_LIMIT,
     KeyPath,
@@ -25,8 +26,6 @@ from comity.runtime.toml_edit import (
     quoted,
     refuse_at,
     refuse_kind,
-    refuse_twice,
-    refuse_unsafe,
     rest_of_line,
 )
 
@@ -38,70 +37,49 @@ _ROW = 100  # a list of plain values stays on one line up to this width
 _DEFAULT_STEP = "  "
 
 
-class JsonNode(NamedTuple):
-    """`kind` is its first character for an object, a list or a string, else empty."""
+class JsonNode(Node):
+    """`comma` is the place of the comma after a value in a mapping, or -1."""
 
-    kind: str
-    start: int
-    end: int
-    members: "tuple[Member, ...]" = ()
-    items: "tuple[JsonNode, ...]" = ()
+    def __init__(self, kind: str, start: int, end: int, text: str) -> None:
+        super().__init__(kind, start, end)
+        self.text = text[start:end] if kind == "scalar" else ""
+        self.comma = -1
 
+    @property
+    def head(self) -> tuple[Any, ...]:
+        if self.kind != "scalar":
+            return (self.kind,)
+        return ("text", json.loads(self.text)) if self.text[0] == '"' else ("digits", self.text)
 
-class Member(NamedTuple):
-    """`comma` is where the one behind it stands, or -1."""
+    @property
+    def is_null(self) -> bool:
+        return self.text == "null"
 
-    name: str
-    start: int
-    value: JsonNode
-    comma: int
+    def scalar(self) -> Any:
+        return json.loads(self.text)
 
 
 def find(text: str, path: KeyPath) -> Any:
-    """The value under the path, or None."""
-    node = _parse(text)
-    for key in path:
-        member = _member(node, key) if node is not None and node.kind == "{" else None
-        if member is None:
-            return None
-        node = member.value
-    return None if node is None else _value(text, node)
+    return find_value(_parse(text), path)
 
 
 def put(text: str, path: KeyPath, value: Any) -> str:
-    """The text with the value under the path; what is missing on the way is made."""
     root = _parse(text)
-    if root is None:
-        new = _begun(text, nested(path, value))
-    else:
-        new = apply_edits(text, _put(text, root, path, value))
-    if _sense(new) != _with(_sense(text), path, value):
-        refuse_unsafe()
-    return new
+    after = (
+        _begun(text, nested(path, value))
+        if root is None
+        else apply_edits(text, _put(text, root, path, value))
+    )
+    return check_put(_parse, root, path, value, after)
 
 
 def drop(text: str, path: KeyPath, made: int = 0) -> str:
-    """The text without the key, and without those of its `made` nearest holders that are empty then."""
-    root = _parse(text)
-    holders: list[tuple[JsonNode, int]] = []
-    node = root
-    for key in path:
-        if node is None or node.kind != "{" or (member := _member(node, key)) is None:
-            return text
-        holders.append((node, node.members.index(member)))
-        node = member.value
-    while made and len(holders) > 1 and _only_ours(text, *holders[-1]):
-        holders.pop()
-        made -= 1
-    new = apply_edits(text, _without(text, *holders[-1]))
-    if _sense(new) != _sense_without(_sense(text), path[: len(holders)]):
-        refuse_unsafe()
-    return new
+    return drop_key(_parse, text, path, made, _only_ours, lambda text, holders: _without(text, *holders[-1]))
 
 
-@lru_cache(4)  # one change looks at the same text many times, and some are large
+@lru_cache(8)  # one change looks at the same text many times, and some are large
 def _parse(text: str) -> JsonNode | None:
-    """The whole text, checked; None when there is nothing but blanks and comments."""
+    """Return the root of the text, or None if there is nothing but blanks and comments."""
     start = _skip(text, 0)
     if start == len(text):
         return None
@@ -109,7 +87,7 @@ def _parse(text: str) -> JsonNode | None:
     end = _skip(text, root.end)
     if end != len(text):
         refuse_at(text, end, "there is more after the end of the value")
-    if root.kind != "{":
+    if root.kind != "mapping":
         refuse_at(text, root.start, "the file must hold an object, { … }")
     return root
 
@@ -127,114 +105,61 @@ def _read(text: str, index: int, depth: int) -> JsonNode:
     if opening == "[":
         return _read_list(text, index, depth)
     if opening == '"':
-        return JsonNode('"', index, _string_end(text, index))
+        return _read_string(text, index)
     found = _PLAIN.match(text, index)
     if found is None:
         refuse_at(text, index, f"a value is expected, not {_shown(text, index)}")
-    return JsonNode("", index, found.end())
+    return JsonNode("scalar", index, found.end(), text)
 
 
 def _read_object(text: str, index: int, depth: int) -> JsonNode:
-    members: list[Member] = []
+    node = JsonNode("mapping", index, index, text)
     at = _skip(text, index + 1)
     while text[at : at + 1] != "}":
         if text[at : at + 1] != '"':
             refuse_at(text, at, f'a key in "quotes" or }} is expected, not {_shown(text, at)}')
-        key_end = _string_end(text, at)
-        colon = _skip(text, key_end)
+        key = _read_string(text, at)
+        colon = _skip(text, key.end)
         if text[colon : colon + 1] != ":":
             refuse_at(text, colon, f"a colon is expected, not {_shown(text, colon)}")
         value = _read(text, _skip(text, colon + 1), depth + 1)
-        comma = _skip(text, value.end)
-        has_comma = text[comma : comma + 1] == ","
-        members.append(Member(json.loads(text[at:key_end]), at, value, comma if has_comma else -1))
-        if not has_comma:
-            at = comma
+        node.children += [key, value]
+        at = _skip(text, value.end)
+        if text[at : at + 1] != ",":
             break
-        at = _skip(text, comma + 1)
-    if text[at : at + 1] != "}":
-        refuse_at(text, at, f"a comma or }} is expected, not {_shown(text, at)}")
-    return JsonNode("{", index, at + 1, tuple(members))
+        value.comma = at
+        at = _skip(text, at + 1)
+    return _closed(text, node, at, "}")
 
 
 def _read_list(text: str, index: int, depth: int) -> JsonNode:
-    items: list[JsonNode] = []
+    node = JsonNode("list", index, index, text)
     at = _skip(text, index + 1)
     while text[at : at + 1] != "]":
-        items.append(_read(text, at, depth + 1))
-        at = _skip(text, items[-1].end)
+        node.children.append(_read(text, at, depth + 1))
+        at = _skip(text, node.children[-1].end)
         if text[at : at + 1] != ",":
             break
         at = _skip(text, at + 1)
-    if text[at : at + 1] != "]":
-        refuse_at(text, at, f"a comma or ] is expected, not {_shown(text, at)}")
-    return JsonNode("[", index, at + 1, items=tuple(items))
+    return _closed(text, node, at, "]")
 
 
-def _string_end(text: str, index: int) -> int:
+def _closed(text: str, node: JsonNode, at: int, closing: str) -> JsonNode:
+    if text[at : at + 1] != closing:
+        refuse_at(text, at, f"a comma or {closing} is expected, not {_shown(text, at)}")
+    node.end = at + 1
+    return node
+
+
+def _read_string(text: str, index: int) -> JsonNode:
     found = _STRING.match(text, index)
     if found is None:
         refuse_at(text, index, "a string is not closed on its line or holds a wrong escape")
-    return found.end()
+    return JsonNode("scalar", index, found.end(), text)
 
 
 def _shown(text: str, index: int) -> str:
     return repr(text[index]) if index < len(text) else "the end of the file"
-
-
-def _member(node: JsonNode, key: str) -> Member | None:
-    found = [member for member in node.members if member.name == key]
-    if len(found) > 1:
-        refuse_twice(key)
-    return found[0] if found else None
-
-
-def _value(text: str, node: JsonNode) -> Any:
-    match node.kind:
-        case "{":
-            return {member.name: _value(text, member.value) for member in node.members}
-        case "[":
-            return [_value(text, item) for item in node.items]
-        case _:
-            return json.loads(text[node.start : node.end])
-
-
-def _sense(text: str) -> Any:
-    """What the text says: every member in its order, numbers by their digits."""
-    root = _parse(text)
-    return None if root is None else _meaning(text, root)
-
-
-def _meaning(text: str, node: JsonNode) -> Any:
-    match node.kind:
-        case "{":
-            return "members", [(member.name, _meaning(text, member.value)) for member in node.members]
-        case "[":
-            return "items", [_meaning(text, item) for item in node.items]
-        case '"':
-            return "text", json.loads(text[node.start : node.end])
-        case _:
-            return "plain", text[node.start : node.end]
-
-
-def _with(sense: Any, path: KeyPath, value: Any) -> Any:
-    if not path:
-        shown = inline(value)
-        return _meaning(shown, _read(shown, 0, 0))
-    members = list(sense[1]) if sense is not None and sense[0] == "members" else []
-    names = [name for name, _ in members]
-    at = names.index(path[0]) if path[0] in names else len(members)
-    old = members[at][1] if path[0] in names else None
-    members[at : at + 1] = [(path[0], _with(old, path[1:], value))]
-    return "members", members
-
-
-def _sense_without(sense: Any, path: KeyPath) -> Any:
-    return "members", [
-        (name, _sense_without(each, path[1:]) if name == path[0] else each)
-        for name, each in sense[1]
-        if name != path[0] or len(path) > 1
-    ]
 
 
 def _begun(text: str, value: Any) -> str:
@@ -246,26 +171,26 @@ def _begun(text: str, value: Any) -> str:
 def _put(text: str, root: JsonNode, path: KeyPath, value: Any) -> list[TextEdit]:
     node = root
     for depth, key in enumerate(path):
-        member = _member(node, key)
+        pair = node.pair(key)
         rest = nested(path[depth + 1 :], value)
-        if member is None:
+        if pair is None:
             return _added(text, root, node, key, rest)
-        empty = text[member.value.start : member.value.end] == "null"
-        if depth == len(path) - 1 or empty:
+        name, held = pair
+        if depth == len(path) - 1 or held.is_null:
             spread = _is_spread(text, root, node)
-            shown = _styled(text, root, rest, indentation(text, member.start)) if spread else inline(rest)
-            return [TextEdit(member.value.start, member.value.end, shown)]
-        node = member.value
-        if node.kind != "{":
+            shown = _styled(text, root, rest, indentation(text, name.start)) if spread else inline(rest)
+            return [TextEdit(held.start, held.end, shown)]
+        node = held
+        if node.kind != "mapping":
             refuse_kind(key)
     return []
 
 
 def _is_spread(text: str, root: JsonNode, node: JsonNode) -> bool:
-    """Whether members of this object stand on lines of their own."""
-    if node.members:
-        return _has_line_end(text[node.start : node.members[0].start])
-    return not root.members or _has_line_end(text[root.start : root.end])
+    """Return whether members of this object are on lines of their own."""
+    if node.children:
+        return _has_line_end(text[node.start : node.children[0].start])
+    return not root.children or _has_line_end(text[root.start : root.end])
 
 
 def _has_line_end(part: str) -> bool:
@@ -274,16 +199,16 @@ def _has_line_end(part: str) -> bool:
 
 def _added(text: str, root: JsonNode, node: JsonNode, key: str, value: Any) -> list[TextEdit]:
     spread = _is_spread(text, root, node)
-    if not node.members:
+    if not node.children:
         return [_first(text, root, node, key, value, spread=spread)]
-    last = node.members[-1]
-    end = last.value.end
+    name, last = node.pairs[-1]
+    end = last.end
     if not spread:
         member = f"{quoted(key)}: {inline(value)}"
         if last.comma >= 0:
             return [TextEdit(last.comma + 1, last.comma + 1, f" {member},")]
         return [TextEdit(end, end, f", {member}")]
-    column = indentation(text, last.start)
+    column = indentation(text, name.start)
     member = f"{line_end_of(text)}{column}{quoted(key)}: {_styled(text, root, value, column)}"
     if last.comma >= 0:
         return [_after_remarks(text, last.comma + 1, f"{member},")]
@@ -320,15 +245,15 @@ def _styled(text: str, root: JsonNode, value: Any, column: str) -> str:
 
 
 def _step(text: str, root: JsonNode) -> str:
-    """How much deeper a member stands than the object that holds it, by the first place that shows it."""
+    """Return the indentation of a member relative to its object, by the first place that shows it."""
     queue = [root]
     for node in queue:
-        for member in node.members:
-            outer, own = indentation(text, node.start), indentation(text, member.start)
-            first_on_line = not text[line_start(text, member.start) : member.start].strip()
+        for name, value in node.pairs:
+            outer, own = indentation(text, node.start), indentation(text, name.start)
+            first_on_line = not text[line_start(text, name.start) : name.start].strip()
             if first_on_line and own.startswith(outer) and len(own) > len(outer):
                 return own.removeprefix(outer)
-            queue.append(member.value)
+            queue.append(value)
     return _DEFAULT_STEP
 
 
@@ -346,33 +271,33 @@ def _spread(value: Any, column: str, step: str, line_end: str) -> str:
     return f"{opening}{line_end}{deeper}{inside}{line_end}{column}{closing}"
 
 
-def _only_ours(text: str, node: JsonNode, index: int) -> bool:
-    """Whether nothing would be left in the object: no other member, and no comment."""
-    if len(node.members) != 1:
+def _only_ours(text: str, node: JsonNode) -> bool:
+    """Return whether the object would be empty without this member: no other member, and no comment."""
+    if len(node.children) != 2:
         return False
-    member = node.members[index]
-    around = text[node.start + 1 : member.start] + text[member.value.end : node.end - 1]
+    name, value = node.children
+    around = text[node.start + 1 : name.start] + text[value.end : node.end - 1]
     return not around.replace(",", "").strip()
 
 
 def _without(text: str, node: JsonNode, index: int) -> list[TextEdit]:
-    if _only_ours(text, node, index):
+    if _only_ours(text, node):
         return [TextEdit(node.start + 1, node.end - 1, "")]
-    member = node.members[index]
-    if member.comma >= 0:
-        return [_cut(text, member.start, member.comma + 1)]
+    name, value = node.children[index : index + 2]
+    if value.comma >= 0:
+        return [_cut(text, name.start, value.comma + 1)]
     if index == 0:
-        return [_cut(text, member.start, member.value.end)]
-    former = node.members[index - 1]
-    between = text[former.comma + 1 : member.start]
-    start = former.comma + 1 + len(between.rstrip())
-    # what follows must not slip into a comment that ends with its line
-    guard = line_end_of(text) if between.strip() and rest_of_line(text, member.value.end).strip() else ""
-    return [TextEdit(former.comma, former.comma + 1, ""), TextEdit(start, member.value.end, guard)]
+        return [_cut(text, name.start, value.end)]
+    comma = node.children[index - 1].comma
+    between = text[comma + 1 : name.start]
+    start = comma + 1 + len(between.rstrip())
+    # what follows must not become part of a comment that ends with its line
+    guard = line_end_of(text) if between.strip() and rest_of_line(text, value.end).strip() else ""
+    return [TextEdit(comma, comma + 1, ""), TextEdit(start, value.end, guard)]
 
 
 def _cut(text: str, start: int, end: int) -> TextEdit:
-    """Whole lines when nothing else stands on them; else what is ours and the blanks behind it."""
+    """Cut whole lines if nothing else is on them, else our text and the blanks after it."""
     opening = line_start(text, start)
     if not text[opening:start].strip() and not rest_of_line(text, end).strip():
         return TextEdit(opening, next_line(text, end), "")

@@ -1,8 +1,7 @@
 """One key of a YAML text, put in, replaced or taken out; comments and the author's layout stay.
 
-The text is read as a stream of events with their places. Aliases are not followed: what an anchor stands for
-elsewhere is never changed through its other name. After every change the new stream must be the old one and
-ours, nothing else; a layout for which that cannot be done is refused.
+The text is read as a stream of events with their places. Aliases are not followed: what an anchor stands for elsewhere is
+never changed through its other name. A layout that cannot be changed without touching more is refused.
 """
 
 import re
@@ -11,6 +10,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped] # it brings no types
 
+from comity.hosts.text_tree import Holders, Node, check_put, drop_key, find_value
 from comity.runtime.toml_edit import (
     DEPTH_LIMIT,
     KeyPath,
@@ -23,7 +23,6 @@ from comity.runtime.toml_edit import (
     next_line,
     refuse_at,
     refuse_kind,
-    refuse_twice,
     refuse_unsafe,
 )
 
@@ -34,97 +33,55 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _RESOLVER = yaml.resolver.Resolver()
 
 
-class YamlNode:
-    """A scalar, a list, a mapping or an alias, with its place. The children of a mapping are its keys and values in turn."""
+class YamlNode(Node):
+    """A scalar, a list, a mapping or an alias, as an event of the parser."""
 
     def __init__(self, event: Any) -> None:
-        self.start: int = event.start_mark.index
-        self.end: int = event.end_mark.index
+        kind = type(event).__name__.removesuffix("Event").removesuffix("Start").lower()
+        super().__init__("list" if kind == "sequence" else kind, event.start_mark.index, event.end_mark.index)
         self.column: int = event.start_mark.column
         self.flow = bool(getattr(event, "flow_style", False))
-        self.kind = type(event).__name__.removesuffix("Event").removesuffix("Start")
         self.text: str | None = getattr(event, "value", None)
         self.anchor: str | None = event.anchor
         self.tag = _tag(event)
-        self.children: list[YamlNode] = []
-
-    @property
-    def pairs(self) -> "list[tuple[YamlNode, YamlNode]]":
-        return list(zip(self.children[::2], self.children[1::2], strict=True))
-
-    @property
-    def nothing(self) -> bool:
-        """An empty value, which may become a mapping."""
-        return self.tag == _NULL and self.anchor is None
 
     @property
     def head(self) -> tuple[Any, ...]:
         return self.kind, self.anchor, self.tag, self.text
 
-    def meaning(self) -> Any:
-        return (*self.head, [child.meaning() for child in self.children])
+    @property
+    def is_null(self) -> bool:
+        return self.tag == _NULL and self.anchor is None
+
+    def scalar(self) -> Any:
+        return (
+            self.text if self.kind == "alias" or self.tag == _STRING else yaml.safe_load(self.text or "null")
+        )
 
 
 def _tag(event: Any) -> str | None:
-    """Its own, or the one that readers take a bare word for."""
+    """Return the tag of a node, or the one that readers give to a plain scalar."""
     if isinstance(event, yaml.ScalarEvent) and event.tag is None:
         return str(_RESOLVER.resolve(yaml.ScalarNode, event.value, event.implicit))
     return getattr(event, "tag", None)
 
 
 def find(text: str, path: KeyPath) -> Any:
-    node = _parse(text)
-    for key in path:
-        pair = _pair(node, key) if node is not None and node.kind == "Mapping" else None
-        if pair is None:
-            return None
-        node = pair[1]
-    return None if node is None else _value(node)
+    return find_value(_parse(text), path)
 
 
 def put(text: str, path: KeyPath, value: Any) -> str:
     root = _parse(text)
-    new = _put(text, root, path, value)
-    if _meaning(new) != _with(root, path, value):
-        refuse_unsafe()
-    return new
+    return check_put(_parse, root, path, value, _put(text, root, path, value))
 
 
 def drop(text: str, path: KeyPath, made: int = 0) -> str:
-    holders: list[tuple[YamlNode, int]] = []
-    node = _parse(text)
-    for key in path:
-        if node is None or node.kind != "Mapping" or (pair := _pair(node, key)) is None:
-            return text
-        holders.append((node, node.children.index(pair[0])))
-        node = pair[1]
-    while made and len(holders) > 1 and len(holders[-1][0].children) == 2:
-        holders.pop()
-        made -= 1
-    new = apply_edits(text, _without(text, holders))
-    if _meaning(new) != _meaning_without(holders):
-        refuse_unsafe()
-    return new
+    return drop_key(_parse, text, path, made, lambda _, node: len(node.children) == 2, _without)
 
 
-def _meaning_without(holders: list[tuple[YamlNode, int]]) -> Any:
-    """What the text must say once the last of these is gone. An empty document may be none at all."""
-    holder, index = holders[-1]
-    kept = [child.meaning() for child in holder.children]
-    del kept[index : index + 2]
-    if not kept and len(holders) == 1:
-        return None
-    meaning = (*holder.head, kept)
-    for outer, at in reversed(holders[:-1]):
-        kept = [child.meaning() for child in outer.children]
-        kept[at + 1] = meaning
-        meaning = (*outer.head, kept)
-    return meaning
-
-
-@lru_cache(4)  # one change looks at the same text many times
+@lru_cache(8)  # one change looks at the same text many times
 def _parse(text: str) -> YamlNode | None:
-    """The one document, or None when there is none."""
+    """Return the root of the only document, or None if there is none."""
     try:
         root = _read(text)
     except yaml.MarkedYAMLError as fault:
@@ -132,7 +89,7 @@ def _parse(text: str) -> YamlNode | None:
         refuse_at(text, mark.index if mark else 0, fault.problem or "it is not YAML")
     except yaml.reader.ReaderError as fault:
         refuse_at(text, fault.position, "this character is not allowed in YAML")
-    if root is not None and root.kind != "Mapping" and not root.nothing:
+    if root is not None and root.kind != "mapping" and not root.is_null:
         refuse_at(text, root.start, "the file must hold keys with values")
     return root
 
@@ -159,73 +116,27 @@ def _read(text: str) -> YamlNode | None:
 
 
 def _close(node: YamlNode, end: int) -> None:
-    """A block runs up to whatever comes next; ours ends with its last child."""
+    """Set the end of a node. The parser lets a block run up to the next token; ours ends with its last child."""
     if node.flow:
         node.end = end
     elif node.children:
         node.end = node.children[-1].end
 
 
-def _pair(node: YamlNode, key: str) -> tuple[YamlNode, YamlNode] | None:
-    found = [pair for pair in node.pairs if pair[0].kind == "Scalar" and pair[0].text == key]
-    if len(found) > 1:
-        refuse_twice(key)
-    return found[0] if found else None
-
-
-def _value(node: YamlNode) -> Any:
-    match node.kind:
-        case "Mapping":
-            return {str(_value(key)): _value(value) for key, value in node.pairs}
-        case "Sequence":
-            return [_value(child) for child in node.children]
-        case "Scalar" if node.tag != _STRING:
-            return yaml.safe_load(node.text or "null")
-        case _:
-            return node.text
-
-
-def _meaning(text: str) -> Any:
-    root = _parse(text)
-    return None if root is None else root.meaning()
-
-
-def _with(node: YamlNode | None, path: KeyPath, value: Any) -> Any:
-    """What the changed text must say."""
-    if not path:
-        return _parsed(inline({"x": value})).children[1].meaning()
-    if node is None or node.nothing:
-        node = _parsed("{}")
-    kept = [child.meaning() for child in node.children]
-    pair = _pair(node, path[0])
-    inner = _with(pair[1] if pair else None, path[1:], value)
-    if pair is not None:
-        kept[node.children.index(pair[1])] = inner
-    else:
-        kept += [_parsed(f"{_name(path[0])}:").children[0].meaning(), inner]
-    return (*node.head, kept)
-
-
-def _parsed(text: str) -> YamlNode:
-    node = _parse(text)
-    assert node is not None
-    return node
-
-
 def _put(text: str, root: YamlNode | None, path: KeyPath, value: Any) -> str:
     line_end = line_end_of(text)
-    if root is None or root.nothing:
+    if root is None or root.is_null:
         ended = text if not text or text[-1] in "\r\n" else text + line_end
         return ended + _block(path, value, 0, _DEFAULT_STEP, line_end)
     step = _step(root)
     node = root
     for depth, key in enumerate(path):
-        pair = _pair(node, key)
+        pair = node.pair(key)
         rest = path[depth + 1 :]
         if pair is None:
             return apply_edits(text, _added(text, node, path[depth:], value, step))
-        if rest and not pair[1].nothing:
-            if pair[1].kind != "Mapping":
+        if rest and not pair[1].is_null:
+            if pair[1].kind != "mapping":
                 refuse_kind(key)
             if pair[1].anchor is not None:
                 refuse_unsafe()
@@ -250,7 +161,7 @@ def _added(text: str, node: YamlNode, path: KeyPath, value: Any, step: int) -> l
 def _replaced(
     text: str, holder: YamlNode, pair: tuple[YamlNode, YamlNode], rest: KeyPath, value: Any, step: int
 ) -> list[TextEdit]:
-    """What the key holds becomes ours, with as many keys on the way as are missing."""
+    """Replace the value of a key by ours, with the missing keys on the way."""
     key, old = pair
     if holder.flow:
         return [TextEdit(old.start, old.end, inline(nested(rest, value)))]
@@ -287,12 +198,12 @@ def _name(key: str) -> str:
 
 def _step(root: YamlNode) -> int:
     for _, value in root.pairs:
-        if value.kind == "Mapping" and not value.flow and value.children:
+        if value.kind == "mapping" and not value.flow and value.children:
             return max(1, value.children[0].column - root.children[0].column)
     return _DEFAULT_STEP
 
 
-def _without(text: str, holders: list[tuple[YamlNode, int]]) -> list[TextEdit]:
+def _without(text: str, holders: Holders) -> list[TextEdit]:
     holder, index = holders[-1]
     key, value = holder.children[index : index + 2]
     end = max(value.end, text.index(":", key.end) + 1)
