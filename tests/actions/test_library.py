@@ -22,13 +22,15 @@ def test_an_action_is_prepared_once_however_many_ask_at_once(tmp_path):
         prepared.append(dict(files))
         return lambda given, mode: None
 
-    counted = action("counted", None, data=("words.txt",))
-    counted = type(counted)(name="counted", contracts=counted.contracts, prepare=prepare, data=("words.txt",))
-    library = Library("enhanced", [Plugin(action=counted, spec="x", folder=tmp_path)])
+    count_characters = action("counted", None, data=("words.txt",))
+    count_characters = type(count_characters)(
+        name="counted", contracts=count_characters.contracts, prepare=prepare, data=("words.txt",)
+    )
+    library = Library("enhanced", [Plugin(action=count_characters, spec="x", folder=tmp_path)])
 
     def ask():
         meeting.wait()
-        return library.handler(counted)
+        return library.handler(count_characters)
 
     with ThreadPoolExecutor(4) as pool:
         handlers = {pool.submit(ask).result for _ in range(4)}

@@ -44,7 +44,7 @@ async def fetched(web, *names):
 async def test_pages_come_in_the_order_they_were_asked_for():
     told = []
     pages = Pages(
-        http=Web(a=HttpResponse(200, HTML, b"A"), b=HttpResponse(200, HTML, b"B")), tell=told.append
+        http=Web(a=HttpResponse(200, HTML, b"A"), b=HttpResponse(200, HTML, b"B")), report=told.append
     )
     found = await pages.fetch(["https://x.example/b", "https://x.example/a"])
     assert [(page.url, page.html, page.failure) for page in found] == [

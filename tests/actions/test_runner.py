@@ -6,7 +6,7 @@ import pytest
 from comity.actions.library import Library, load_plugins
 from comity.actions.protocol.action import FetchedPage
 from comity.actions.protocol.calls import Work
-from comity.actions.runner import SHORT, ActionLimits, Allowance, Runner
+from comity.actions.runner import MAX_CHARACTERS_HERE, ActionLimits, Allowance, Runner
 from comity.wire.errors import ActionError, ComityError, DeadlineError, NotFoundError, OverloadedError
 from tests.callers import OWNER, visitor
 
@@ -71,7 +71,7 @@ async def test_a_worker_that_has_loaded_the_action_is_taken_before_others(runner
         return (await runner.call(name, given, caller))["output"]["pid"]
 
     hard = ("work_hard", {"do": "answer"}, visitor("ann"))
-    long = ("tell_where", {"text": "x" * SHORT}, visitor("bob"))
+    long = ("tell_where", {"text": "x" * MAX_CHARACTERS_HERE}, visitor("bob"))
     first, other = await asyncio.gather(pid_of(*hard), pid_of(*long))
     assert len({first, other, os.getpid()}) == 3
     for _ in range(2):
@@ -109,9 +109,9 @@ async def test_work_beyond_its_time_is_ended(fetcher):
     _, work = runner.library.calls.begin("work_hard", {"do": "hang"})
     assert isinstance(work, Work)
     async with asyncio.timeout(15):
-        settled = await runner.settle(work)
-    assert isinstance(settled, DeadlineError)
-    assert "work_hard took longer than 1.5 seconds" in settled.message
+        result = await runner.run(work)
+    assert isinstance(result, DeadlineError)
+    assert "work_hard took longer than 1.5 seconds" in result.message
     await runner.aclose()
     assert fetcher.closed
 
@@ -119,10 +119,10 @@ async def test_work_beyond_its_time_is_ended(fetcher):
 async def test_a_short_text_is_worked_on_here_and_a_long_one_by_a_worker(runner):
     here = await runner.call("tell_where", {"text": "x"})
     assert here["output"] == {"pid": os.getpid()}
-    elsewhere = await runner.call("tell_where", {"text": "x" * SHORT})
+    elsewhere = await runner.call("tell_where", {"text": "x" * MAX_CHARACTERS_HERE})
     assert elsewhere["output"]["pid"] != os.getpid()
     with pytest.raises(ActionError, match="Required field 'text' is missing or empty"):
-        await runner.call("tell_where", {"more": "x" * SHORT})
+        await runner.call("tell_where", {"more": "x" * MAX_CHARACTERS_HERE})
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ async def test_slow_work_of_one_caller_leaves_a_worker_for_another(runner):
     ]
     await asyncio.sleep(0)
     async with asyncio.timeout(30):
-        answered = await runner.call("tell_where", {"text": "x" * SHORT}, OWNER, "other")
+        answered = await runner.call("tell_where", {"text": "x" * MAX_CHARACTERS_HERE}, OWNER, "other")
     assert answered["output"]["pid"] != os.getpid()
     assert not any(one.done() for one in greedy)
     for one in greedy:

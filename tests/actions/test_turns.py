@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from comity.actions.workers import ActionTurns
+from comity.actions.workers import ActionQueue
 from comity.wire.errors import OverloadedError
 
 
@@ -45,7 +45,7 @@ class Crowd:
 
 
 async def test_one_caller_never_holds_all_places():
-    crowd = Crowd(ActionTurns(2))
+    crowd = Crowd(ActionQueue(2))
     for _ in range(5):
         crowd.ask("greedy")
     await crowd.settle()
@@ -57,7 +57,7 @@ async def test_one_caller_never_holds_all_places():
 
 
 async def test_long_work_of_all_callers_together_leaves_a_place():
-    crowd = Crowd(ActionTurns(2))
+    crowd = Crowd(ActionQueue(2))
     for name in ("a", "b", "c"):
         crowd.ask(name, long=True)
     await crowd.settle()
@@ -70,7 +70,7 @@ async def test_long_work_of_all_callers_together_leaves_a_place():
 
 
 async def test_callers_take_turns_however_many_calls_each_has_waiting():
-    crowd = Crowd(ActionTurns(1))
+    crowd = Crowd(ActionQueue(1))
     for _ in range(4):
         crowd.ask("a")
     await crowd.settle()
@@ -82,7 +82,7 @@ async def test_callers_take_turns_however_many_calls_each_has_waiting():
 
 
 async def test_a_small_call_does_not_wait_for_large_ones_of_new_names():
-    crowd = Crowd(ActionTurns(1))
+    crowd = Crowd(ActionQueue(1))
     for number in range(8):
         crowd.ask(f"new {number}", weight=60_000)
     await crowd.settle()
@@ -93,7 +93,7 @@ async def test_a_small_call_does_not_wait_for_large_ones_of_new_names():
 
 
 async def test_a_large_call_is_not_put_off_for_ever_by_small_ones():
-    crowd = Crowd(ActionTurns(1))
+    crowd = Crowd(ActionQueue(1))
     first = crowd.ask("first")
     await crowd.settle()
     crowd.ask("large", weight=10)
@@ -111,7 +111,7 @@ async def test_a_large_call_is_not_put_off_for_ever_by_small_ones():
 
 
 async def test_one_caller_may_have_only_so_many_waiting_and_is_told_when_to_come_back():
-    crowd = Crowd(ActionTurns(1, of_one=2))
+    crowd = Crowd(ActionQueue(1, per_caller=2))
     for _ in range(3):
         crowd.ask("a")
     await crowd.settle()
@@ -127,7 +127,7 @@ async def test_one_caller_may_have_only_so_many_waiting_and_is_told_when_to_come
 
 
 async def test_in_a_full_queue_the_one_that_would_be_last_makes_room():
-    crowd = Crowd(ActionTurns(1, in_all=2))
+    crowd = Crowd(ActionQueue(1, total=2))
     crowd.ask("a")
     await crowd.settle()
     crowd.ask("b", weight=10)
@@ -144,7 +144,7 @@ async def test_in_a_full_queue_the_one_that_would_be_last_makes_room():
 
 
 async def test_who_stops_waiting_leaves_the_queue_and_passes_a_turn_on():
-    turns = ActionTurns(1)
+    turns = ActionQueue(1)
     crowd = Crowd(turns)
     first, second, third = (crowd.ask(name) for name in "abc")
     await crowd.settle()
@@ -161,7 +161,7 @@ async def test_who_stops_waiting_leaves_the_queue_and_passes_a_turn_on():
 
 
 async def test_a_turn_is_not_given_to_who_was_cancelled_in_the_same_moment():
-    turns = ActionTurns(1)
+    turns = ActionQueue(1)
     crowd = Crowd(turns)
     first, second, third = (crowd.ask(name) for name in "abc")
     await crowd.settle()
@@ -176,7 +176,7 @@ async def test_a_turn_is_not_given_to_who_was_cancelled_in_the_same_moment():
 
 
 async def test_all_who_wait_may_be_cancelled_at_once():
-    turns = ActionTurns(1)
+    turns = ActionQueue(1)
     crowd = Crowd(turns)
     tasks = [crowd.ask(name) for name in "abc"]
     await crowd.settle()
@@ -189,7 +189,7 @@ async def test_all_who_wait_may_be_cancelled_at_once():
 
 
 async def test_what_a_caller_used_long_ago_is_forgotten():
-    turns = ActionTurns(1)
+    turns = ActionQueue(1)
     async with turns.turn("a", 1_000_000):
         pass
     crowd = Crowd(turns)

@@ -1,10 +1,10 @@
-"""Pages of others, for an action that reads them: the fetcher of the actions.
+"""The fetcher of the actions: web pages for an action that reads them.
 
-- http and https only, through the guarded client: private, loopback and other special addresses are refused
-  unless the owner allowed them, at every hop. Up to five redirects are followed, each checked like the first.
-- A page has 15 seconds and 2 MiB; all pages of one call together 60 seconds and 16 MiB. Four are fetched at
-  a time. One that cannot be had says so in a sentence, and the others go on.
-- What comes is text: the charset of the header, else the one the page itself names, else UTF-8.
+- It fetches http and https only, through the guarded client: private, loopback and other special addresses are refused at
+  every redirect unless the owner allowed them. Up to five redirects are followed.
+- A page has 15 seconds and 2 MiB; all pages of one call together 60 seconds and 16 MiB. Four are fetched at a time. If one
+  fails, its sentence says why, and the others go on.
+- The text is decoded by the charset of the header, else the one that the page names, else UTF-8.
 """
 
 import asyncio
@@ -61,18 +61,18 @@ class Pages:
         *,
         allow: Sequence[str] = (),
         allow_private: bool = False,
-        tell: Callable[[str], None] = lambda _doing: None,
+        report: Callable[[str], None] = lambda _doing: None,
         http: PagesHttp | None = None,
     ) -> None:
-        """`tell` is called with each page that is fetched."""
+        """`report` is called with a sentence for each page that is fetched."""
         more = PRIVATE_NETWORKS if allow_private else ()
         self._http = http or GuardedHttp(allow=[*allow, *more], timeout=PAGE_TIMEOUT, answer_limit=PAGE_LIMIT)
-        self._tell = tell
+        self._report = report
 
     async def fetch(
         self, urls: Sequence[str], fetched: Callable[[str], None] = lambda _url: None
     ) -> list[FetchedPage]:
-        """`fetched` is told of each page that came, or did not."""
+        """Fetch pages in order. `fetched` is called with each URL that was fetched or failed."""
         late = f"it did not come within the {ALL_TIMEOUT:g} seconds that all pages have together"
         pages = [FetchedPage(url=url, failure=late) for url in urls]
         left = iter(range(len(urls)))
@@ -80,7 +80,7 @@ class Pages:
 
         async def fetch_some() -> None:
             for index in left:
-                self._tell(f"fetching page {index + 1} of {len(urls)}: {urls[index]}")
+                self._report(f"fetching page {index + 1} of {len(urls)}: {urls[index]}")
                 pages[index] = await self._page(urls[index], room)
                 fetched(urls[index])
 

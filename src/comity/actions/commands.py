@@ -1,7 +1,7 @@
-"""`comity actions`: the skills on stdin and stdout for programs, and one at a time for people.
+"""`comity actions`: the actions on stdin and stdout for programs, and one at a time for people.
 
-Without a word behind it the command serves until its input ends, in the mode asked for. `list` and `run` are
-for people; they know all that the enhanced mode knows. `schemas` writes the schemas that the contract names.
+Without a sub-command it serves until its input ends. `list` and `run` are for people and use the enhanced mode. `schemas`
+writes the schemas that the contract names.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from comity.actions import completion
 from comity.release import __version__
+from comity.runtime.lazy import late
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import HomeOptions, Json, settings_of
 from comity.terminal.output import (
@@ -32,9 +32,15 @@ from comity.wire import strict_json
 from comity.wire.errors import ConfigError, ConflictError, MalformedError
 
 if TYPE_CHECKING:
-    from comity.actions.library import Library
+    from comity.actions import client, doors, library, runner
+    from comity.actions.protocol import calls
     from comity.actions.protocol.action import Mode
-    from comity.actions.runner import Runner
+else:
+    calls = late("comity.actions.protocol.calls")
+    client = late("comity.actions.client")
+    doors = late("comity.actions.doors")
+    library = late("comity.actions.library")
+    runner = late("comity.actions.runner")
 
 app = HelpfulApp()
 
@@ -114,10 +120,8 @@ def actions(
             raise ConfigError(f"put the options after {context.invoked_subcommand}")
         return
     mode = _mode(compat, strict=strict, enhanced=enhanced)
-    from comity.actions.doors import serve_stdio
-
-    runner = _runner(_library(mode, plugin, lines), allow_private=allow_private_pages)
-    serve_stdio(runner, __version__, jsonrpc=jsonrpc)
+    serving = _runner(_library(mode, plugin, lines), allow_private=allow_private_pages)
+    doors.serve_stdio(serving, __version__, jsonrpc=jsonrpc)
 
 
 @app.add("""
@@ -142,7 +146,7 @@ def list_(plugin: Plugins = None, as_json: Json = False) -> None:
 
 
 def _needs(schema: Mapping[str, Any]) -> str:
-    """What an action cannot do without: all that it requires, or one of what has no default."""
+    """Return the required members of the input, or else those without a default, of which one is needed."""
     required = schema.get("required") or ()
     choices = [name for name, member in schema.get("properties", {}).items() if "default" not in member]
     return ", ".join(required) or " or ".join(choices)
@@ -158,7 +162,7 @@ def run(
         typer.Argument(
             metavar="NAME",
             help="The name of the action; `comity actions list` shows all names.",
-            autocompletion=completion.actions,
+            autocompletion=lambda incomplete: [name for name in calls.NAMES if name.startswith(incomplete)],
         ),
     ],
     given: Annotated[
@@ -173,8 +177,8 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Call one action and print its result."""
-    runner = _runner(_library("enhanced", plugin, lines), allow_private=allow_private_pages)
-    data = asyncio.run(_called(runner, name, _input(given)))
+    running = _runner(_library("enhanced", plugin, lines), allow_private=allow_private_pages)
+    data = asyncio.run(_call(running, name, _input(given)))
     if as_json:
         print_json(data)
     else:
@@ -243,9 +247,8 @@ def lines(
     If the data folder has a file crisis-lines.json, its countries replace those of Comity, here and in the replies of the
     node.
     """
-    from comity.actions.library import crisis_lines, own_lines_of
-
-    known = crisis_lines(_path(lines) or own_lines_of(settings_of(home).settings.data))
+    own = _path(lines) or library.own_lines_of(settings_of(home).settings.data)
+    known = library.crisis_lines(own)
     if country is None:
         if as_json:
             print_json(known)
@@ -284,12 +287,12 @@ def _checked(entry: dict[str, Any]) -> str:
     return f"{said}, incomplete" if entry.get("incomplete") else said
 
 
-async def _called(runner: "Runner", name: str, given: dict[str, Any]) -> dict[str, Any]:
+async def _call(running: "runner.Runner", name: str, given: dict[str, Any]) -> dict[str, Any]:
     try:
-        return await runner.call(name, given)
+        return await running.call(name, given)
     finally:
-        _tell("")
-        await runner.aclose()
+        _show_progress("")
+        await running.aclose()
 
 
 def _mode(compat: str | None, *, strict: bool, enhanced: bool) -> "Mode":
@@ -300,23 +303,18 @@ def _mode(compat: str | None, *, strict: bool, enhanced: bool) -> "Mode":
     return "enhanced" if enhanced else "compat" if compat else "strict"
 
 
-def _library(mode: "Mode", plugins: list[str] | None, lines: str | None = None) -> "Library":
-    from comity.actions.library import Library, announced_plugins, load_plugins
-
-    named = load_plugins(plugins or ())
-    announced = announced_plugins(note, named) if mode == "enhanced" else ()
-    return Library(mode, (*named, *announced), lines=_path(lines))
+def _library(mode: "Mode", plugins: list[str] | None, lines: str | None = None) -> "library.Library":
+    named = library.load_plugins(plugins or ())
+    announced = library.announced_plugins(note, named) if mode == "enhanced" else ()
+    return library.Library(mode, (*named, *announced), lines=_path(lines))
 
 
-def _runner(library: "Library", *, allow_private: bool) -> "Runner":
-    from comity.actions.client import Pages
-    from comity.actions.runner import Runner
-
-    return Runner(library, Pages(allow_private=allow_private, tell=_tell))
+def _runner(of: "library.Library", *, allow_private: bool) -> "runner.Runner":
+    return runner.Runner(of, client.Pages(allow_private=allow_private, report=_show_progress))
 
 
-def _tell(doing: str) -> None:
-    """At a terminal, in one line that is written over; a program is told nothing."""
+def _show_progress(doing: str) -> None:
+    """Overwrite one line of a terminal. A program gets nothing."""
     if colour_wanted(sys.stderr):
         sys.stderr.write("\r\x1b[K" + paint(one_line(doing)[:79], "dim", wanted=True))
         sys.stderr.flush()
@@ -352,7 +350,7 @@ def _print(data: dict[str, Any]) -> None:
 
 
 def _print_tree(value: Any, indent: str) -> None:
-    """Lists as bullets, objects as names and values, each level further in."""
+    """Print lists as bullets and objects as names and values, each level indented."""
     if isinstance(value, dict):
         branches = [(f"{one_line(name)}: ", item) for name, item in value.items()]
     elif isinstance(value, list):

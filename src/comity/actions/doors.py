@@ -1,9 +1,11 @@
-"""Actions on standard input and output, for a program that started us (actions 1.1).
+"""Actions over HTTP, for the owner of the node, and on standard input and output (actions 1.1).
 
-- Bytes are read and written on the file descriptors themselves: all lines of one read are answered with one
-  write. What anything in this process prints goes to stderr, so that stdout holds replies and nothing else.
-- stderr gets four lines at the start. When the input ends, what was asked is answered and the process
-  ends well; SIGTERM and SIGINT end it at once, and well. When nobody reads the replies any more, it ends.
+On standard input and output:
+
+- The replies to all lines of one read are sent with one write. What anything in this process prints goes to stderr, so that
+  stdout has replies and nothing else.
+- stderr gets four lines at the start. At the end of the input the last replies are written and the process ends; SIGTERM
+  and SIGINT end it at once, with exit code 0. If nobody reads the replies any more, it ends too.
 """
 
 import asyncio
@@ -20,7 +22,7 @@ from starlette.routing import BaseRoute, Route
 
 from comity.actions.handler import ActionsHandler, Invocation
 from comity.actions.protocol.action import Mode
-from comity.actions.protocol.calls import RegisteredAction, Registry, Settled, Work, embedded, reply_schema
+from comity.actions.protocol.calls import RegisteredAction, Registry, Work, WorkResult, embedded, reply_schema
 from comity.actions.protocol.machine import NdjsonMachine, RpcMachine, Steps
 from comity.actions.runner import Runner
 from comity.http.asgi import Endpoint, Receive, Scope, read_json_body
@@ -30,8 +32,10 @@ from comity.requests.handler import Request
 from comity.requests.pipeline import Pipeline
 from comity.wire import strict_json
 
-# Actions over HTTP, for the owner of the node: the guard has checked the token before a request gets here.
-
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 ACTIONS_PATH: Final = "/v1/actions"
 
@@ -116,7 +120,7 @@ def action_routes(runner: Runner, pipeline: Pipeline, *, body_limit: int, versio
     handler = ActionsHandler(runner)
     registry = runner.library.registry
 
-    # in a thread: the first look at the skills imports them
+    # in a thread: the first listing imports the skills
     async def listing(_scope: Scope, _receive: Receive) -> Any:
         return {"actions": await asyncio.to_thread(registry.descriptions)}
 
@@ -126,8 +130,8 @@ def action_routes(runner: Runner, pipeline: Pipeline, *, body_limit: int, versio
     async def call(scope: Scope, receive: Receive) -> Any:
         body = await read_json_body(scope, receive, body_limit, "the input of an action")
         given = strict_json.loads(body, lone_surrogates=True)
-        asked = Invocation(scope["path_params"]["name"], given)
-        return await pipeline.run(handler, Request(door="http", caller=caller_of(scope), body=asked))
+        invocation = Invocation(scope["path_params"]["name"], given)
+        return await pipeline.run(handler, Request(door="http", caller=caller_of(scope), body=invocation))
 
     endpoint = partial(Endpoint, feature=handler.name, record=pipeline.record)
     return [
@@ -150,11 +154,11 @@ _WIRES: Final[dict[Mode, str]] = {
 
 
 def serve_stdio(runner: Runner, version: str, *, jsonrpc: bool = False) -> None:
-    """Until the input ends."""
+    """Answer requests until the input ends."""
     calls = runner.library.calls
     machine = RpcMachine(calls, rpc_code) if jsonrpc else NdjsonMachine(calls)
     with _stdout_for_replies() as replies, asyncio.Runner() as loop:
-        _end_well_when_told()
+        _exit_on_signals()
         sys.stderr.write(banner(runner, version, jsonrpc=jsonrpc))
         sys.stderr.flush()
         try:
@@ -179,26 +183,26 @@ def banner(runner: Runner, version: str, *, jsonrpc: bool) -> str:
 
 
 def _drive(steps: Steps, runner: Runner, loop: asyncio.Runner, replies: int) -> None:
-    settled: Settled | None = None
+    result: WorkResult | None = None
     with contextlib.suppress(StopIteration):
         while True:
-            step = steps.send(settled)
-            settled = None
+            step = steps.send(result)
+            result = None
             if isinstance(step, Work):
-                settled = loop.run(runner.settle(step))
+                result = loop.run(runner.run(step))
             else:
                 _write(replies, step)
 
 
 def _write(replies: int, pieces: list[bytes]) -> None:
-    """As they lie in memory, where the system can do that: a listing is not copied for each who asks."""
+    """Write without joining the pieces if the system can do that, so that a listing is not copied for each request."""
     if not hasattr(os, "writev"):
         _write_whole(replies, b"".join(pieces))
         return
     for at in range(0, len(pieces), _PIECES):
         some = pieces[at : at + _PIECES]
         written = os.writev(replies, some)
-        if written < sum(map(len, some)):  # a signal came in between
+        if written < sum(map(len, some)):  # interrupted by a signal
             _write_whole(replies, b"".join(some)[written:])
 
 
@@ -210,7 +214,7 @@ def _write_whole(replies: int, data: bytes) -> None:
 
 @contextlib.contextmanager
 def _stdout_for_replies() -> Iterator[int]:
-    """A descriptor of our own for the replies; the usual one leads to stderr meanwhile."""
+    """Yield a descriptor for the replies; the usual one leads to stderr meanwhile."""
     sys.stdout.flush()
     replies = os.dup(1)
     os.dup2(2, 1)
@@ -224,24 +228,22 @@ def _stdout_for_replies() -> Iterator[int]:
 
 
 def _widen(pipe: int) -> None:
-    """A wider pipe wakes the reader, and us, less often. What is no pipe, or may not grow, stays as it is."""
-    with contextlib.suppress(ImportError, AttributeError, OSError):
-        import fcntl
-
+    """Make the pipe larger, so that the reader and we wake less often. Do nothing if it is no pipe or may not grow."""
+    with contextlib.suppress(AttributeError, OSError):
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
 
 
-def _end_well_when_told() -> None:
-    """At once, also when the signal comes just before a read: a handler in Python would wait for its end, so the
-    interpreter writes the signal to a pipe on the spot and a thread of its own reads it.
+def _exit_on_signals() -> None:
+    """End the process at once with exit code 0. A handler in Python would not run while `os.read` waits, so the
+    interpreter writes the signal to a pipe, which a thread reads.
     """
-    told, teller = os.pipe()
-    os.set_blocking(teller, False)
-    signal.set_wakeup_fd(teller)
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer)
 
     def end(*_: object) -> None:
         os._exit(0)
 
-    for asked in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(asked, end)
-    threading.Thread(target=lambda: end(os.read(told, 1)), daemon=True).start()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    threading.Thread(target=lambda: end(os.read(reader, 1)), daemon=True).start()

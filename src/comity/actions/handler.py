@@ -1,18 +1,18 @@
-"""The handler of the actions, and the actions as MCP tools: a call by the owner runs the pipeline like every other message.
+"""The handler of the actions, and the actions as MCP tools.
 
-Nothing is stored, so the call is audited without waiting; the text that was sent is in no audit entry.
-The handler checks the input by the contract, so that the sentences are the same everywhere. What a tool refuses is an error
-of the tool, which the model reads and can do better.
+Nothing is stored, so the audit entry of a call is written without waiting; it does not contain the text that was sent.
+The handler checks the input by the contract, so the error messages are the same in every door. A refusal is an error of the
+tool, so that the model can read it and send a better input.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from msgspec import Struct
 
 from comity.actions.protocol.action import plain
 from comity.actions.protocol.calls import RegisteredAction, Registry, reply_schema
-from comity.actions.runner import Runner, Tell, ignore_progress
+from comity.actions.runner import Progress, Runner, ignore_progress
 from comity.mcp.protocol.catalog import Tool
 from comity.mcp.protocol.context import Context
 from comity.mcp.protocol.results import ToolResult, structured
@@ -22,17 +22,17 @@ from comity.wire.errors import ActionError, UnauthenticatedError
 
 
 class Invocation(Struct, frozen=True):
-    """Which action, what was sent to it, which client of the caller sent it, and who hears how far it is."""
+    """A call of an action. `client` is the program of the caller, if each has its own turns."""
 
     action: str
     input: Any
     client: str = ""
-    tell: Tell = ignore_progress
+    progress: Progress = ignore_progress
 
 
 class ActionsHandler(HandlerDefaults):
     name = "actions"
-    deadline: Final = 150.0  # the workers and the fetcher have their own, and tell more
+    deadline: Final = 150.0  # the workers and the fetcher have shorter ones, with better messages
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
@@ -50,34 +50,30 @@ class ActionsHandler(HandlerDefaults):
         return Admission(checks=("schema",))
 
     async def handle(self, call: Call) -> dict[str, Any]:
-        asked: Invocation = call.request.body
-        return await self._runner.call(asked.action, asked.input, call.caller, asked.client, asked.tell)
+        body: Invocation = call.request.body
+        return await self._runner.call(body.action, body.input, call.caller, body.client, body.progress)
 
     async def seal(self, call: Call, result: dict[str, Any]) -> HandlerResult:
         return HandlerResult(reply=result, about=call.request.body.action)
 
 
-_SHOWN_LEVELS: Final = 2
-"""Of the output, its members and what they are; not what is in lists of findings."""
+_MAX_SCHEMA_LEVELS: Final = 2
+"""The members of the output and their types, but not the members of lists of findings."""
 _READS_PAGES: Final = frozenset({"accessibility_audit"})
 
-
-class ActionsDesk(NamedTuple):
-    """Where calls are taken: the handler, and the pipeline to it."""
-
-    handler: ActionsHandler
-    pipeline: Pipeline
+OpenActions = Callable[[], Awaitable[tuple[ActionsHandler, Pipeline]]]
+"""Opens the node, and returns the handler of its actions and its pipeline."""
 
 
-def action_tools(registry: Registry, desk: Callable[[], Awaitable[ActionsDesk]]) -> list[Tool]:
-    return [_tool(entry, desk) for entry in registry.entries()]
+def action_tools(registry: Registry, opened: OpenActions) -> list[Tool]:
+    return [_tool(entry, opened) for entry in registry.entries()]
 
 
-def _tool(entry: RegisteredAction, desk: Callable[[], Awaitable[ActionsDesk]]) -> Tool:
+def _tool(entry: RegisteredAction, opened: OpenActions) -> Tool:
     async def call(context: Context, arguments: dict[str, Any]) -> ToolResult:
-        handler, pipeline = await desk()
+        handler, pipeline = await opened()
         caller = context.client.caller
-        # clients of the node's own user take turns with each other; a visitor is one caller, whatever its clients
+        # the clients of the owner take turns with each other; all clients of a visitor are one caller
         client = context.connection if caller.is_local else ""
         body = Invocation(entry.name, arguments, client, context.progress)
         return structured(await pipeline.run(handler, Request(door="mcp", caller=caller, body=body)))
@@ -90,7 +86,7 @@ def _tool(entry: RegisteredAction, desk: Callable[[], Awaitable[ActionsDesk]]) -
         handler=call,
         group=ActionsHandler.name,
         input_schema=plain(contract.input_schema),
-        output_schema=in_outline(reply_schema(entry)),
+        output_schema=outline(reply_schema(entry)),
         annotations={
             "readOnlyHint": True,
             "destructiveHint": False,
@@ -104,9 +100,9 @@ def _tool(entry: RegisteredAction, desk: Callable[[], Awaitable[ActionsDesk]]) -
     )
 
 
-def in_outline(schema: Any, levels: int = _SHOWN_LEVELS) -> Any:
-    """The schema without what stands deep in it: a list of tools has to stay short (ruling 52). Whatever keeps the
-    whole schema keeps this one. The whole one is at /v1/actions.
+def outline(schema: Any, levels: int = _MAX_SCHEMA_LEVELS) -> Any:
+    """Return the schema without its deep levels: a list of tools has to stay short (ruling 52). What fits the whole schema
+    fits this one. The whole one is at /v1/actions.
     """
     if not isinstance(schema, Mapping):
         return schema
@@ -114,9 +110,9 @@ def in_outline(schema: Any, levels: int = _SHOWN_LEVELS) -> Any:
         return {name: schema[name] for name in ("type", "description") if name in schema}
     outlined = {name: value for name, value in schema.items() if name not in ("properties", "items")}
     if "items" in schema:
-        outlined["items"] = in_outline(schema["items"], levels)
+        outlined["items"] = outline(schema["items"], levels)
     if "properties" in schema:
         outlined["properties"] = {
-            name: in_outline(value, levels - 1) for name, value in schema["properties"].items()
+            name: outline(value, levels - 1) for name, value in schema["properties"].items()
         }
     return outlined

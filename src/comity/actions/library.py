@@ -1,10 +1,9 @@
-"""The skills with their data files: an action is prepared when it is first called, once.
+"""The actions with their data files: our own skills, and those of plugins. An action is prepared when it is first called.
 
-The files of our own are read from the package, those of a plugin from beside its module. Several threads
-may ask at once; one of them prepares, and the others wait for it.
+The data files of our own are read from the package, those of a plugin from the folder of its module. If several threads
+call an action for the first time, one prepares it and the others wait.
 
-Our own actions are skills, each joined to what the wire machine knows as an action. A skill is imported when its action
-is first called or described. No other module knows the package of the skills: its errors are turned into ours here.
+A skill is imported when its action is first called or described. Errors of skills are turned into ours here.
 """
 
 import importlib
@@ -15,26 +14,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct, json, structs
+from msgspec import Struct, json
 
-from comity.actions.protocol.action import (
-    Action,
-    Contract,
-    Fetch,
-    FetchedPage,
-    Handler,
-    Mode,
-    Outcome,
-    check_for,
-    schema_check,
-)
+from comity.actions.protocol.action import Action, Fetch, Handler, Mode, Outcome, check_for, schema_check
 from comity.actions.protocol.calls import NAMES, ActionCalls, Registry, contract_of
+from comity.runtime.lazy import late
 from comity.system import import_user_module, is_missing
 from comity.wire.errors import ActionError, ComityError, ConfigError
 from comity_skills.errors import SkillDataError, SkillInputError
-from comity_skills.skill import PagesWanted, Skill, SkillHandler, SkillOutcome, WebPage
+
+if TYPE_CHECKING:
+    from importlib import metadata
+else:
+    metadata = late("importlib.metadata")
 
 # Actions that users add: a module with `ACTION` or `ACTIONS`, named by hand or by an entry point.
 
@@ -46,7 +40,7 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 class Plugin(Struct, frozen=True, kw_only=True):
-    """An action of a plugin. `spec` is how it was named, `folder` where its data files lie."""
+    """An action of a plugin. `spec` is its name in settings or entry points, `folder` has its data files."""
 
     action: Action
     spec: str
@@ -54,28 +48,26 @@ class Plugin(Struct, frozen=True, kw_only=True):
 
 
 def load_plugins(specs: Sequence[str]) -> tuple[Plugin, ...]:
-    """Those named by hand. ConfigError for one that cannot be used."""
+    """Load the named plugins. Raise ConfigError if one cannot be used."""
     loaded: list[Plugin] = []
     for spec in specs:
         _load_beside(loaded, spec)
     return tuple(loaded)
 
 
-def announced_plugins(tell: Callable[[str], None], besides: Sequence[Plugin] = ()) -> tuple[Plugin, ...]:
-    """The plugins of installed packages. `tell` is called for each plugin that cannot be loaded."""
-    import importlib.metadata
-
+def announced_plugins(warn: Callable[[str], None], besides: Sequence[Plugin] = ()) -> tuple[Plugin, ...]:
+    """Load the plugins of installed packages. Call `warn` for each that cannot be loaded."""
     loaded: list[Plugin] = list(besides)
-    for point in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda point: point.name):
+    for point in sorted(metadata.entry_points(group=GROUP), key=lambda point: point.name):
         try:
             _load_beside(loaded, point.value)
         except ComityError as refusal:
-            tell(f"an installed action was left out: {refusal.message}")
+            warn(f"an installed action was left out: {refusal.message}")
     return tuple(loaded[len(besides) :])
 
 
 def _load_beside(loaded: list[Plugin], spec: str) -> None:
-    """Add what a plugin offers, unless another one has offered an action of that name."""
+    """Add the actions of a plugin. Raise ConfigError if another one has an action of that name."""
     for plugin in _load(spec):
         for other in loaded:
             if other.action.name == plugin.action.name:
@@ -90,10 +82,9 @@ def _load(spec: str) -> list[Plugin]:
     plugins = []
     for action in _offered(spec, module, attribute.strip()):
         if not isinstance(action, Action):
-            raise _refused(
-                spec, f"it offers {type(action).__name__}; offer comity.actions.protocol.action.Action"
-            )
-        _judge(spec, action)
+            what = type(action).__name__
+            raise _refused(spec, f"it offers {what}; offer comity.actions.protocol.action.Action")
+        _check_action(spec, action)
         plugins.append(Plugin(action=action, spec=spec, folder=folder))
     return plugins
 
@@ -122,7 +113,7 @@ def _offered(spec: str, module: ModuleType, attribute: str) -> Iterable[Any]:
     return found if isinstance(found, list | tuple) else [found]
 
 
-def _judge(spec: str, action: Action) -> None:
+def _check_action(spec: str, action: Action) -> None:
     name = action.name
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise _refused(spec, f"{str(name)[:80]!r} is no name; use up to 64 of a-z, 0-9 and _, a letter first")
@@ -153,7 +144,6 @@ def _refused(spec: str, why: str) -> ConfigError:
 
 PACKAGE: Final = "comity_skills"
 
-
 _ELSEWHERE: Final[Mapping[str, tuple[str, str]]] = {
     "wcagaaa_check": ("accessibility_audit", "WCAGAAA_SKILL"),
     "grief_support_response": ("supportive_reply", "GRIEF_SKILL"),
@@ -162,54 +152,37 @@ _ELSEWHERE: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def registry_of(mode: Mode, plugins: Sequence[Action] = ()) -> Registry:
-    """Our own actions as they are called in this mode, and those of the plugins."""
+    """Return our own actions as they are called in this mode, and those of the plugins."""
     return Registry(mode, plugins, built_in=built_in)
 
 
 def built_in(name: str) -> Action:
-    """One of the eleven; its skill is imported now."""
+    """Return one of the eleven actions, and import its skill."""
     package, attribute = _ELSEWHERE.get(name, (name, "SKILL"))
-    skill: Skill = getattr(importlib.import_module(f"{PACKAGE}.{package}"), attribute)
-    contracts = {mode: Contract(**structs.asdict(contract)) for mode, contract in skill.contracts.items()}
-    return Action(
-        name=skill.name,
-        contracts=contracts,
-        prepare=lambda data: _handler(skill.prepare(data)),
-        data=skill.data,
-        slow=skill.slow,
-    )
+    action: Action = getattr(_skill_module(package), attribute)
+    return action
 
 
-def _handler(handle: SkillHandler) -> Handler:
-    shared: dict[int, tuple[SkillOutcome, Outcome]] = {}
+def _skill_module(name: str) -> Any:
+    return importlib.import_module(f"{PACKAGE}.{name}")
 
-    def outcome(said: SkillOutcome) -> Outcome:
-        """One that is shared stays shared: the machine keeps what it wrote of it."""
-        made = Outcome(
-            uncertainty=said.uncertainty, assumptions=said.assumptions, output=said.output, shared=said.shared
-        )
-        if said.shared:
-            shared[id(said)] = said, made
-        return made
 
-    def resumed(wanted: PagesWanted) -> Callable[[Sequence[FetchedPage]], Outcome]:
-        def resume(fetched: Sequence[FetchedPage]) -> Outcome:
-            pages = [WebPage(url=page.url, html=page.html, failure=page.failure) for page in fetched]
+def _with_our_errors(handle: Handler) -> Handler:
+    def resumed(fetch: Fetch) -> Callable[[Sequence[Any]], Outcome]:
+        def resume(pages: Sequence[Any]) -> Outcome:
             try:
-                return outcome(wanted.resume(pages))
-            except SkillInputError as refused:
-                raise ActionError(refused.message) from None
+                return fetch.resume(pages)
+            except SkillInputError as refusal:
+                raise ActionError(refusal.message) from None
 
         return resume
 
     def call(given: Mapping[str, Any], mode: Mode) -> Outcome | Fetch:
         try:
-            said = handle(given, mode)
-        except SkillInputError as refused:
-            raise ActionError(refused.message) from None
-        if known := shared.get(id(said)):
-            return known[1]
-        return Fetch(said.urls, resumed(said)) if isinstance(said, PagesWanted) else outcome(said)
+            result = handle(given, mode)
+        except SkillInputError as refusal:
+            raise ActionError(refusal.message) from None
+        return Fetch(result.urls, resumed(result)) if isinstance(result, Fetch) else result
 
     return call
 
@@ -220,7 +193,7 @@ log = logging.getLogger("comity.actions")
 
 class Library:
     def __init__(self, mode: Mode, plugins: Sequence[Plugin] = (), *, lines: Path | None = None) -> None:
-        """`lines` is a file with crisis lines of the operator's own. ConfigError when it cannot be used."""
+        """`lines` is a file with crisis lines of the operator. Raise ConfigError if it cannot be used."""
         self.mode = mode
         self._own = {} if lines is None else _own_lines(lines)
         self.plugins = tuple(plugins)
@@ -236,7 +209,8 @@ class Library:
             with self._one_prepares:
                 handler = self._handlers.get(action.name)
                 if handler is None:
-                    handler = self._handlers[action.name] = action.prepare(self._data(action))
+                    prepared = action.prepare(self._data(action))
+                    handler = self._handlers[action.name] = _with_our_errors(prepared)
         return handler
 
     def _data(self, action: Action) -> Mapping[str, bytes]:
@@ -247,31 +221,29 @@ class Library:
 
 
 def own_lines_of(data: Path) -> Path | None:
-    """The file in a data folder with which an operator replaces lines, if there is one."""
+    """Return the file in a data folder with which an operator replaces lines, if there is one."""
     path = data / OWN_LINES
     return path if path.exists() else None
 
 
 def crisis_lines(own: Path | None = None) -> dict[str, Any]:
-    """The lines that replies name, those of the operator in their place."""
-    from comity_skills.crisis.lines import LINES
-
-    data = files(PACKAGE).joinpath(LINES).read_bytes() if own is None else _own_lines(own)[LINES]
+    """Return the lines that replies name, with those of the operator in their place."""
+    name: str = _skill_module("crisis.lines").LINES
+    data = files(PACKAGE).joinpath(name).read_bytes() if own is None else _own_lines(own)[name]
     lines: dict[str, Any] = json.decode(data)
     return lines
 
 
 def _own_lines(path: Path) -> dict[str, bytes]:
-    from comity_skills.crisis.lines import LINES, overridden
-
+    module = _skill_module("crisis.lines")
     try:
         own = path.read_bytes()
     except OSError as fault:
         raise ConfigError(f"the file of crisis lines {path} cannot be read: {fault.strerror}") from None
     try:
-        return {LINES: overridden(files(PACKAGE).joinpath(LINES).read_bytes(), own)}
-    except SkillDataError as refused:
-        raise ConfigError(refused.message) from None
+        return {module.LINES: module.overridden(files(PACKAGE).joinpath(module.LINES).read_bytes(), own)}
+    except SkillDataError as refusal:
+        raise ConfigError(refusal.message) from None
 
 
 def _report(name: str, failure: BaseException) -> None:

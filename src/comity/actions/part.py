@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING, ClassVar
 
 from comity.identity.protocol.rights import Right
 from comity.release import __version__
+from comity.runtime.lazy import late
 from comity.runtime.part import OpenNode, Part, Table, View, ViewPage, ViewQuery, paged
 from comity.runtime.settings import ActionSettings
 
 if TYPE_CHECKING:
-    from comity.actions.handler import ActionsDesk
-    from comity.actions.runner import ActionLimits
+    from comity.actions import client, doors, handler, library, runner
     from comity.mcp.protocol.catalog import Tool
+    from comity.requests.pipeline import Pipeline
     from comity.runtime.node_runtime import NodeRuntime
+else:
+    client = late("comity.actions.client")
+    doors = late("comity.actions.doors")
+    handler = late("comity.actions.handler")
+    library = late("comity.actions.library")
+    runner = late("comity.actions.runner")
 
 log = logging.getLogger("comity.actions")
 
@@ -32,28 +39,22 @@ class Actions(Part):
 
     @classmethod
     def tools(cls, runtime: OpenNode) -> "Iterable[Tool]":
-        from comity.actions.handler import action_tools
-        from comity.actions.library import announced_plugins, registry_of
+        async def opened() -> "tuple[handler.ActionsHandler, Pipeline]":
+            node = await runtime()
+            return handler.ActionsHandler(node.find(cls).runner), node.pipeline
 
-        async def desk() -> "ActionsDesk":
-            from comity.actions.handler import ActionsDesk, ActionsHandler
-
-            opened = await runtime()
-            return ActionsDesk(ActionsHandler(opened.find(cls).runner), opened.pipeline)
-
-        announced = [plugin.action for plugin in announced_plugins(log.warning)]
-        return action_tools(registry_of("enhanced", announced), desk)
+        announced = [plugin.action for plugin in library.announced_plugins(log.warning)]
+        return handler.action_tools(library.registry_of("enhanced", announced), opened)
 
     async def open(self, runtime: "NodeRuntime") -> None:
-        from comity.actions.client import Pages
-        from comity.actions.library import Library, announced_plugins, own_lines_of
-        from comity.actions.runner import Runner
-
         settings = runtime.settings
-        plugins = await asyncio.to_thread(announced_plugins, runtime.notices.append)
-        pages = Pages(allow=settings.dispatch.hosts)
-        library = Library("enhanced", plugins, lines=await asyncio.to_thread(own_lines_of, settings.data))
-        self.runner = Runner(library, pages, limits=action_limits(settings.actions))
+        plugins = await asyncio.to_thread(library.announced_plugins, runtime.notices.append)
+        lines = await asyncio.to_thread(library.own_lines_of, settings.data)
+        self.runner = runner.Runner(
+            library.Library("enhanced", plugins, lines=lines),
+            client.Pages(allow=settings.dispatch.hosts),
+            limits=action_limits(settings.actions),
+        )
         runtime.stack.push_async_callback(self.runner.aclose)
         self.views = [View("actions", "Actions", self._view, "try")]
 
@@ -66,17 +67,15 @@ class Actions(Part):
         return ViewPage(tables=[Table(("action", "what it does", "boundary"), shown, more=more)])
 
     async def serve(self, runtime: "NodeRuntime") -> None:
-        from comity.actions.doors import action_routes
-
         limit = runtime.settings.http.body_limit
-        self.routes = action_routes(self.runner, runtime.pipeline, body_limit=limit, version=__version__)
+        self.routes = doors.action_routes(
+            self.runner, runtime.pipeline, body_limit=limit, version=__version__
+        )
 
 
-def action_limits(settings: ActionSettings) -> "ActionLimits":
-    from comity.actions.runner import ActionLimits, Allowance
-
-    return ActionLimits(
-        own=Allowance(characters=settings.own_characters),
-        others=Allowance(characters=settings.characters, seconds=settings.seconds),
+def action_limits(settings: ActionSettings) -> "runner.ActionLimits":
+    return runner.ActionLimits(
+        own=runner.Allowance(characters=settings.own_characters),
+        others=runner.Allowance(characters=settings.characters, seconds=settings.seconds),
         queued=settings.queued,
     )

@@ -1,10 +1,10 @@
-"""Runs calls: quick ones in this process, long and slow ones in a worker process with a timeout; pages come from a fetcher.
+"""Run calls: quick ones in this process, long and slow ones in a worker process with a timeout; pages come from a fetcher.
 
 Work on a text blocks the interpreter, also from a thread: a regular expression reads a megabyte without a pause, and the
 event loop waits. So this process works only on short texts, two at a time, and callers take turns.
 
-`settle` is for code that drives a machine. `call` is a complete call, for doors without a machine. Both give an answer or
-raise a ComityError, whose sentence may be shown to the caller.
+`run` is for code that drives a machine, `call` is a complete call. Both raise ComityErrors whose sentence may be shown to
+the caller.
 """
 
 import asyncio
@@ -15,33 +15,31 @@ from msgspec import Struct
 
 from comity.actions.library import Library
 from comity.actions.protocol.action import Fetch, FetchedPage, Outcome
-from comity.actions.protocol.calls import Settled, Work
+from comity.actions.protocol.calls import Work, WorkResult
 from comity.actions.workers import (
     DEADLINE,
-    WAITING_OF_ONE,
-    ActionTurns,
+    MAX_QUEUED_PER_CALLER,
+    ActionQueue,
     FetchPages,
     Job,
     Workers,
-    without_the_clock,
+    paused,
 )
 from comity.requests.caller import OWN_PROCESS, Caller
 from comity.wire.errors import ActionError, DeadlineError, InvalidError, RetryLaterError
 
 _NO_FETCHER: Final = "no page is fetched here; send it as text under 'pages'"
-_ROUNDS: Final = 8  # of pages that lead to the wish for more pages
+_MAX_ROUNDS: Final = 8  # of fetches in one call
 
-SHORT: Final = 4000
-"""Characters that are worked on in this process: a few milliseconds, up to twenty."""
-_SHORT_WAITING: Final = 256
+MAX_CHARACTERS_HERE: Final = 4000
+"""Inputs of this size are worked on in this process: it takes a few milliseconds, at most twenty."""
+_MAX_QUEUED_HERE: Final = 256
 _SLOW_WEIGHT: Final = 50_000
-"""What slow work counts, in characters, however little was sent: it may have to fetch pages."""
+"""The weight of slow work, in characters, in addition to its input: it may have to fetch pages."""
 
 
 class Allowance(Struct, frozen=True, kw_only=True):
-    """What callers of one kind may ask for: how many characters an input may have, and how many seconds one
-    call may be worked on.
-    """
+    """The limits of one kind of callers: the characters of an input, and the seconds of a call."""
 
     characters: int
     seconds: float = DEADLINE
@@ -52,10 +50,10 @@ class ActionLimits(Struct, frozen=True, kw_only=True):
 
     own: Allowance = Allowance(characters=4_194_304)
     others: Allowance = Allowance(characters=65_536, seconds=20.0)
-    queued: int = WAITING_OF_ONE
+    queued: int = MAX_QUEUED_PER_CALLER
 
 
-Tell = Callable[[int, int | None, str], None]
+Progress = Callable[[int, int | None, str], None]
 """Reports progress: steps done, the number of steps if it is known, and the last step."""
 
 
@@ -64,7 +62,7 @@ def ignore_progress(_done: int, _total: int | None, _doing: str) -> None:
 
 
 class Fetcher(Protocol):
-    """Gets pages, in order; one that cannot be had says why. `fetched` is told of each that came, or did not."""
+    """Fetches pages, in order; one that failed says why. `fetched` is called after each of them."""
 
     async def fetch(self, urls: Sequence[str], fetched: Callable[[str], None]) -> Sequence[FetchedPage]: ...
 
@@ -78,7 +76,7 @@ class Runner:
         self.library = library
         self.limits = limits or ActionLimits()
         self._fetcher = fetcher
-        self._here = ActionTurns(2, of_one=_SHORT_WAITING, in_all=4 * _SHORT_WAITING)
+        self._here = ActionQueue(2, per_caller=_MAX_QUEUED_HERE, total=4 * _MAX_QUEUED_HERE)
         self._workers: Workers | None = None
 
     async def call(
@@ -87,46 +85,48 @@ class Runner:
         given: Mapping[str, Any],
         caller: Caller = OWN_PROCESS,
         client: str = "",
-        tell: Tell = ignore_progress,
+        progress: Progress = ignore_progress,
     ) -> dict[str, Any]:
-        """The data of the reply. Raises OverloadedError when too many calls wait. Callers take turns; `client`
-        names a program of the caller, if each program has its own turns. `tell` is called with the progress.
+        """Return the data of the reply. Raise OverloadedError if too many calls wait. Callers take turns; `client`
+        names a program of the caller, if each program has its own turns.
         """
         calls = self.library.calls
-        characters = counted(given, self._allowance(caller).characters)
+        characters = count_characters(given, self._allowance(caller).characters)
         self.check_length(characters, caller)
-        short = characters <= SHORT
+        short = characters <= MAX_CHARACTERS_HERE
         async with self._here.turn(client or caller.owner, characters if short else 1):
             entry, begun = await asyncio.to_thread(calls.begin, name, given, work_here=short)
-        settled = await self.settle(begun, caller, client, tell) if isinstance(begun, Work) else begun
-        return calls.data(entry, settled)
+        result = await self.run(begun, caller, client, progress) if isinstance(begun, Work) else begun
+        return calls.data(entry, result)
 
-    async def settle(
-        self, work: Work, caller: Caller = OWN_PROCESS, client: str = "", tell: Tell = ignore_progress
-    ) -> Settled:
+    async def run(
+        self,
+        work: Work,
+        caller: Caller = OWN_PROCESS,
+        client: str = "",
+        progress: Progress = ignore_progress,
+    ) -> WorkResult:
         name, slow = work.entry.name, work.entry.action.slow
         allowance = self._allowance(caller)
-        pages = self._pages(tell)
+        fetch_pages = self._fetch_with(progress)
         try:
             if work.fetch is not None:
-                return await self._finish(work.fetch, name, allowance.seconds, pages)
-            weight = counted(work.input, allowance.characters) + (_SLOW_WEIGHT if slow else 0)
+                return await self._finish(work.fetch, name, allowance.seconds, fetch_pages)
+            weight = count_characters(work.input, allowance.characters) + (_SLOW_WEIGHT if slow else 0)
             whose = client or caller.owner
             job = Job(action=name, caller=whose, weight=weight, long=slow, seconds=allowance.seconds)
-            return await self._workers_now().run(job, work.input, pages)
-        except (InvalidError, DeadlineError, RetryLaterError) as refused:
-            return refused
+            return await self._open_workers().run(job, work.input, fetch_pages)
+        except (InvalidError, DeadlineError, RetryLaterError) as refusal:
+            return refusal
         except Exception as failure:  # noqa: BLE001 - the guard of every handler
             return self.library.calls.failed(name, failure)
 
     def check_length(self, characters: int, caller: Caller) -> None:
-        """Raises ActionError, which names the limit."""
+        """Raise ActionError with the limit if an input is too long."""
         limit = self._allowance(caller).characters
         if characters > limit:
-            whose = (
-                "the user of this node" if caller.is_local else "a caller who is not the user of this node"
-            )
-            raise ActionError(f"the input is longer than the {limit:,} characters that {whose} may send")
+            who = "the user of this node" if caller.is_local else "a caller who is not the user of this node"
+            raise ActionError(f"the input is longer than the {limit:,} characters that {who} may send")
 
     async def aclose(self) -> None:
         if self._workers is not None:
@@ -141,10 +141,10 @@ class Runner:
         result: Any = fetch
         try:
             async with asyncio.timeout(seconds) as limit:
-                for _ in range(_ROUNDS):
+                for _ in range(_MAX_ROUNDS):
                     if not isinstance(result, Fetch):
                         break
-                    pages = await without_the_clock(limit, pages_of(result.urls))
+                    pages = await paused(limit, pages_of(result.urls))
                     result = await asyncio.to_thread(result.resume, pages)
         except TimeoutError:
             if not limit.expired():
@@ -154,8 +154,8 @@ class Runner:
             raise TypeError(f"{name} returned {type(result).__name__}, which is no Outcome")
         return result
 
-    def _pages(self, tell: Tell) -> FetchPages:
-        """How the pages of one call are had. Its last step is the work itself."""
+    def _fetch_with(self, progress: Progress) -> FetchPages:
+        """Return a function that fetches the pages of one call and reports progress. The last step is the work itself."""
         done = 0
 
         async def fetch(urls: Sequence[str]) -> Sequence[FetchedPage]:
@@ -164,7 +164,7 @@ class Runner:
             def fetched(url: str) -> None:
                 nonlocal done
                 done += 1
-                tell(done, total, f"page {done} of {total - 1}: {url}")
+                progress(done, total, f"page {done} of {total - 1}: {url}")
 
             if self._fetcher is None:
                 return [FetchedPage(url=url, failure=_NO_FETCHER) for url in urls]
@@ -172,17 +172,15 @@ class Runner:
 
         return fetch
 
-    def _workers_now(self) -> Workers:
+    def _open_workers(self) -> Workers:
         if self._workers is None:
             specs = dict.fromkeys(plugin.spec for plugin in self.library.plugins)
             self._workers = Workers(self.library.mode, list(specs), queued=self.limits.queued)
         return self._workers
 
 
-def counted(given: Any, enough: int) -> int:
-    """The characters of all texts in an input, each value counting for one more. It stops once it has counted more
-    than `enough`.
-    """
+def count_characters(given: Any, enough: int) -> int:
+    """Count the characters of all texts in an input, and one for each value. Stop at more than `enough`."""
     total = 0
     left = [given]
     while left and total <= enough:

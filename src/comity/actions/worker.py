@@ -1,8 +1,8 @@
 """Slow work in a process of its own: `python -m comity.actions.worker MODE [PLUGIN ...]`.
 
-It takes one call after another on its standard input and answers each on its standard output, until its
-input ends. A message is its length in eight bytes and a pickle; both ends are ours and nobody else holds
-the pipes. What a skill prints goes to stderr.
+It reads one call after another from its standard input and writes each reply to its standard output, until its input ends.
+A message is its length in eight bytes and a pickle; both ends are ours, and nobody else has the pipes. What a skill prints
+goes to stderr.
 
 | to the worker            | from the worker                                   |
 |--------------------------|---------------------------------------------------|
@@ -24,10 +24,15 @@ from comity.actions.library import Library, load_plugins
 from comity.actions.protocol.action import Fetch, Mode
 from comity.wire.errors import ActionError
 
+try:
+    import resource
+except ImportError:  # Windows knows no such limit
+    resource = None  # type: ignore[assignment]
+
 LENGTH_BYTES: Final = 8
 MEMORY_LIMIT: Final = 3 * 1024**3
 NICE: Final = 5
-"""Whoever only waits for a signature or a commit goes first."""
+"""Signatures and commits of the node go first."""
 
 _OUT_OF_MEMORY: Final = "the work needs more memory than it may have; send less at once"
 
@@ -77,20 +82,13 @@ def _write(outgoing: BinaryIO, message: tuple[Any, ...]) -> None:
     outgoing.flush()
 
 
-def _limit_memory() -> None:
-    try:
-        import resource
-    except ImportError:  # not on this system
-        return
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
-
-
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for our parent, and we end with it
     mode, *plugins = sys.argv[1:]
     outgoing = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    _limit_memory()
+    if resource is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     if hasattr(os, "nice"):
         os.nice(NICE)
     serve(Library(cast("Mode", mode), load_plugins(plugins)), sys.stdin.buffer, outgoing)

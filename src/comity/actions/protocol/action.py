@@ -1,21 +1,24 @@
-"""What an action is: its contract in each mode of the wire, and a pure function of its input.
+"""What an action is: a skill as a node calls it, and whether an input fits its contract (actions 1.4).
 
 - *strict* is the wire of 0.1.1, *compat* that of 1.0.8, *enhanced* is ours: it adds evidence under `output`.
-- A handler reads no file and opens no socket. Its data files are handed to `prepare`, once; a page that has
-  to be fetched is asked for by answering `Fetch`, and the work goes on with what came back.
-- A handler gets input that has passed the validation of its mode's contract, and still trusts no value in
-  it: what it cannot work with it refuses with `ActionError`, whose sentence goes on the wire as it is.
-- Every mode keeps what safety demands: a detected crisis raises the risk, a rewriter never changes the
-  meaning, no text of the user is repeated in the reply.
+- An action is what `comity_skills.skill` describes. A handler of a plugin refuses an input with `ActionError`, whose
+  sentence goes on the wire as it is.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from msgspec import Struct
 
 from comity.wire.errors import ActionError
 from comity.wire.json_schema import complainer
+from comity_skills.skill import Mode, Uncertainty
+from comity_skills.skill import PagesWanted as Fetch
+from comity_skills.skill import Skill as Action
+from comity_skills.skill import SkillContract as Contract
+from comity_skills.skill import SkillHandler as Handler
+from comity_skills.skill import SkillOutcome as Outcome
+from comity_skills.skill import WebPage as FetchedPage
 
 __all__ = [
     "Action",
@@ -29,66 +32,8 @@ __all__ = [
     "Uncertainty",
 ]  # fmt: skip
 
-Mode = Literal["strict", "compat", "enhanced"]
-Uncertainty = Literal["low", "medium", "high"]
-
-
-class Contract(Struct, frozen=True, kw_only=True):
-    """What `list_actions` says of an action, and the schemas that its input and output keep.
-    The order of `required` and `properties` is the order of the messages about a bad input.
-    """
-
-    skill: str
-    boundary: str
-    input_schema: Mapping[str, Any]
-    output_schema: Mapping[str, Any]
-    description: str = ""
-
-
-class Outcome(Struct, frozen=True, kw_only=True):
-    """The order of the keys in `output` is the order on the wire. A `shared` outcome is returned again and again as the same object, so its encoded form can be cached."""
-
-    uncertainty: Uncertainty
-    assumptions: Sequence[str]
-    output: Mapping[str, Any]
-    shared: bool = False
-
-
-class FetchedPage(Struct, frozen=True, kw_only=True):
-    """A page that was fetched. `failure` says in a sentence why there is no text."""
-
-    url: str
-    html: str = ""
-    failure: str = ""
-
-
-class Fetch(Struct, frozen=True):
-    """These pages are needed before the work can go on, in this order."""
-
-    urls: tuple[str, ...]
-    resume: Callable[[Sequence[FetchedPage]], Outcome]
-
-
-Handler = Callable[[Mapping[str, Any], Mode], Outcome | Fetch]
-
-
-class Action(Struct, frozen=True, kw_only=True):
-    """`contracts` has an entry for each mode that lists the action. `data` names the files that `prepare`
-    needs, as paths beside its module. `slow` work runs in a worker with a deadline.
-    """
-
-    name: str
-    contracts: Mapping[Mode, Contract]
-    prepare: Callable[[Mapping[str, bytes]], Handler]
-    data: tuple[str, ...] = ()
-    slow: bool = False
-
-
-# Whether an input keeps its contract, and the exact sentences when it does not (actions 1.4).
-
-
 Check = Callable[[Mapping[str, Any]], list[str]]
-"""What is wrong with an input, in sentences; nothing when it can be used."""
+"""Returns the faults of an input as sentences."""
 
 _KINDS: Final[Mapping[str, tuple[str, tuple[type, ...]]]] = {
     "string": ("a string", (str,)),
@@ -112,14 +57,14 @@ class _Property(Struct, frozen=True, kw_only=True):
 
     @property
     def texts(self) -> Sequence[Any] | None:
-        """The strings that will do without a closer look, None for every string."""
+        """The strings that are valid without another check, or None for every string."""
         if self.types != (str,) or self.shortest or self.longest is not None:
             return ()
         return self.options
 
 
 def check_for(schema: Mapping[str, Any], mode: Mode) -> Check:
-    """The validator of an input schema."""
+    """Return the validator of an input schema."""
     required = tuple(schema.get("required", ()))
     properties = tuple(
         _property(name, rule, thorough=mode != "strict")
@@ -148,24 +93,24 @@ def check_for(schema: Mapping[str, Any], mode: Mode) -> Check:
 
 
 def schema_check(schema: Mapping[str, Any]) -> Check:
-    """The JSON Schema as a whole. ConfigError when it is none, or points outside itself."""
+    """Return a check of the whole JSON Schema. Raise ConfigError if it is invalid or refers to another document."""
     complain = complainer(plain(schema))
 
     def check(given: Mapping[str, Any]) -> list[str]:
         try:
-            said = complain(given)
+            fault = complain(given)
         except (RecursionError, ValueError):  # too deep for the library, or half a surrogate pair in it
             try:
-                said = complain(_spelled(given))
+                fault = complain(_without_surrogates(given))
             except (RecursionError, ValueError):
-                said = "the input is nested too deeply"
-        return [said] if said else []
+                fault = "the input is nested too deeply"
+        return [fault] if fault else []
 
     return check
 
 
 def plain(value: Any) -> Any:
-    """The same value made of dicts and lists only, as every JSON library takes it."""
+    """Return the value made of dicts and lists only, as JSON libraries need it."""
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -173,14 +118,14 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _spelled(value: Any) -> Any:
-    """The same without half surrogate pairs, which the library cannot spell."""
+def _without_surrogates(value: Any) -> Any:
+    """Return the value without half surrogate pairs, which the library cannot encode."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
-        return {_spelled(key): _spelled(item) for key, item in value.items()}
+        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_spelled(item) for item in value]
+        return [_without_surrogates(item) for item in value]
     return value
 
 
@@ -220,12 +165,12 @@ def _judge(rule: _Property, value: Any, faults: list[str]) -> None:
 
 
 def _is_one_of(value: Any, options: Sequence[Any]) -> bool:
-    """By type and value: 1 is neither true nor "1"."""
+    """Compare by type and value: 1 is neither true nor "1"."""
     if type(value) is str:
         return value in options
     return any(type(option) is type(value) and option == value for option in options)
 
 
 def _is_of(value: Any, types: tuple[type, ...]) -> bool:
-    """A boolean is no number, whatever the interpreter says."""
+    """Check the type. A boolean is no number, although it is an int in Python."""
     return isinstance(value, types) and not (type(value) is bool and int in types)

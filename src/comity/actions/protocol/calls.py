@@ -212,7 +212,7 @@ class Work(Struct, frozen=True):
     id: Any = None
 
 
-Settled = Outcome | ComityError
+WorkResult = Outcome | ComityError
 
 
 class ActionCalls:
@@ -257,14 +257,14 @@ class ActionCalls:
             raise self.failed(name, failure) from None
         return entry, Work(entry, given, result) if isinstance(result, Fetch) else result
 
-    def data(self, entry: RegisteredAction, settled: Settled) -> dict[str, Any]:
+    def data(self, entry: RegisteredAction, settled: WorkResult) -> dict[str, Any]:
         """The data of a reply (actions 1.1), its keys in order; raises what the work ended in."""
         if isinstance(settled, ComityError):
             raise settled
         try:
             assumptions, output = settled.assumptions, settled.output
             if entry.check_output is not None:
-                _hold_to_schema(settled, entry.check_output)
+                _check_output(settled, entry.check_output)
             return {
                 "action": entry.action.name,
                 "boundaryNotice": entry.contract.boundary,
@@ -280,7 +280,7 @@ class ActionCalls:
         return ComityError(INTERNAL)
 
 
-def _hold_to_schema(outcome: Outcome, check: Check) -> None:
+def _check_output(outcome: Outcome, check: Check) -> None:
     if outcome.uncertainty not in _UNCERTAINTIES:
         raise ValueError(f"the uncertainty is {outcome.uncertainty!r}, not low, medium or high")
     if faults := check(dict(outcome.output)):

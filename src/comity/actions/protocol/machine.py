@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from comity.actions.protocol.action import Mode, Outcome
-from comity.actions.protocol.calls import ActionCalls, RegisteredAction, Settled, Work
+from comity.actions.protocol.calls import ActionCalls, RegisteredAction, Work, WorkResult
 from comity.wire import jsonrpc, strict_json
 from comity.wire.errors import ComityError, MalformedError, TooLargeError
 from comity.wire.frames import Event, FrameDecoder, Message
@@ -150,7 +150,7 @@ _DIGITS: Final = 4000  # what the interpreter still turns into an integer
 
 _decode = msgspec.json.Decoder().decode
 
-Steps = Generator[list[bytes] | Work, Settled | None, None]
+Steps = Generator[list[bytes] | Work, WorkResult | None, None]
 """Pieces to write one after the other, and work to settle between them."""
 
 
@@ -291,7 +291,7 @@ class NdjsonMachine:
         entry = self._calls.entry(payload["action"])
         return self._success(id_, self._calls.registry.description(entry), entry.name)
 
-    def _settled(self, work: Work, settled: Settled) -> bytes:
+    def _settled(self, work: Work, settled: WorkResult) -> bytes:
         try:
             return self._success(work.id, self._calls.data(work.entry, settled), work.entry.name)
         except ComityError as refused:
@@ -354,7 +354,7 @@ _MALFORMED: Final = _line(refusal(MALFORMED))
 
 
 CodeOf = Callable[[ComityError], int]
-_Reply = Generator[Work, Settled, bytes | None]
+_Reply = Generator[Work, WorkResult, bytes | None]
 
 
 _OF_MCP = frozenset({"initialize", "server/discover", "tools/list", "tools/call", "ping"})
@@ -377,7 +377,7 @@ class RpcMachine:
         replies: list[bytes] = []
         for message in messages:
             answering = self._batch(message) if isinstance(message, Batch) else self._answer(message)
-            settled: Settled | None = None
+            settled: WorkResult | None = None
             try:
                 while True:
                     work = next(answering) if settled is None else answering.send(settled)
@@ -416,7 +416,7 @@ class RpcMachine:
         except Exception as failure:  # noqa: BLE001 - what a handler returned may have no JSON form
             raise self._calls.failed(request.method, failure) from None
 
-    def _result(self, request: RpcRequest) -> Generator[Work, Settled, Any]:
+    def _result(self, request: RpcRequest) -> Generator[Work, WorkResult, Any]:
         params: Any = UNSET if request.params is None else request.params
         match request.method:
             case "list_actions":
@@ -442,7 +442,7 @@ class RpcMachine:
         except Exception as failure:  # noqa: BLE001 - a skill that cannot be loaded
             raise self._calls.failed("list_actions", failure) from None
 
-    def _invoke(self, params: Any) -> Generator[Work, Settled, Any]:
+    def _invoke(self, params: Any) -> Generator[Work, WorkResult, Any]:
         entry, begun = self._calls.begin(params["action"], params["input"])
         settled = (yield begun) if isinstance(begun, Work) else begun
         return self._calls.data(entry, settled)

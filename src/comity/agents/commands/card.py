@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from comity.actions import completion
 from comity.agents.residence import make_card, new_state, store_state, stored_state
 from comity.directory.cards import move_record
 from comity.directory.finding import CARD_PATH, Outside, find_card, read_card
@@ -142,7 +141,9 @@ def set_(
         argument(
             "STATE",
             ". ".join(f"{state.value}: {meaning}" for state, meaning in MEANINGS.items()) + ".",
-            autocompletion=completion.states,
+            autocompletion=lambda incomplete: [
+                state for state in map(str.lower, RuntimeState) if state.startswith(incomplete.lower())
+            ],
         ),
     ],
     home: KeyOptions = KeyOptions(),

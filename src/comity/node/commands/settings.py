@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from comity.actions.completion import setting_names
 from comity.identity.key_files import IDENTITY_FILE
 from comity.identity.private_files import ensure_private_folder, sync_folder
 from comity.identity.secrets import TOKEN_FILE, VAULT_KEY_FILE, VAULT_KEY_VARIABLE
@@ -22,13 +21,21 @@ from comity.terminal.follow_up import follow_up
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import HomeOptions, Json, argument, settings_of
 from comity.terminal.output import note, print_json, print_line, print_table
-from comity.wire.errors import ConfigError, MalformedError
+from comity.wire.errors import ComityError, ConfigError, MalformedError
 
 app = HelpfulApp(
     "Show, check or change the settings. COMITY_* variables override config.toml, and flags override both."
 )
 
 MASKED = "********"
+
+
+def _complete_setting(incomplete: str) -> list[str]:
+    try:
+        names = settings_of(HomeOptions()).sources
+    except ComityError:  # broken settings may be what the user is about to repair
+        return []
+    return [name for name in names if name.startswith(incomplete)]
 
 
 @app.add("""
@@ -73,7 +80,7 @@ def set_(
         argument(
             "KEY VALUE",
             "The name of a setting and its value. Several pairs are written together.",
-            autocompletion=setting_names,
+            autocompletion=_complete_setting,
         ),
     ],
     home: HomeOptions = HomeOptions(),
@@ -92,7 +99,7 @@ def set_(
     comity config unset port  use the default again
 """)
 def unset(
-    keys: Annotated[list[str], argument("KEY", "The name of a setting.", autocompletion=setting_names)],
+    keys: Annotated[list[str], argument("KEY", "The name of a setting.", autocompletion=_complete_setting)],
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
