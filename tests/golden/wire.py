@@ -25,12 +25,12 @@ from comity.vcp.protocol.extension_calls import ExtensionError, write_call, writ
 from comity.vcp.protocol.messages import Hello, read_hello, to_value
 from comity.vcp.protocol.negotiation import implicit_session
 from comity.votes.protocol.log import (
-    answer_entry,
-    answer_refusal,
+    reply_with_entry,
+    reply_with_refusal,
     tip_of,
     write_act,
     write_entry,
-    write_question,
+    write_read,
 )
 from comity.votes.protocol.provenance import write_record
 from tests.actions.protocol.driving import Served
@@ -174,9 +174,9 @@ def _votes() -> dict[str, Any]:
         "record": {name: value for name, value in record.items() if name != "entries"},
         "record hash": sha256(written).hexdigest(),
         "act": _text(write_act(last, tip)),
-        "question": _text(write_question(ID, 3, None)),
-        "answer": _text(answer_entry(last, tip)),
-        "refusal": _text(answer_refusal(ExtensionError("FORBIDDEN", "no"), tip)),
+        "question": _text(write_read(ID, 3, None)),
+        "answer": _text(reply_with_entry(last, tip)),
+        "refusal": _text(reply_with_refusal(ExtensionError("FORBIDDEN", "no"), tip)),
     }
 
 

@@ -82,11 +82,11 @@ class Vote:
         for node in (self.host, self.party):
             async with node.reading() as store:
                 ledger = _ledger(store, node)
-                kept = (await ledger.find(self.id)).kept
+                stored = (await ledger.find(self.id)).stored
                 entries = await ledger.all_entries(self.id)
-            assert kept.fraud is None, "conflicting records"
-            assert kept.head.tip.number == len(entries)
-            records.append(write_record(entries, kept.head))
+            assert stored.conflict is None, "conflicting records"
+            assert stored.head.tip.number == len(entries)
+            records.append(write_record(entries, stored.head))
             logs.append([write_entry(entry) for entry in entries])
         assert logs[0] == logs[1], "the parties have different logs"
         assert records[0] == records[1]

@@ -1,4 +1,4 @@
-"""Nodes that deliberate: the first one keeps, the others take part. And a stranger with a key who only has the door."""
+"""Nodes that vote: the first one hosts, the others take part. And a stranger with a key who only has the door."""
 
 import contextlib
 import json
@@ -11,7 +11,7 @@ from comity.runtime.system_clock import SystemClock
 from comity.store.memory import MemoryStore
 from comity.testing import running_node
 from comity.votes.client import VoteHostClient
-from comity.votes.part import Deliberations
+from comity.votes.part import Votes
 from comity.votes.party import VoteParty
 from comity.votes.protocol import log
 
@@ -19,7 +19,7 @@ CLAUSES = ["Every call is answered within a day.", "Logs are kept for a year."]
 SPACES = ("deliberations", "deliberation.entries", "deliberation.waiting")
 
 
-def keeper_client(store, key, clock, holder, record=None):
+def host_client(store, key, clock, holder, record=None):
     http = GuardedHttp(allow_loopback=True)
     record = record or Recorder(store, clock, audited=False)
     return VoteHostClient(store, key, clock, http, public_http=GuardedHttp(), holder=holder, record=record)
@@ -28,9 +28,9 @@ def keeper_client(store, key, clock, holder, record=None):
 class Party:
     def __init__(self, node):
         self.node = node
-        self.part = node.runtime.find(Deliberations)
-        self.desk = self.part.desk
-        self.ledger = self.desk.ledger
+        self.part = node.runtime.find(Votes)
+        self.votes = self.part.party
+        self.ledger = self.votes.ledger
 
     @property
     def id(self):
@@ -38,38 +38,38 @@ class Party:
 
     @property
     def voice(self):
-        return self.desk.voice()
+        return self.votes.voice()
 
-    def another_desk(self, holder="another", wrap=lambda post: post):
-        """As another process of the same node has it. `wrap` stands between it and the keepers."""
+    def another_party(self, holder="another", wrap=lambda client: client):
+        """Return the party of another process of the same node. `wrap` stands between it and the hosts."""
         runtime = self.node.runtime
-        post = keeper_client(runtime.store, runtime.key, runtime.clock, holder, runtime.record)
+        client = host_client(runtime.store, runtime.key, runtime.clock, holder, runtime.record)
         return VoteParty(
             store=runtime.store,
             ledger=type(self.ledger)(runtime.store, runtime.current_vault),
             record=runtime.record,
             clock=runtime.clock,
             key=runtime.key,
-            post=wrap(post),
+            client=wrap(client),
             holder=holder,
         )
 
     async def open(self, *others, clauses=CLAUSES, **changes):
         args = {"title": "How we answer", "clauses": clauses, "stakeholders": list(others)} | changes
-        return await self.desk.open(f"dlb_{secrets.token_hex(8)}", args, self.voice)
+        return await self.votes.open(f"dlb_{secrets.token_hex(8)}", args, self.voice)
 
-    async def join(self, at, kept, **more):
-        return await self.desk.join(at.node.url, kept.id, self.voice, **more)
+    async def join(self, at, stored, **more):
+        return await self.votes.join(at.node.url, stored.id, self.voice, **more)
 
-    async def say(self, kept, op, **args):
-        return await self.desk.act(f"consensus.{op}", {"delib_id": kept.id, **args}, self.voice)
+    async def say(self, stored, op, **args):
+        return await self.votes.act(f"consensus.{op}", {"delib_id": stored.id, **args}, self.voice)
 
     async def frozen(self):
-        """All that is stored of deliberations, byte for byte."""
+        """Return all that is stored of votes, byte for byte."""
         return [await self.node.store.scan(space, limit=1000) for space in SPACES]
 
-    async def numbers(self, kept):
-        return [entry.number for entry in await self.ledger.all_entries(kept.id)]
+    async def numbers(self, stored):
+        return [entry.number for entry in await self.ledger.all_entries(stored.id)]
 
 
 @contextlib.asynccontextmanager
@@ -79,28 +79,28 @@ async def parties(count=3, **settings):
 
 
 class AtTheDoor:
-    """Somebody with a key and nothing of ours but the way to post: no desk that keeps mistakes from leaving."""
+    """Somebody with a key and the client alone: no party that refuses mistakes before they are sent."""
 
-    def __init__(self, keeper, key=None):
+    def __init__(self, host, key=None):
         self.key = key or SigningKey(secrets.token_bytes(32))
-        self._keeper = keeper
+        self._host = host
         clock = SystemClock()
-        self._client = keeper_client(MemoryStore(clock), self.key, clock, "door")
+        self._client = host_client(MemoryStore(clock), self.key, clock, "door")
 
     @property
     def id(self):
         return self.key.vacant_id.hex()
 
     async def post(self, text):
-        """The answer of the keeper, read back from its signed envelope."""
-        node = self._keeper.node
+        """Return the reply of the host, read from its signed envelope."""
+        node = self._host.node
         return json.loads(await self._client.post(node.url, node.vacant_id.hex(), text, public_only=False))
 
     async def read(self, delib_id, after=0, tip=None):
-        return await self.post(log.write_question(delib_id, after, tip))
+        return await self.post(log.write_read(delib_id, after, tip))
 
     async def act(self, head, op, *, now=None, tip=None, on_behalf=None, alter=lambda entry: entry, **args):
-        delib_id = head.deliberation.id
+        delib_id = head.vote.id
         given = {"delib_id": delib_id, **args}
         moment = SystemClock().now() if now is None else now
         entry = log.propose(head, delib_id, f"consensus.{op}", given, self.key, moment, on_behalf=on_behalf)

@@ -20,7 +20,7 @@ from comity.testing import SimulatedClock
 from comity.vcp.protocol.built_in import operations
 from comity.vcp.protocol.extension_calls import COMMON_CODES, ExtensionError
 from comity.vcp.protocol.messages import CONSENSUS
-from comity.votes.extension import DeliberationOperations
+from comity.votes.extension import VoteOperations
 from comity.votes.logs import Ledger
 from comity.votes.party import VoteParty
 from tests.wire.json_values import values
@@ -44,10 +44,10 @@ class Votes:
             record=Recorder(store, clock),
             clock=clock,
             key=KEY,
-            post=None,
+            client=None,
             holder="main",
         )
-        self.operations = DeliberationOperations(party)
+        self.operations = VoteOperations(party)
 
     async def call(self, op, /, owner=ALICE, key=KEY, **args):
         facts = CallFacts(

@@ -385,7 +385,7 @@ async def vote(runtime: Household, tell: Teller) -> Facts:
     expect(len(records) == 1, "the three records differ", anna)
     recount = verify_record(records.pop())
     expect(recount.ok and recount.head is not None, f"the record is bad: {recount.reason}", anna)
-    phase = recount.head and recount.head.deliberation.phase
+    phase = recount.head and recount.head.vote.phase
     expect(phase == "active", f"the phase is {phase}", anna)
     await tell.proved(
         f"All three hold the same record of {recount.entries} signed entries. It was recounted: good."

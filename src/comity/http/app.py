@@ -125,8 +125,8 @@ OPERATIONS: Final = (
     ApiOperation("get", "/v1/event/{seq}", "One event of the directory"),
     ApiOperation("get", "/v1/lineage/{vid}", "Ancestors or descendants of an agent"),
     ApiOperation("get", "/v1/revocation_list", "The revocations that the directory has: none"),
-    ApiOperation("get", "/v1/deliberations", "Who keeps deliberations here"),
-    ApiOperation("post", "/v1/deliberations", "A signed message about a deliberation", _RPC),
+    ApiOperation("get", "/v1/deliberations", "The id of this node, which hosts votes"),
+    ApiOperation("post", "/v1/deliberations", "A signed message about a vote", _RPC),
     ApiOperation("get", "/.well-known/oauth-protected-resource", "Where tokens for MCP come from"),
     ApiOperation("get", "/.well-known/oauth-protected-resource/mcp", "Where tokens for MCP come from"),
 )

@@ -27,7 +27,7 @@ from comity.runtime.settings_file import Loaded
 from comity.runtime.system_clock import SystemClock
 from comity.runtime.upkeep import Audit, Limits
 from comity.vcp.part import Vcp
-from comity.votes.part import Deliberations
+from comity.votes.part import Votes
 from comity.wire.machine import Clock
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ PARTS: list[type[Part]] = [
     Audit,
     Limits,
     Calling,
-    Deliberations,
+    Votes,
     Extensions,
     Vcp,
     Agent,

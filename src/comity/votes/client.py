@@ -1,14 +1,14 @@
-"""The way to the keeper of a deliberation: signed envelopes to `/v1/deliberations` of its node (ruling 50a).
+"""The client of the hosts of votes: signed envelopes to `/v1/deliberations` of a node (ruling 50a).
 
-A node without an agent has no card. So the node itself says its id, and all its answers must be signed with that key. The
-chain with a keeper is separate from the chain of calls to the agent of the same node.
+A node without an agent has no card. So the node itself says its id, and all its replies must be signed with that key. The
+chain with a host is separate from the chain of calls to the agent of the same node.
 
-| the keeper | what is raised |
+| the host | error |
 |---|---|
-| cannot be reached, gives no answer, is busy or full | RetryLaterError: the same may be sent again later |
+| cannot be reached, does not reply, is busy or full | RetryLaterError: the same may be sent again later |
 | refuses with a status | ExtensionError, with the code that the status stands for |
-| has forgotten what it accepted before | ExtensionError CONFLICT |
-| answers with something else | PeerError |
+| has lost what it accepted before | ExtensionError CONFLICT |
+| replies with something else | PeerError |
 """
 
 from functools import partial
@@ -25,12 +25,12 @@ from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.requests.record import Recorder
 from comity.store.interface import Store
 from comity.vcp.protocol.extension_calls import Code, ExtensionError
+from comity.votes.protocol.log import VOTES_PATH
 from comity.wire.errors import MalformedError, NoAnswerError, PeerError, RetryLaterError, UnusableAnswerError
 from comity.wire.machine import Clock
 
-DELIBERATIONS_PATH: Final = "/v1/deliberations"
 POST_BOOK: Final = "post"
-"""Chains of what this node sent to keepers, and of their replies."""
+"""Chains of the envelopes that this node sent to hosts, and of their replies."""
 
 _RETRIES: Final = Retries(attempts=3, first_wait=0.2)
 _STORAGE_FULL: Final = 507
@@ -52,14 +52,14 @@ class VoteHostClient:
         *,
         public_http: HttpCarrier,
         holder: str,
-        patience: float = TIMEOUT,
+        timeout: float = TIMEOUT,
         record: Recorder | None = None,
     ) -> None:
-        """`public_http` calls public addresses only: it is for addresses that somebody else named than the owner.
-        After `patience` seconds a message is not tried again.
+        """`public_http` refuses private addresses and those of this machine: it is for addresses that somebody else than
+        the owner named. After `timeout` seconds a message is not tried again.
         """
         self._clock = clock
-        self._patience = patience
+        self._timeout = timeout
         self._http = {False: http, True: public_http}
         self._dispatchers = {
             public_only: Dispatcher(
@@ -77,42 +77,42 @@ class VoteHostClient:
         }
 
     async def identify(self, url: str, *, public_only: bool) -> str:
-        """The id of the node that answers at this address."""
-        answer = await self._http[public_only].request("GET", url + DELIBERATIONS_PATH)
-        told = read_refusal(answer).get("vacant_id")
-        if answer.status != 200 or not isinstance(told, str):
+        """Return the id of the node that answers at this address."""
+        response = await self._http[public_only].request("GET", url + VOTES_PATH)
+        id_ = read_refusal(response).get("vacant_id")
+        if response.status != 200 or not isinstance(id_, str):
             raise UnusableAnswerError(
-                f"no node that keeps deliberations answers at {url} (status {answer.status}); check the address"
+                f"no node that hosts votes answers at {url} (status {response.status}); check the address"
             )
         try:
-            return VacantId.from_hex(told).hex()
+            return VacantId.from_hex(id_).hex()
         except MalformedError:
             raise UnusableAnswerError(f"the node at {url} does not say who it is") from None
 
     async def post(self, url: str, node: str, text: bytes, *, public_only: bool) -> bytes:
-        """The text of the answer that this node signed."""
+        """Return the text of the reply that this node signed."""
         message = A2AMessage(role="ROLE_USER", parts=(A2APart(text=text.decode()),))
         card = CapabilityCard(
             vacant_id=VacantId.from_hex(node),
             capability_text="deliberations",
             substrate_spec=SubstrateSpec(policy={"bind_replies": True, "dialect": "seed"}),
-            endpoint=url + DELIBERATIONS_PATH,
+            endpoint=url + VOTES_PATH,
         )
-        until = self._clock.monotonic() + self._patience
-        call = partial(
+        until = self._clock.monotonic() + self._timeout
+        send = partial(
             self._dispatchers[public_only].call, card, message, endpoint=card.endpoint or "", until=until
         )
         try:
             try:
-                reply = await call()
-            except ReplyLostError:  # a keeper knows an entry that it has, so it may be sent again
-                reply = await call()
+                reply = await send()
+            except ReplyLostError:  # a host recognises an entry that it has, so it may be sent again
+                reply = await send()
         except NoAnswerError:
             raise NoAnswerError(f"the node at {url} gave no answer") from None
         except RetryLaterError:
             raise
         except CallRefusedError as refusal:
-            raise _told(refusal, url) from None
+            raise _error_of(refusal, url) from None
         except ReplayDetectedError:
             raise ExtensionError(
                 "CONFLICT",
@@ -122,9 +122,9 @@ class VoteHostClient:
         return "".join(part.text for part in reply.response_envelope.payload.parts).encode()
 
 
-def _told(refusal: CallRefusedError, url: str) -> Exception:
+def _error_of(refusal: CallRefusedError, url: str) -> Exception:
     if refusal.status in _CODES:
         return ExtensionError(_CODES[refusal.status], refusal.detail or f"status {refusal.status}")
     if refusal.status == _STORAGE_FULL:
-        return RetryLaterError(refusal.detail or "the keeper has no room now; try again later")
+        return RetryLaterError(refusal.detail or "the host has no room now; try again later")
     return PeerError(f"the node at {url} refused with status {refusal.status}: {refusal.detail}")

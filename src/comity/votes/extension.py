@@ -1,7 +1,7 @@
 """Run the operations `consensus.*`: an act becomes an entry of its log, and the answer is read from the log (ruling 50a).
 
 New entries elsewhere are fetched before an answer is read; where the host of the vote does not answer, our copy counts. An
-act that waits for its host decides nothing: the answer is the deliberation as it is, with the reason under `waiting`.
+act that waits for its host decides nothing: the answer is the vote as it is, with the reason under `waiting`.
 """
 
 import contextlib
@@ -15,8 +15,8 @@ from comity.vcp.protocol.extension_calls import ExtensionError
 from comity.vcp.protocol.messages import CONSENSUS
 from comity.votes.party import VoteParty
 from comity.votes.protocol.operations import (
-    DeliberationList,
     ResultArguments,
+    VoteList,
     result_report,
     summary_of,
     voice_of,
@@ -28,7 +28,7 @@ from comity.wire.errors import RetryLaterError
 _ON_A_CLAUSE: Final = frozenset(("consensus.act", "consensus.ballot"))
 
 
-class DeliberationOperations:
+class VoteOperations:
     extension = CONSENSUS
 
     def __init__(self, party: VoteParty) -> None:
@@ -41,44 +41,44 @@ class DeliberationOperations:
         voice = _voice(facts)
         match op:
             case "consensus.open":
-                return (await self._party.open(facts.fresh_id, args, voice, caller)).deliberation
+                return (await self._party.open(facts.fresh_id, args, voice, caller)).vote
             case "consensus.join":
                 return await self._join(given.url, given.delib_id, voice, caller)
             case "consensus.list":
                 known = await self._party.those_of(voice)
-                listed = tuple(summary_of(kept.deliberation, voice) for kept in known)
-                return DeliberationList(deliberations=listed)
+                listed = tuple(summary_of(stored.vote, voice) for stored in known)
+                return VoteList(deliberations=listed)
             case "consensus.result" | "consensus.record":
                 return await self._read(given, voice, caller)
             case _:
                 return await self._act(op, args, given, voice, caller)
 
     async def ids_of(self, facts: CallFacts) -> list[str]:
-        """Return the ids of the deliberations in which the caller takes part."""
+        """Return the ids of the votes in which the caller takes part."""
         if facts.owner is None:
             return []
-        return [kept.deliberation.id for kept in await self._party.those_of(_voice(facts))]
+        return [stored.vote.id for stored in await self._party.those_of(_voice(facts))]
 
     async def _join(self, url: str, delib_id: str, voice: Voice, caller: Caller) -> Any:
         try:
-            return (await self._party.join(url, delib_id, voice, caller)).deliberation
+            return (await self._party.join(url, delib_id, voice, caller)).vote
         except RetryLaterError as reason:
             raise ExtensionError("NOT_FOUND", reason.message, "url") from reason
 
     async def _act(self, op: str, args: dict[str, Any], given: Any, voice: Voice, caller: Caller) -> Any:
         outcome = await self._party.act(op, args, voice, caller)
-        result: Any = outcome.kept.deliberation
+        result: Any = outcome.stored.vote
         if op in _ON_A_CLAUSE:
-            result = result_report(outcome.kept.deliberation, given.clause_id)
+            result = result_report(outcome.stored.vote, given.clause_id)
         if outcome.entry is None:
             return {**msgspec.to_builtins(result), "waiting": outcome.why}
         return result
 
     async def _read(self, given: Any, voice: Voice, caller: Caller) -> Any:
-        found = (await self._party.find(given.delib_id)).deliberation
+        found = (await self._party.find(given.delib_id)).vote
         stakeholder_of(found, voice)  # no other node is asked for a caller who takes no part
         with contextlib.suppress(RetryLaterError):
-            found = (await self._party.refresh(given.delib_id, caller)).deliberation
+            found = (await self._party.refresh(given.delib_id, caller)).vote
         stakeholder_of(found, voice)
         if isinstance(given, ResultArguments):
             return result_report(found, given.clause_id)

@@ -1,13 +1,13 @@
 """The handler at `/v1/deliberations`: parties on other nodes read a log and act in it, by signed envelopes (ruling 50a).
 
-- Who signed the envelope is known before its text is read. Whoever takes no part in the deliberation gets a status
-  and nothing is stored; a party always gets a signed answer: the entry, entries, or a refusal with the tip.
-- The new entry, the state after it, the reply and the place of the envelope in its chain are one commit. An entry that
-  is in the log already is answered with it again, however often it is sent.
-- Only the keeper takes acts. Every node that has the log lets its parties read it.
-- The tip of the sender is held against our own log. Two entries with one number under both signatures are kept as
-  proof of fraud, and nothing more is taken. A keeper whose log is shorter than what it has signed takes nothing either:
-  it would give a number out twice.
+- The signature of the envelope is checked before its text is read. A sender that takes no part in the vote gets a status,
+  and nothing is stored; a party always gets a signed reply: the entry, entries, or a refusal with the tip.
+- The new entry, the state after it, the reply and the position of the envelope in its chain are one commit. The reply to
+  an act that is in the log already is its entry, however often it is sent.
+- Only the host accepts acts. Every node that has the log lets its parties read it.
+- The tip of the sender is compared with our log. Two entries with one number and valid signatures are stored as
+  conflicting records, and no act is accepted after that. A host whose log is shorter than what it has signed accepts no
+  acts either: it would give a number out twice.
 """
 
 from collections.abc import AsyncIterator
@@ -28,36 +28,36 @@ from comity.requests.pipeline import Pipeline
 from comity.store.interface import Operation, Put, StoreConflict
 from comity.vcp.protocol.extension_calls import ExtensionError
 from comity.votes.logs import (
+    FEATURE,
     SCAN_THRESHOLD,
-    KeptDeliberation,
     Ledger,
-    Read,
-    fraud_by,
-    fraud_error,
+    StoredVote,
+    VersionedVote,
+    conflict_error,
+    find_conflict,
     same_entry,
 )
 from comity.votes.protocol.log import (
     MAX_PAGE_ENTRIES,
-    ActPost,
-    KeptTip,
-    ReadPost,
-    answer_entry,
-    answer_page,
-    answer_refusal,
-    keep,
-    page_of,
-    read_post,
+    ActRequest,
+    ReadRequest,
+    SignedTip,
+    admit_request,
+    read_request,
     refuse_reader,
+    reply_with_entry,
+    reply_with_page,
+    reply_with_refusal,
 )
 from comity.wire.errors import ForbiddenError, NotFoundError, OverloadedError
 
-# `/v1/deliberations`: who this node is (GET), and signed envelopes about deliberations (POST).
+HOST_BOOK: Final = "deliberations"
+"""Chains of the envelopes that this node accepted as a host, and of its replies."""
 
 
-DELIBERATIONS_PATH = "/v1/deliberations"
+class VotesDoor:
+    """The id of this node (GET), and signed envelopes about votes (POST)."""
 
-
-class DeliberationsDoor:
     def __init__(self, handler: Handler, pipeline: Pipeline, body_limit: int, identity: VacantId) -> None:
         self._send = MessageSend(handler, pipeline, body_limit)
         self._identity = identity
@@ -69,28 +69,19 @@ class DeliberationsDoor:
         await self._send(scope, receive, send)
 
 
-FEATURE: Final = "deliberation"
-KEEPER_BOOK: Final = "deliberations"
-"""Chains of what this node accepted as a keeper, and of its replies."""
+class _VoteCall(VerifiedCall):
+    """An envelope with a message about a vote. `vote` is set once it is known that the sender may read it."""
 
+    __slots__ = ("message", "vote")
 
-class _Posted(VerifiedCall):
-    """An envelope with a message about a deliberation, and that deliberation, once the sender may know of it."""
+    vote: VersionedVote
 
-    __slots__ = ("post", "read")
-
-    read: Read
-
-    def __init__(self, envelope: VacantEnvelope, post: ActPost | ReadPost) -> None:
+    def __init__(self, envelope: VacantEnvelope, message: ActRequest | ReadRequest) -> None:
         super().__init__(envelope)
-        self.post = post
-
-    @property
-    def delib_id(self) -> str:
-        return self.post.delib_id if isinstance(self.post, ReadPost) else self.post.entry.delib_id
+        self.message = message
 
 
-class _Answered(Struct, frozen=True):
+class _Reply(Struct, frozen=True):
     text: bytes
     about: str
     operations: tuple[Operation, ...] = ()
@@ -99,89 +90,86 @@ class _Answered(Struct, frozen=True):
 class VoteHostHandler(SignedHandler):
     name = FEATURE
 
-    def __init__(self, *, ledger: Ledger, **given: Unpack[SignedHandlerOptions]) -> None:
-        super().__init__(**given)
+    def __init__(self, *, ledger: Ledger, **options: Unpack[SignedHandlerOptions]) -> None:
+        super().__init__(**options)
         self._ledger = ledger
 
     def identify(self, request: Request) -> Identified:
-        caller, visit = super().identify(request)
-        text = "".join(part.text for part in visit.envelope.payload.parts)
-        return Identified(caller, _Posted(visit.envelope, read_post(text.encode("utf-8", "surrogatepass"))))
+        caller, verified = super().identify(request)
+        text = "".join(part.text for part in verified.envelope.payload.parts)
+        message = read_request(text.encode("utf-8", "surrogatepass"))
+        return Identified(caller, _VoteCall(verified.envelope, message))
 
     @asynccontextmanager
     async def hold(self, call: Call) -> AsyncIterator[None]:
-        async with super().hold(call), self._ledger.turns.of(call.evidence.delib_id):
+        async with super().hold(call), self._ledger.locks.of(call.evidence.message.delib_id):
             yield
 
     async def admit(self, call: Call) -> Admission:
-        visit: _Posted = call.evidence
-        found = await self._ledger.find(visit.delib_id)
+        found = await self._ledger.find(call.evidence.message.delib_id)
         if found is None:
-            raise NotFoundError("there is no such deliberation here; check the address and the id")
+            raise NotFoundError("there is no such vote here; check the address and the id")
         try:
-            refuse_reader(found.kept.deliberation, call.caller.id)
+            refuse_reader(found.stored.vote, call.caller.id)
         except ExtensionError as refusal:
             raise ForbiddenError(refusal.message) from None
-        visit.read = found
+        call.evidence.vote = found
         return await super().admit(call)
 
-    async def handle(self, call: Call) -> _Answered:
-        visit: _Posted = call.evidence
-        kept = visit.read.kept
-        about = "read" if isinstance(visit.post, ReadPost) else visit.post.entry.action.op
+    async def handle(self, call: Call) -> _Reply:
+        message: ActRequest | ReadRequest = call.evidence.message
+        version: VersionedVote = call.evidence.vote
+        tip = version.stored.head.tip
+        about = "read" if isinstance(message, ReadRequest) else message.entry.action.op
         try:
-            if visit.post.tip is not None:
-                await self._hear(kept, visit.post.tip)
-            if isinstance(visit.post, ReadPost):
-                return _Answered(await self._page(kept, visit.post.after), about)
-            return await self._take(visit.read, visit.post, call, about)
-        except _FraudError as found:
-            change = self._ledger.changing(visit.read, found.kept)
-            return _Answered(answer_refusal(found.refusal, kept.head.tip), "fraud", (change,))
+            if message.tip is not None:
+                await self._check_tip(version.stored, message.tip)
+            if isinstance(message, ReadRequest):
+                following = await self._ledger.entries(message.delib_id, message.after, MAX_PAGE_ENTRIES + 1)
+                return _Reply(reply_with_page(following, tip), about)
+            return await self._act(version, message, call, about)
+        except _ConflictFoundError as found:
+            change = self._ledger.changing(version, found.stored)
+            return _Reply(reply_with_refusal(found.refusal, tip), "fraud", (change,))
         except ExtensionError as refusal:
-            return _Answered(answer_refusal(refusal, kept.head.tip), f"{about} refused")
+            return _Reply(reply_with_refusal(refusal, tip), f"{about} refused")
 
-    async def _hear(self, kept: KeptDeliberation, tip: KeptTip) -> None:
-        if tip.delib_id != kept.id or not tip.is_signed_by(kept.deliberation.keeper):
+    async def _check_tip(self, stored: StoredVote, tip: SignedTip) -> None:
+        if tip.delib_id != stored.id or not tip.is_signed_by(stored.vote.host):
             raise ExtensionError(
-                "BAD_SIGNATURE",
-                "tip is not an entry of this deliberation under its keeper's signature",
-                "tip",
+                "BAD_SIGNATURE", "tip is no entry of this vote with a signature of its host", "tip"
             )
-        if kept.fraud is None and (fraud := await fraud_by(self._ledger, kept, tip)) is not None:
-            raise _FraudError(replace(kept, fraud=fraud), fraud_error(fraud))
-        if tip.number > kept.head.tip.number and kept.deliberation.keeper == self._self.hex():
+        if stored.conflict is None and (conflict := await find_conflict(self._ledger, stored, tip)):
+            raise _ConflictFoundError(replace(stored, conflict=conflict))
+        own = stored.head.tip.number
+        if tip.number > own and stored.vote.host == self._self.hex():
             raise ExtensionError(
                 "PRECONDITION_FAILED",
-                f"the log of this keeper ends at entry {kept.head.tip.number}, and it has signed entry {tip.number}: its "
-                "database is an older copy. It takes nothing until its operator has restored the newer one",
+                f"the log of this host ends at entry {own}, and it has signed entry {tip.number}: its database is an older "
+                "copy. It accepts no acts until its operator has restored the newer one",
                 "tip",
             )
 
-    async def _page(self, kept: KeptDeliberation, after: int) -> bytes:
-        following = await self._ledger.entries(kept.id, after, MAX_PAGE_ENTRIES + 1)
-        return answer_page(page_of(following), kept.head.tip)
-
-    async def _take(self, read: Read, post: ActPost, call: Call, about: str) -> _Answered:
-        kept, entry = read.kept, post.entry
+    async def _act(self, version: VersionedVote, message: ActRequest, call: Call, about: str) -> _Reply:
+        stored, entry = version.stored, message.entry
         about = f"{about} #{entry.number}"
-        if entry.number <= kept.head.tip.number:
-            known = await self._ledger.entry(kept.id, entry.number)
+        if entry.number <= stored.head.tip.number:
+            known = await self._ledger.entry(stored.id, entry.number)
             if known is not None and same_entry(entry, known):
-                return _Answered(answer_entry(known, kept.head.tip), about)
-        if kept.fraud is not None:
-            raise fraud_error(kept.fraud)
-        head, taken = keep(kept.head, post, call.caller.id, self._key, call.at, SCAN_THRESHOLD)
-        operations = self._ledger.adding(read, replace(kept, head=head), [taken])
-        return _Answered(answer_entry(taken, head.tip), about, operations)
+                return _Reply(reply_with_entry(known, stored.head.tip), about)
+        if stored.conflict is not None:
+            raise conflict_error(stored.conflict)
+        head, entry = admit_request(stored.head, message, call.caller.id, self._key, call.at, SCAN_THRESHOLD)
+        operations = self._ledger.adding(version, replace(stored, head=head), [entry])
+        return _Reply(reply_with_entry(entry, head.tip), about, operations)
 
-    async def seal(self, call: Call, result: _Answered) -> HandlerResult:
+    async def seal(self, call: Call, result: _Reply) -> HandlerResult:
         message = A2AMessage(role="ROLE_AGENT", parts=(A2APart(text=result.text.decode()),))
         sealed = await super().seal(call, message)
         return replace(sealed, operations=(*sealed.operations, *result.operations), about=result.about)
 
     def encode_reply(self, reply: bytes) -> bytes:
-        """Replies hold what parties said: they are sealed like the log."""
+        """Encrypt the reply like the log: it holds what parties said."""
         return self._ledger.seal(reply)
 
     def decode_reply(self, stored: bytes) -> bytes:
@@ -189,12 +177,13 @@ class VoteHostHandler(SignedHandler):
 
     async def answer_conflict(self, call: Call, conflict: StoreConflict) -> HandlerResult:
         if isinstance(conflict.operation, Put):
-            raise OverloadedError("another process has changed this deliberation; send the same again")
+            raise OverloadedError("another process has changed this vote; send the same again")
         return await super().answer_conflict(call, conflict)
 
 
-class _FraudError(Exception):
-    def __init__(self, kept: KeptDeliberation, refusal: ExtensionError) -> None:
-        super().__init__(refusal.message)
-        self.kept = kept
-        self.refusal = refusal
+class _ConflictFoundError(Exception):
+    def __init__(self, stored: StoredVote) -> None:
+        assert stored.conflict is not None
+        self.refusal = conflict_error(stored.conflict)
+        super().__init__(self.refusal.message)
+        self.stored = stored

@@ -1,65 +1,60 @@
-"""Deliberations between nodes: the door of the keeper, and the desk of those who take part from here."""
+"""Votes between nodes: the door of those that this node hosts, and the party that takes part in others."""
 
 import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from comity.runtime.lazy import late
 from comity.runtime.part import Chore, Matrix, Panel, Part, Table, View, ViewPage, ViewQuery, paged
 from comity.runtime.upkeep import Limits
 from comity.wire.errors import KeyRefusedError
 
 if TYPE_CHECKING:
-    from comity.requests.metrics import Metric
+    from comity.requests import metrics
     from comity.runtime.node_runtime import NodeRuntime
-    from comity.votes.extension import DeliberationOperations
-
+    from comity.votes import extension, host, party
+    from comity.votes.protocol import log, operations, vote
+else:
+    extension = late("comity.votes.extension")
+    metrics = late("comity.requests.metrics")
+    host = late("comity.votes.host")
+    party = late("comity.votes.party")
+    log = late("comity.votes.protocol.log")
+    operations = late("comity.votes.protocol.operations")
+    vote = late("comity.votes.protocol.vote")
 
 _COUNTED_SECONDS = 5.0
 
 
-class Deliberations(Part):
+class Votes(Part):
     name = "deliberations"
     open_paths = ("/v1/deliberations",)
 
     async def open(self, runtime: "NodeRuntime") -> None:
-        from comity.votes.client import VoteHostClient
-        from comity.votes.logs import Ledger
-        from comity.votes.party import VoteParty
-
         settings = runtime.settings
-        own = settings.deliberations
         seconds = settings.dispatch.timeout_seconds
-        self.ledger = Ledger(runtime.store, runtime.current_vault, log_bytes=own.log_bytes)
-        self.desk = VoteParty(
+        self.party = party.open_party(
+            settings,
             store=runtime.store,
-            ledger=self.ledger,
+            vault=runtime.current_vault,
             record=runtime.record,
             clock=runtime.clock,
             key=runtime.key,
-            post=VoteHostClient(
-                runtime.store,
-                runtime.key,
-                runtime.clock,
-                runtime.open_http(seconds),
-                public_http=runtime.open_public_http(seconds),
-                holder=runtime.chain,
-                patience=seconds,
-                record=runtime.record,
-            ),
+            http=runtime.open_http(seconds),
+            public_http=runtime.open_public_http(seconds),
             holder=runtime.chain,
         )
+        self.ledger = self.party.ledger
         self._runtime = runtime
         self._count_again = 0.0
         self._self = runtime.vacant_id.hex()
-        self.views = [View("deliberations", "Deliberations", self._view)]
-        self._kept = self._joined = self._waiting = self._frauds = 0
-        self.chores = [Chore(own.retry_seconds, self._send)]
+        self.views = [View("deliberations", "Votes", self._view)]
+        self._here = self._elsewhere = self._waiting = self._conflicts = 0
+        self.chores = [Chore(settings.deliberations.retry_seconds, self._send)]
 
     async def serve(self, runtime: "NodeRuntime") -> None:
-        from comity.votes.host import DELIBERATIONS_PATH, KEEPER_BOOK, DeliberationsDoor, VoteHostHandler
-
         settings = runtime.settings
-        handler = VoteHostHandler(
+        handler = host.VoteHostHandler(
             ledger=self.ledger,
             key=runtime.key,
             state_provider=lambda: "ACTIVE",
@@ -71,71 +66,61 @@ class Deliberations(Part):
             quota=runtime.find(Limits).replies,
             pair_bytes=settings.storage.pair_bytes,
             sole_writer=True,  # the folder is claimed by this process
-            book=KEEPER_BOOK,
+            book=host.HOST_BOOK,
         )
-        self.hot = {
-            DELIBERATIONS_PATH: DeliberationsDoor(
-                handler, runtime.pipeline, settings.http.body_limit, runtime.vacant_id
-            )
-        }
-        self.public = {DELIBERATIONS_PATH}
-        with contextlib.suppress(KeyRefusedError):  # a request for a deliberation reports the missing key
+        door = host.VotesDoor(handler, runtime.pipeline, settings.http.body_limit, runtime.vacant_id)
+        self.hot = {log.VOTES_PATH: door}
+        self.public = {log.VOTES_PATH}
+        with contextlib.suppress(KeyRefusedError):  # a request about a vote reports the missing key
             await self.count()
 
-    def operation_runner(self) -> "DeliberationOperations":
-        from comity.votes.extension import DeliberationOperations
+    def operation_runner(self) -> "extension.VoteOperations":
+        return extension.VoteOperations(self.party)
 
-        return DeliberationOperations(self.desk)
-
-    def metrics(self) -> "Iterator[Metric]":
-        from comity.requests.metrics import Metric
-
-        where = {"here": self._kept, "elsewhere": self._joined}
-        yield Metric("comity_deliberations", "Deliberations, by where they are kept.", where, "kept")
-        yield Metric("comity_deliberation_acts_waiting", "Acts that wait for their keeper.", self._waiting)
-        yield Metric(
+    def metrics(self) -> "Iterator[metrics.Metric]":
+        where = {"here": self._here, "elsewhere": self._elsewhere}
+        yield metrics.Metric("comity_deliberations", "Votes, by where they are hosted.", where, "kept")
+        yield metrics.Metric("comity_deliberation_acts_waiting", "Votes not delivered yet.", self._waiting)
+        yield metrics.Metric(
             "comity_deliberation_frauds",
-            "Deliberations whose keeper is proven to have signed two entries with one number.",
-            self._frauds,
+            "Votes with conflicting records: the host has signed two entries with one number.",
+            self._conflicts,
         )
 
     async def _view(self, query: ViewQuery) -> ViewPage:
-        from comity.votes.protocol.operations import clause_report
-        from comity.votes.protocol.vote import COPIES
-
         known = await self.ledger.all()
         rows = [
             (
-                kept.id,
-                kept.deliberation.title,
-                kept.deliberation.phase,
-                str(len(kept.deliberation.stakeholders)),
-                f"{kept.head.tip.number:,}",
-                "this node" if kept.deliberation.keeper == self._self else kept.deliberation.keeper[:12],
-                "FRAUD of the keeper" if kept.fraud is not None else "",
+                stored.id,
+                stored.vote.title,
+                stored.vote.phase,
+                str(len(stored.vote.stakeholders)),
+                f"{stored.head.tip.number:,}",
+                "this node" if stored.vote.host == self._self else stored.vote.host[:12],
+                "" if stored.conflict is None else "conflicting records",
             )
-            for kept in known
+            for stored in known
         ]
         shown, more = paged(rows, query)
-        columns = ("id", "title", "phase", "parties", "entries", "kept by", "trouble")
         ids = {row[0] for row in shown}
+        reports = [
+            (stored.vote.title, operations.clause_report(stored.vote, clause))
+            for stored in known
+            if stored.id in ids
+            for clause in stored.vote.clauses.values()
+        ]
         matrices = [
             Matrix(
-                f"{kept.deliberation.title[:60]}, clause {report.clause.id}: {report.winner} wins ({COPIES} for each ballot)",
+                f"{title[:60]}, clause {report.clause.id}: {report.winner} wins ({vote.COPIES} for each ballot)",
                 report.candidates,
                 report.pairwise_matrix,
             )
-            for kept in known
-            if kept.id in ids
-            for report in (
-                clause_report(kept.deliberation, one) for one in kept.deliberation.clauses.values()
-            )
+            for title, report in reports
             if len(report.candidates) > 1 and report.winner is not None
         ]
-        table = Table(
-            columns, shown, more=more, empty="none yet; how to begin one: `comity vote open --help`"
-        )
-        return ViewPage(tables=[table], matrices=matrices)
+        columns = ("id", "title", "phase", "parties", "entries", "host", "trouble")
+        empty = "none yet; how to open one: `comity vote open --help`"
+        return ViewPage(tables=[Table(columns, shown, more=more, empty=empty)], matrices=matrices)
 
     async def panel(self) -> Panel:
         now = self._runtime.clock.monotonic()
@@ -143,23 +128,23 @@ class Deliberations(Part):
             self._count_again = now + _COUNTED_SECONDS
             await self.count()
         rows = [
-            ("kept here", f"{self._kept:,}"),
-            ("kept elsewhere", f"{self._joined:,}"),
-            ("acts waiting for a keeper", f"{self._waiting:,}"),
-            ("frauds of keepers", f"{self._frauds:,}"),
+            ("hosted here", f"{self._here:,}"),
+            ("hosted elsewhere", f"{self._elsewhere:,}"),
+            ("votes not delivered yet", f"{self._waiting:,}"),
+            ("conflicting records", f"{self._conflicts:,}"),
         ]
-        return Panel("Deliberations", rows)
+        return Panel("Votes", rows)
 
     async def _send(self) -> None:
         await self.count()
         if self._waiting:
-            await self.desk.send_waiting()
+            await self.party.send_waiting()
             await self.count()
 
     async def count(self) -> None:
-        """Bring the figures up to date."""
+        """Update the figures of the panel and of the metrics."""
         known = await self.ledger.all()
-        self._kept = sum(kept.deliberation.keeper == self._self for kept in known)
-        self._joined = len(known) - self._kept
-        self._frauds = sum(kept.fraud is not None for kept in known)
+        self._here = sum(stored.vote.host == self._self for stored in known)
+        self._elsewhere = len(known) - self._here
+        self._conflicts = sum(stored.conflict is not None for stored in known)
         self._waiting = sum(not act.refusal for act in await self.ledger.waiting())

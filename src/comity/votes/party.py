@@ -1,60 +1,65 @@
-"""Taking part: what the users of this node do in deliberations, wherever those are kept (rulings 47 and 50a).
+"""Taking part: what the users of this node do in votes, wherever those are hosted (rulings 47 and 50a).
 
-- In a deliberation that this node keeps, an act becomes an entry at once.
-- In one that is kept elsewhere, an act is signed, stored as waiting, and sent. The keeper answers with the entry, which
+- In a vote that this node hosts, an act becomes an entry at once.
+- In one that is hosted elsewhere, an act is signed, stored as waiting, and sent. The host replies with the entry, which
   is verified and stored; or it names a newer tip: then the log is read on and the act is signed again for its new
-  place. When the keeper does not answer, the act waits here; `send_waiting` tries again.
-- An act that was sent and whose answer never came is looked for in the log before it is signed again: it is never
-  done twice, whoever of the two was killed when.
-- Nothing that a keeper says is believed: each entry is followed (`log.follow`), and each tip is held against our own log.
-  Two entries with one number are kept as proof of fraud; from then on this node takes no further part.
-- In a deliberation that is kept elsewhere one process at a time acts, by a lease.
+  position. If the host does not reply, the act waits here, and `send_waiting` tries again.
+- An act that was sent and whose reply never came is looked for in the log before it is signed again: it is never
+  done twice, whichever of the two nodes was killed, and when.
+- Nothing that a host says is trusted: each entry is followed (`log.follow`), and each tip is compared with our own log.
+  Two entries with one number are stored as conflicting records; after that this node takes no further part.
+- One process at a time acts in a vote that is hosted elsewhere, by a lease.
 """
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final, Protocol, cast, get_args
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final, cast, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from comity.extensions.protocol.texts import refuse_injection
+from comity.http.client import HttpCarrier
 from comity.identity.protocol.keys import SigningKey
 from comity.requests.caller import OWN_PROCESS, Caller
 from comity.requests.record import Act, Recorder
+from comity.runtime.settings import Settings
 from comity.store.interface import Acquire, Operation, Release, Store, StoreConflict
+from comity.store.vault import Vault
 from comity.system import is_loopback
 from comity.vcp.protocol.extension_calls import Code, ExtensionError, invalid, refused
+from comity.votes.client import VoteHostClient
 from comity.votes.logs import (
-    MAX_DELIBERATIONS,
+    FEATURE,
     MAX_OF_A_VISITOR,
+    MAX_VOTES,
     MAX_WAITING,
     SCAN_THRESHOLD,
-    KeptDeliberation,
     Ledger,
-    Read,
+    StoredVote,
+    VersionedVote,
     WaitingAct,
-    fraud_by,
-    fraud_error,
+    conflict_error,
+    find_conflict,
     same_entry,
 )
 from comity.votes.protocol.acts import after_act
 from comity.votes.protocol.log import (
     OPEN,
     ConflictingRecord,
-    DeliberationEntry,
-    HostAnswer,
-    KeptTip,
+    HostReply,
     LogHead,
+    SignedTip,
+    VoteEntry,
     admit,
+    conflict_between,
     follow,
-    fraud_between,
     propose,
-    read_answer,
+    read_reply,
     tip_of,
     write_act,
-    write_question,
+    write_read,
 )
 from comity.votes.protocol.vote import Voice, stakeholder_of
 from comity.wire.errors import ComityError, OverloadedError, PeerError, RetryLaterError, StoreError
@@ -62,41 +67,26 @@ from comity.wire.machine import Clock
 
 log = logging.getLogger("comity.deliberations")
 
-FEATURE: Final = "deliberation"
 LEASE_SECONDS: Final = 120.0
 
 _CODES: Final = frozenset(get_args(Code))
 _MAX_SENTENCE_LENGTH: Final = 500
-_SHORT: Final = 12
-_TRIES: Final = 16
-_LOOK_SECONDS: Final = 0.05
-_PATIENCE_SECONDS: Final = 20.0
-
-
-class HostPost(Protocol):
-    """How messages get to other nodes. What may be tried again later is raised as RetryLaterError. With `public_only`
-    private addresses and this machine's own are refused.
-    """
-
-    async def identify(self, url: str, *, public_only: bool) -> str:
-        """The id of the node that answers there."""
-        ...
-
-    async def post(self, url: str, node: str, text: bytes, *, public_only: bool) -> bytes:
-        """The text of the signed answer."""
-        ...
+_MAX_TRIES: Final = 16
+_POLL_SECONDS: Final = 0.05
+_MAX_LEASE_WAIT_SECONDS: Final = 20.0
+_BUSY: Final = "others act in this vote all the time; try again"
 
 
 class ActOutcome(Struct, frozen=True, kw_only=True):
-    """`entry` is what the act became; None while it waits for the keeper, and `why` says why."""
+    """`entry` is what the act became. It is None while the act waits for the host, and `why` is the reason."""
 
-    kept: KeptDeliberation
-    entry: DeliberationEntry | None = None
+    stored: StoredVote
+    entry: VoteEntry | None = None
     why: str = ""
 
 
-class Elsewhere(Struct, frozen=True):
-    """A node that has a log, and where it answers. `public_only`: somebody else than the owner named the address."""
+class LogAddress(Struct, frozen=True):
+    """A node that has a log, and its URL. `public_only`: somebody else than the owner named the URL."""
 
     url: str
     node: str
@@ -112,7 +102,7 @@ class VoteParty:
         record: Recorder,
         clock: Clock,
         key: SigningKey,
-        post: HostPost,
+        client: VoteHostClient,
         holder: str,
     ) -> None:
         """`holder` names this process among those that share the store."""
@@ -122,51 +112,49 @@ class VoteParty:
         self._clock = clock
         self._key = key
         self._self = key.vacant_id.hex()
-        self._post = post
+        self._client = client
         self._holder = holder
 
     def voice(self, name: str | None = None) -> Voice:
-        """How the owner of this node speaks in deliberations, or somebody in whose name it signs."""
+        """Return how the owner of this node speaks in votes, or somebody in whose name it signs."""
         return Voice(self._self, name)
 
     async def open(
         self, delib_id: str, args: Mapping[str, Any], voice: Voice, caller: Caller = OWN_PROCESS
-    ) -> KeptDeliberation:
-        """Open a deliberation that this node keeps. `delib_id` is random."""
+    ) -> StoredVote:
+        """Open a vote that this node hosts. `delib_id` is random."""
         refuse_injection(args, SCAN_THRESHOLD)
         if args.get("keeper") not in {None, self._self}:
             raise invalid("keeper is the node that opens; leave it out", "keeper")
         await self._refuse_too_many(voice)
-        given = {**args, "keeper": self._self}
-        entry = propose(None, delib_id, OPEN, given, self._key, self._clock.now(), on_behalf=voice.on_behalf)
-        head, taken = admit(None, entry, self._key, self._clock.now())
-        kept = KeptDeliberation(head=head)
-        await self._commit(self.ledger.adding(None, kept, [taken]), "OPENED", taken, caller)
-        return kept
+        proposed = self._propose(None, delib_id, OPEN, {**args, "keeper": self._self}, voice.on_behalf)
+        head, entry = admit(None, proposed, self._key, self._clock.now())
+        stored = StoredVote(head=head)
+        await self._commit(self.ledger.adding(None, stored, [entry]), "OPENED", entry, caller)
+        return stored
 
-    async def find(self, delib_id: str) -> KeptDeliberation:
-        return (await self._find(delib_id)).kept
+    async def find(self, delib_id: str) -> StoredVote:
+        return (await self._find(delib_id)).stored
 
-    async def those_of(self, voice: Voice) -> list[KeptDeliberation]:
-        """Those in which this voice takes part."""
-        return [kept for kept in await self.ledger.all() if _takes_part(kept, voice)]
+    async def those_of(self, voice: Voice) -> list[StoredVote]:
+        """Return the votes in which this voice takes part."""
+        return [stored for stored in await self.ledger.all() if _takes_part(stored, voice)]
 
     async def act(
         self, op: str, args: Mapping[str, Any], voice: Voice, caller: Caller = OWN_PROCESS
     ) -> ActOutcome:
-        """Add an entry to a deliberation. Raises ExtensionError for what is refused; then nothing has changed."""
+        """Add an entry to a vote. Raise ExtensionError if it is refused; then nothing has changed."""
         refuse_injection(args, SCAN_THRESHOLD)
         delib_id = args.get("delib_id")
         if not isinstance(delib_id, str):
-            raise refused("delib_id", "must name a deliberation")
-        kept = await self.find(delib_id)
-        if kept.fraud is not None:
-            raise fraud_error(kept.fraud)
-        given = dict(args)
-        if kept.deliberation.keeper == self._self:
-            return await self._act_here(delib_id, op, given, voice, caller)
-        async with self._alone(delib_id):
-            return await self._act_there(delib_id, op, given, voice, caller)
+            raise refused("delib_id", "must name a vote")
+        stored = await self.find(delib_id)
+        if stored.conflict is not None:
+            raise conflict_error(stored.conflict)
+        if stored.vote.host == self._self:
+            return await self._act_here(delib_id, op, dict(args), voice, caller)
+        async with self._locked(delib_id):
+            return await self._act_there(delib_id, op, dict(args), voice, caller)
 
     async def join(
         self,
@@ -175,312 +163,299 @@ class VoteParty:
         voice: Voice,
         caller: Caller = OWN_PROCESS,
         *,
-        keeper: str | None = None,
-    ) -> KeptDeliberation:
-        """Fetch a deliberation from its keeper, or hold our own copy against what another node has.
+        host: str | None = None,
+    ) -> StoredVote:
+        """Fetch a vote from its host, or compare our copy with the log of another node.
 
-        `keeper` is its id, where that is known; else the node that answers at `url` is believed the first time.
+        `host` is its id, if it is known; else the node that answers at `url` is believed the first time.
         """
         url = url.rstrip("/")
         public_only = not _is_of_this_machine(caller)
-        node = await self._post.identify(url, public_only=public_only)
+        node = await self._client.identify(url, public_only=public_only)
         if node == self._self:
-            raise invalid(
-                "url is the address of this node itself, which has its own deliberations already", "url"
-            )
-        if keeper is not None and node != keeper:
+            raise invalid("url is the address of this node itself, which has its own votes already", "url")
+        if host is not None and node != host:
             raise ExtensionError("FORBIDDEN", f"another node answers at this address: {node}", "url")
-        async with self._alone(delib_id):
-            read = await self.ledger.find(delib_id)
-            if read is None:
+        address = LogAddress(url, node, public_only)
+        async with self._locked(delib_id):
+            version = await self.ledger.find(delib_id)
+            if version is None:
                 await self._refuse_too_many(voice)
-                kept = await self._fetch(Elsewhere(url, node, public_only), delib_id, voice, caller)
-            elif read.kept.deliberation.keeper == node:
-                read = await self._moved(read, url, caller)
-                kept = (await self._read_on(read, caller)).kept
+                stored = await self._fetch(address, delib_id, voice, caller)
+            elif version.stored.vote.host == node:
+                version = await self._move(version, url, caller)
+                stored = (await self._read_on(version, caller)).stored
             else:
-                kept = (await self._read_on(read, caller, Elsewhere(url, node, public_only))).kept
-            stakeholder_of(kept.deliberation, voice)
-        return kept
+                stored = (await self._read_on(version, caller, address)).stored
+            stakeholder_of(stored.vote, voice)
+        return stored
 
-    async def refresh(self, delib_id: str, caller: Caller = OWN_PROCESS) -> KeptDeliberation:
-        """Read on what the keeper has. Raises RetryLaterError or PeerError when it gives no answer to use."""
-        read = await self._find(delib_id)
-        if read.kept.deliberation.keeper == self._self or read.kept.fraud is not None:
-            return read.kept
-        async with self._alone(delib_id):
-            return (await self._read_on(await self._find(delib_id), caller)).kept
+    async def refresh(self, delib_id: str, caller: Caller = OWN_PROCESS) -> StoredVote:
+        """Read new entries from the host. Raise RetryLaterError or PeerError if it gives no usable reply."""
+        stored = await self.find(delib_id)
+        if stored.vote.host == self._self or stored.conflict is not None:
+            return stored
+        async with self._locked(delib_id):
+            return (await self._read_on(await self._find(delib_id), caller)).stored
 
     async def send_waiting(self, caller: Caller = OWN_PROCESS) -> None:
-        """Try again to send what waits, in its order. An act that is refused now is kept with the refusal; what
-        cannot be sent goes on waiting.
+        """Try again to send the waiting acts in their order. A refused act is kept with the refusal; an act that cannot be
+        sent goes on waiting.
         """
         for delib_id in dict.fromkeys(act.delib_id for act in await self.ledger.waiting() if not act.refusal):
             try:
-                async with self._alone(delib_id):
-                    for act in await self.ledger.waiting(delib_id):
-                        if not act.refusal:
-                            await self._send_late(act, caller)
+                async with self._locked(delib_id):
+                    await self._send_waiting_in(delib_id, caller)
             except StoreError:
                 raise
             except ComityError as reason:
                 log.info("acts in %s wait on: %s", delib_id, reason)
 
     async def remove(self, delib_id: str, caller: Caller = OWN_PROCESS) -> None:
-        """Remove our copy; where this node keeps the log, the deliberation is gone."""
-        async with self._alone(delib_id):
+        """Remove our copy. If this node is the host, the vote is gone."""
+        async with self._locked(delib_id):
             await self._find(delib_id)
             operations = await self.ledger.removing(delib_id)
             await self._record.commit(operations, self._note("REMOVED", caller))
 
-    async def _find(self, delib_id: str) -> Read:
-        read = await self.ledger.find(delib_id)
-        if read is None:
-            raise ExtensionError("NOT_FOUND", "there is no such deliberation here; join it first", "delib_id")
-        return read
+    async def _find(self, delib_id: str) -> VersionedVote:
+        version = await self.ledger.find(delib_id)
+        if version is None:
+            raise ExtensionError("NOT_FOUND", "there is no such vote here; join it first", "delib_id")
+        return version
+
+    def _propose(
+        self, head: LogHead | None, delib_id: str, op: str, args: dict[str, Any], on_behalf: str | None
+    ) -> VoteEntry:
+        return propose(head, delib_id, op, args, self._key, self._clock.now(), on_behalf=on_behalf)
 
     async def _act_here(
         self, delib_id: str, op: str, args: dict[str, Any], voice: Voice, caller: Caller
     ) -> ActOutcome:
-        async with self.ledger.turns.of(delib_id):
-            for _ in range(_TRIES):
-                read = await self._find(delib_id)
-                now = self._clock.now()
-                entry = propose(read.kept.head, delib_id, op, args, self._key, now, on_behalf=voice.on_behalf)
-                head, taken = admit(read.kept.head, entry, self._key, now)
-                kept = replace(read.kept, head=head)
+        async with self.ledger.locks.of(delib_id):
+            for _ in range(_MAX_TRIES):
+                version = await self._find(delib_id)
+                proposed = self._propose(version.stored.head, delib_id, op, args, voice.on_behalf)
+                head, entry = admit(version.stored.head, proposed, self._key, self._clock.now())
+                stored = replace(version.stored, head=head)
                 with contextlib.suppress(StoreConflict):
-                    await self._commit(self.ledger.adding(read, kept, [taken]), "ACTED", taken, caller)
-                    return ActOutcome(kept=kept, entry=taken)
-        raise OverloadedError("others act in this deliberation all the time; try again")
+                    await self._commit(self.ledger.adding(version, stored, [entry]), "ACTED", entry, caller)
+                    return ActOutcome(stored=stored, entry=entry)
+        raise OverloadedError(_BUSY)
 
     async def _act_there(
         self, delib_id: str, op: str, args: dict[str, Any], voice: Voice, caller: Caller
     ) -> ActOutcome:
-        read = await self._find(delib_id)
+        version = await self._find(delib_id)
         before = await self.ledger.waiting(delib_id)
         if len(before) >= MAX_WAITING:
-            raise ExtensionError(
-                "LIMIT_EXCEEDED", f"{MAX_WAITING} acts wait for the keeper already; nothing was added"
-            )
-        now = self._clock.now()
+            message = f"{MAX_WAITING} acts wait for the host already; nothing was added"
+            raise ExtensionError("LIMIT_EXCEEDED", message)
         if all(act.refusal for act in before):
-            read = await self._refuse_plain_faults(read, voice, op, args, caller)
-        head = read.kept.head
-        entry = propose(head, delib_id, op, args, self._key, now, on_behalf=voice.on_behalf)
+            version = await self._refuse_plain_faults(version, voice, op, args, caller)
+        entry = self._propose(version.stored.head, delib_id, op, args, voice.on_behalf)
         place = before[-1].place + 1 if before else 1
+        now = self._clock.now()
         act = WaitingAct(delib_id=delib_id, place=place, entry=entry, since=now)
         await self._commit((self.ledger.holding(act, now),), "WAITING", entry, caller)
         try:
-            await self._send_those_before(act, caller)
+            await self._send_waiting_in(delib_id, caller, before=place)
             return await self._send(act, caller)
         except ExtensionError:
             await self._commit((self.ledger.releasing(act),), "REFUSED", entry, caller)
             raise
         except StoreError:
             raise
-        except ComityError as unknown:  # whether the keeper took it will be seen in the log
-            return ActOutcome(kept=await self.find(delib_id), why=unknown.message)
+        except ComityError as unknown:  # the log will show whether the host has accepted it
+            return ActOutcome(stored=await self.find(delib_id), why=unknown.message)
 
     async def _refuse_plain_faults(
-        self, read: Read, voice: Voice, op: str, args: dict[str, Any], caller: Caller
-    ) -> Read:
-        """What cannot be right is refused here, also while the keeper does not answer. Our copy may be behind, so
-        the log is read on before; where that cannot be, the phase is left to the keeper to judge.
+        self, version: VersionedVote, voice: Voice, op: str, args: dict[str, Any], caller: Caller
+    ) -> VersionedVote:
+        """Refuse what cannot be valid, even while the host does not reply. Our copy may be behind, so the log is read on
+        first; if that is not possible, a wrong phase is left to the host to judge.
         """
         try:
-            after_act(read.kept.deliberation, voice, op, args, self._clock.now())
+            after_act(version.stored.vote, voice, op, args, self._clock.now())
         except ExtensionError as refusal:
             try:
-                read = await self._read_on(read, caller)
+                version = await self._read_on(version, caller)
             except (RetryLaterError, PeerError):
                 if refusal.wire_code == "PRECONDITION_FAILED":
-                    return read
+                    return version
                 raise refusal from None
-            after_act(read.kept.deliberation, voice, op, args, self._clock.now())
-        return read
+            after_act(version.stored.vote, voice, op, args, self._clock.now())
+        return version
 
-    async def _send_those_before(self, last: WaitingAct, caller: Caller) -> None:
-        """What waits longer than `last` goes first. What is refused now is kept with the refusal, to be told."""
-        for act in await self.ledger.waiting(last.delib_id):
-            if not act.refusal and act.place < last.place:
-                await self._send_late(act, caller)
-
-    async def _send_late(self, act: WaitingAct, caller: Caller) -> None:
-        try:
-            await self._send(act, caller)
-        except ExtensionError as refusal:
-            told = self.ledger.holding(replace(act, refusal=refusal.message), self._clock.now())
-            await self._commit((told,), "REFUSED", act.entry, caller)
+    async def _send_waiting_in(self, delib_id: str, caller: Caller, before: int | None = None) -> None:
+        """Send the waiting acts of one vote, those before a place or all. Keep a refused act with its refusal."""
+        for act in await self.ledger.waiting(delib_id):
+            if act.refusal or (before is not None and act.place >= before):
+                continue
+            try:
+                await self._send(act, caller)
+            except ExtensionError as refusal:
+                refused_act = replace(act, refusal=refusal.message)
+                operation = self.ledger.holding(refused_act, self._clock.now())
+                await self._commit((operation,), "REFUSED", act.entry, caller)
 
     async def _send(self, act: WaitingAct, caller: Caller) -> ActOutcome:
-        """Until the act is an entry of the log. Raises what the keeper refuses it with."""
-        for _ in range(_TRIES):
-            read = await self._find(act.delib_id)
-            head, entry = read.kept.head, act.entry
+        """Send until the act is an entry of the log. Raise the refusal of the host."""
+        for _ in range(_MAX_TRIES):
+            version = await self._find(act.delib_id)
+            head, entry = version.stored.head, act.entry
             known = await self.ledger.entry(act.delib_id, entry.number)
             if known is not None and same_entry(entry, known):
                 await self._commit((self.ledger.releasing(act),), "ACTED", known, caller)
-                return ActOutcome(kept=read.kept, entry=known)
+                return ActOutcome(stored=version.stored, entry=known)
             if entry.prev != head.tip.hash:
-                act = replace(act, entry=self._signed_again(head, entry))
-                # who has lost the lease must not sign: another process may have done it
+                action, on_behalf = entry.action, entry.on_behalf
+                entry = self._propose(head, act.delib_id, action.op, action.args, on_behalf)
+                act = replace(act, entry=entry)
+                # without the lease it must not be signed: another process may have done it
                 holding = self._lease(act.delib_id), self.ledger.holding(act, self._clock.now())
-                await self._commit(holding, "WAITING", act.entry, caller)
-            answer = await self._ask(read, write_act(act.entry, head.tip))
-            if answer.entry is not None and same_entry(act.entry, answer.entry):
-                after = await self._following(read, [answer.entry])
-                adding = self.ledger.adding(read, after, [answer.entry])
-                await self._commit((*adding, self.ledger.releasing(act)), "ACTED", answer.entry, caller)
-                return ActOutcome(kept=after, entry=answer.entry)
-            refusal = _refusal_in(answer)
+                await self._commit(holding, "WAITING", entry, caller)
+            reply = await self._ask(version, write_act(entry, head.tip))
+            if reply.entry is not None and same_entry(entry, reply.entry):
+                after = await self._follow_all(version, [reply.entry])
+                adding = self.ledger.adding(version, after, [reply.entry])
+                await self._commit((*adding, self.ledger.releasing(act)), "ACTED", reply.entry, caller)
+                return ActOutcome(stored=after, entry=reply.entry)
+            refusal = _refusal_in(reply)
             if refusal.wire_code != "CONFLICT" or refusal.field not in {"number", "prev"}:
                 raise refusal
-            await self._read_on(read, caller)
-        raise OverloadedError("others act in this deliberation all the time; try again")
-
-    def _signed_again(self, head: LogHead, entry: DeliberationEntry) -> DeliberationEntry:
-        action = entry.action
-        return propose(
-            head,
-            entry.delib_id,
-            action.op,
-            action.args,
-            self._key,
-            self._clock.now(),
-            on_behalf=entry.on_behalf,
-        )
+            await self._read_on(version, caller)
+        raise OverloadedError(_BUSY)
 
     async def _refuse_too_many(self, voice: Voice) -> None:
-        """Those in whose name this node signs have a share, so that they leave room for its owner."""
-        if await self.ledger.count() >= MAX_DELIBERATIONS:
-            raise ExtensionError(
-                "LIMIT_EXCEEDED", f"a node has at most {MAX_DELIBERATIONS:,} deliberations; remove one"
-            )
+        """Limit the votes of this node, and of each visitor in whose name it signs, so that the owner has room too."""
+        if await self.ledger.count() >= MAX_VOTES:
+            raise ExtensionError("LIMIT_EXCEEDED", f"a node has at most {MAX_VOTES:,} votes; remove one")
         if voice.on_behalf is None:
             return
         brought = [
-            kept
-            for kept in await self.those_of(voice)
-            if kept.deliberation.keeper != self._self or kept.deliberation.author == voice.stakeholder_id
+            stored
+            for stored in await self.those_of(voice)
+            if stored.vote.host != self._self or stored.vote.author == voice.stakeholder_id
         ]
         if len(brought) >= MAX_OF_A_VISITOR:
             raise ExtensionError(
                 "LIMIT_EXCEEDED",
-                f"you have opened or joined {MAX_OF_A_VISITOR} deliberations here, the most that are kept for you; "
-                "ask the owner of this node to remove some",
+                f"you have opened or joined {MAX_OF_A_VISITOR} votes here, which is the limit; ask the owner of this node "
+                "to remove some",
             )
 
-    async def _fetch(self, at: Elsewhere, delib_id: str, voice: Voice, caller: Caller) -> KeptDeliberation:
-        """The whole log, for the first time. It is stored page by page, once the first entry is verified."""
-        answer = _entries_in(await self._said(at, write_question(delib_id, 0, None)))
-        if not answer:
-            raise ExtensionError("NOT_FOUND", "there is no such deliberation there", "delib_id")
-        head: LogHead | None = None
-        for entry in answer:
+    async def _fetch(self, address: LogAddress, delib_id: str, voice: Voice, caller: Caller) -> StoredVote:
+        """Read a whole log for the first time. It is stored page by page, once the first entry is verified."""
+        entries = _entries_in(await self._exchange(address, write_read(delib_id, 0, None)))
+        if not entries:
+            raise ExtensionError("NOT_FOUND", "there is no such vote there", "delib_id")
+        head = follow(None, entries[0])
+        for entry in entries[1:]:
             head = follow(head, entry)
-        assert head is not None, "there was an entry"
-        if head.deliberation.id != delib_id:
-            raise ExtensionError("NOT_FOUND", "the node answered with another deliberation", "delib_id")
-        if head.deliberation.keeper != at.node:
-            raise ExtensionError(
-                "FORBIDDEN",
-                f"this node has a copy only; join at the address of the keeper {head.deliberation.keeper}",
-                "url",
-            )
-        kept = KeptDeliberation(head=head, url=at.url, public_only=at.public_only)
-        await self._commit(self.ledger.adding(None, kept, answer), "JOINED", answer[-1], caller)
+        if head.vote.id != delib_id:
+            raise ExtensionError("NOT_FOUND", "the node replied with another vote", "delib_id")
+        if head.vote.host != address.node:
+            message = f"this node has only a copy; join at the address of the host {head.vote.host}"
+            raise ExtensionError("FORBIDDEN", message, "url")
+        stored = StoredVote(head=head, url=address.url, public_only=address.public_only)
+        await self._commit(self.ledger.adding(None, stored, entries), "JOINED", entries[-1], caller)
         try:
-            kept = (await self._read_on(await self._find(delib_id), caller)).kept
-            stakeholder_of(kept.deliberation, voice)
+            stored = (await self._read_on(await self._find(delib_id), caller)).stored
+            stakeholder_of(stored.vote, voice)
         except ComityError as why:
             # the fetched entries are kept for the next attempt only if the caller is a party
             if isinstance(why, ExtensionError) or not _takes_part(await self.find(delib_id), voice):
                 await self._record.commit(await self.ledger.removing(delib_id), self._note("REFUSED", caller))
             raise
-        return kept
+        return stored
 
-    async def _read_on(self, read: Read, caller: Caller, at: Elsewhere | None = None) -> Read:
-        """Read the log from where our copy ends. `at` is another node than the keeper: its log is compared too."""
+    async def _read_on(
+        self, version: VersionedVote, caller: Caller, address: LogAddress | None = None
+    ) -> VersionedVote:
+        """Read the entries after our copy, from the host or from another node, whose log is compared with ours."""
         while True:
-            kept = read.kept
-            question = write_question(kept.id, kept.head.tip.number, kept.head.tip)
-            answer = await self._ask(read, question, at)
-            entries = _entries_in(answer)
+            stored = version.stored
+            request = write_read(stored.id, stored.head.tip.number, stored.head.tip)
+            reply = await self._ask(version, request, address)
+            entries = _entries_in(reply)
             if not entries:
-                return read
-            after = await self._following(read, entries, at)
-            await self._commit(self.ledger.adding(read, after, entries), "READ", entries[-1], caller)
-            read = await self._find(kept.id)
-            if not answer.more:
-                return read
+                return version
+            after = await self._follow_all(version, entries, address)
+            await self._commit(self.ledger.adding(version, after, entries), "READ", entries[-1], caller)
+            version = await self._find(stored.id)
+            if not reply.more:
+                return version
 
-    async def _following(
-        self, read: Read, entries: list[DeliberationEntry], at: Elsewhere | None = None
-    ) -> KeptDeliberation:
-        head = read.kept.head
+    async def _follow_all(
+        self, version: VersionedVote, entries: list[VoteEntry], address: LogAddress | None = None
+    ) -> StoredVote:
+        head = version.stored.head
         try:
             for entry in entries:
                 head = follow(head, entry)
         except ExtensionError as refusal:
             if refusal.field in {"number", "prev"}:
-                await self._look_for_fraud(read, at)
+                await self._find_first_conflict(version, address)
             raise
-        return replace(read.kept, head=head)
+        return replace(version.stored, head=head)
 
-    async def _ask(self, read: Read, text: bytes, at: Elsewhere | None = None) -> HostAnswer:
-        """Ask the keeper, or another node that has the log, and hold the tip that it tells against ours."""
-        kept = read.kept
-        answer = await self._said(at or _at_keeper(kept), text)
-        if answer.tip is not None:
-            await self._hear(read, answer.tip)
-        return answer
+    async def _ask(
+        self, version: VersionedVote, request: bytes, address: LogAddress | None = None
+    ) -> HostReply:
+        """Send a request to the host, or to another node that has the log, and compare the tip of its reply with ours."""
+        reply = await self._exchange(address or _address_of_host(version.stored), request)
+        if reply.tip is not None:
+            await self._check_tip(version, reply.tip)
+        return reply
 
-    async def _said(self, at: Elsewhere, text: bytes) -> HostAnswer:
-        return read_answer(await self._post.post(at.url, at.node, text, public_only=at.public_only))
+    async def _exchange(self, address: LogAddress, request: bytes) -> HostReply:
+        return read_reply(
+            await self._client.post(address.url, address.node, request, public_only=address.public_only)
+        )
 
-    async def _hear(self, read: Read, tip: KeptTip) -> None:
-        kept = read.kept
-        if tip.delib_id != kept.id or not tip.is_signed_by(kept.deliberation.keeper):
-            raise ExtensionError(
-                "BAD_SIGNATURE", "the node that answered tells a tip that the keeper did not sign", "tip"
-            )
-        fraud = await fraud_by(self.ledger, kept, tip)
-        if fraud is not None:
-            await self._keep_fraud(read, fraud)
+    async def _check_tip(self, version: VersionedVote, tip: SignedTip) -> None:
+        stored = version.stored
+        if tip.delib_id != stored.id or not tip.is_signed_by(stored.vote.host):
+            raise ExtensionError("BAD_SIGNATURE", "the reply has a tip that the host did not sign", "tip")
+        conflict = await find_conflict(self.ledger, stored, tip)
+        if conflict is not None:
+            await self._store_conflict(version, conflict)
 
-    async def _look_for_fraud(self, read: Read, at: Elsewhere | None) -> None:
-        """The keeper goes on from another entry than ours: find the first number that it has given out twice."""
-        kept, number, more = read.kept, 0, True
+    async def _find_first_conflict(self, version: VersionedVote, address: LogAddress | None) -> None:
+        """Find the first number that the host has given out twice, and raise that; return if there is none."""
+        stored, number, more = version.stored, 0, True
         while more:
-            answer = await self._said(at or _at_keeper(kept), write_question(kept.id, number, None))
-            theirs = _entries_in(answer)
-            ours = await self.ledger.entries(kept.id, number, len(theirs))
+            reply = await self._exchange(
+                address or _address_of_host(stored), write_read(stored.id, number, None)
+            )
+            theirs = _entries_in(reply)
+            ours = await self.ledger.entries(stored.id, number, len(theirs))
             for own, other in zip(ours, theirs, strict=False):
-                fraud = fraud_between(kept.deliberation.keeper, tip_of(own), tip_of(other))
-                if fraud is not None:
-                    await self._keep_fraud(read, fraud)
+                conflict = conflict_between(stored.vote.host, tip_of(own), tip_of(other))
+                if conflict is not None:
+                    await self._store_conflict(version, conflict)
             number += len(theirs)
-            more = answer.more and len(ours) == len(theirs)
+            more = reply.more and len(ours) == len(theirs)
 
-    async def _keep_fraud(self, read: Read, fraud: ConflictingRecord) -> None:
-        """Keep the proof, and say so."""
-        if read.kept.fraud is None:
-            change = self.ledger.changing(read, replace(read.kept, fraud=fraud))
-            act = self._note("FRAUD", OWN_PROCESS, fraud.keeper[:_SHORT])
+    async def _store_conflict(self, version: VersionedVote, conflict: ConflictingRecord) -> None:
+        """Store the proof, and raise it as an error."""
+        if version.stored.conflict is None:
+            change = self.ledger.changing(version, replace(version.stored, conflict=conflict))
+            act = self._note("FRAUD", OWN_PROCESS, conflict.host[:12])
             await self._record.commit((change,), replace(act, failed_step="fraud"))
-        raise fraud_error(fraud)
+        raise conflict_error(conflict)
 
-    async def _moved(self, read: Read, url: str, caller: Caller) -> Read:
-        """The keeper answers at another address now."""
-        if read.kept.url == url:
-            return read
-        change = self.ledger.changing(read, replace(read.kept, url=url))
+    async def _move(self, version: VersionedVote, url: str, caller: Caller) -> VersionedVote:
+        """Store the new address of the host."""
+        if version.stored.url == url:
+            return version
+        change = self.ledger.changing(version, replace(version.stored, url=url))
         await self._record.commit((change,), self._note("MOVED", caller))
-        return await self._find(read.kept.id)
+        return await self._find(version.stored.id)
 
     async def _commit(
-        self, operations: tuple[Operation, ...], what: str, entry: DeliberationEntry, caller: Caller
+        self, operations: tuple[Operation, ...], what: str, entry: VoteEntry, caller: Caller
     ) -> None:
         act = self._note(what, caller, f"{entry.action.op} #{entry.number}")
         await self._record.commit(operations, replace(act, hashes={"content_hash": f"sha256:{entry.hash()}"}))
@@ -489,66 +464,88 @@ class VoteParty:
         return Act(feature=FEATURE, result=f"DELIBERATION_{what}", caller=caller, about=about)
 
     @contextlib.asynccontextmanager
-    async def _alone(self, delib_id: str) -> AsyncIterator[None]:
-        """One at a time in this process, and one process at a time. Others may read our copy meanwhile: two nodes that
-        ask each other must not wait for each other.
+    async def _locked(self, delib_id: str) -> AsyncIterator[None]:
+        """Let one task in this process, and one process, act at a time. Others may read our copy meanwhile: two nodes that
+        read from each other must not wait for each other.
         """
-        async with self.ledger.turns.of(f"elsewhere {delib_id}"):
-            lease = await self._leased(self._lease(delib_id))
+        async with self.ledger.locks.of(f"elsewhere {delib_id}"):
+            lease = await self._acquire(self._lease(delib_id))
             try:
                 yield
             finally:
-                with contextlib.suppress(ComityError):  # at worst it runs out by itself
+                with contextlib.suppress(ComityError):  # at worst it expires
                     await self._store.commit(lease)
 
     def _lease(self, delib_id: str) -> Acquire:
         return Acquire(name=f"deliberation:{delib_id}", holder=self._holder, ttl=LEASE_SECONDS)
 
-    async def _leased(self, acquire: Acquire) -> Release:
-        give_up = self._clock.monotonic() + _PATIENCE_SECONDS
+    async def _acquire(self, acquire: Acquire) -> Release:
+        deadline = self._clock.monotonic() + _MAX_LEASE_WAIT_SECONDS
         while True:
             try:
                 (lease,) = await self._store.commit(acquire)
                 return Release(name=lease.name, token=lease.token)
             except StoreConflict:
-                if self._clock.monotonic() > give_up:
-                    raise OverloadedError(
-                        "another process of this node is at work in this deliberation; try again in a moment"
-                    ) from None
-                await self._clock.sleep(_LOOK_SECONDS)
+                if self._clock.monotonic() > deadline:
+                    message = "another process of this node is at work in this vote; try again in a moment"
+                    raise OverloadedError(message) from None
+                await self._clock.sleep(_POLL_SECONDS)
 
 
 def _is_of_this_machine(caller: Caller) -> bool:
-    """Whether the caller could reach private addresses without us: the owner, and VCP clients on the same machine."""
+    """Return whether the caller can reach private addresses without us: the owner, and VCP clients on this machine."""
     return caller.is_local or (caller.kind == "vcp" and is_loopback(caller.address))
 
 
-def _at_keeper(kept: KeptDeliberation) -> Elsewhere:
-    return Elsewhere(kept.url, kept.deliberation.keeper, kept.public_only)
+def _address_of_host(stored: StoredVote) -> LogAddress:
+    return LogAddress(stored.url, stored.vote.host, stored.public_only)
 
 
-def _takes_part(kept: KeptDeliberation, voice: Voice) -> bool:
+def _takes_part(stored: StoredVote, voice: Voice) -> bool:
     try:
-        stakeholder_of(kept.deliberation, voice)
+        stakeholder_of(stored.vote, voice)
     except ExtensionError:
         return False
     return True
 
 
-def _refusal_in(answer: HostAnswer) -> ExtensionError:
-    if answer.error is None:
-        return ExtensionError("BAD_SIGNATURE", "the keeper answered with another entry than was sent")
-    told = answer.error
-    code = told.code if told.code in _CODES else "INVALID_ARGUMENT"
-    return ExtensionError(cast("Code", code), _one_line(told.message), told.field and _one_line(told.field))
+def _refusal_in(reply: HostReply) -> ExtensionError:
+    error = reply.error
+    if error is None:
+        return ExtensionError("BAD_SIGNATURE", "the host replied with another entry than was sent")
+    code = cast("Code", error.code if error.code in _CODES else "INVALID_ARGUMENT")
+    return ExtensionError(code, _one_line(error.message), error.field and _one_line(error.field))
 
 
 def _one_line(foreign: str) -> str:
-    """What another node wrote, as one line."""
+    """Return what another node wrote as one line."""
     return "".join(c if c.isprintable() else " " for c in foreign[:_MAX_SENTENCE_LENGTH])
 
 
-def _entries_in(answer: HostAnswer) -> list[DeliberationEntry]:
-    if answer.entries is None:
-        raise _refusal_in(answer)
-    return list(answer.entries)
+def _entries_in(reply: HostReply) -> list[VoteEntry]:
+    if reply.entries is None:
+        raise _refusal_in(reply)
+    return list(reply.entries)
+
+
+def open_party(
+    settings: Settings,
+    *,
+    store: Store,
+    vault: Callable[[], Vault],
+    record: Recorder,
+    clock: Clock,
+    key: SigningKey,
+    http: HttpCarrier,
+    public_http: HttpCarrier,
+    holder: str,
+) -> VoteParty:
+    """Return the party of a data folder, in its node or in a command. See `VoteHostClient` and `VoteParty`."""
+    ledger = Ledger(store, vault, log_bytes=settings.deliberations.log_bytes)
+    timeout = settings.dispatch.timeout_seconds
+    client = VoteHostClient(
+        store, key, clock, http, public_http=public_http, holder=holder, timeout=timeout, record=record
+    )
+    return VoteParty(
+        store=store, ledger=ledger, record=record, clock=clock, key=key, client=client, holder=holder
+    )

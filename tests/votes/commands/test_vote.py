@@ -1,4 +1,4 @@
-"""`comity vote` as a person types it, with a real node that keeps."""
+"""`comity vote` as a person types it, with a real node as host."""
 
 import json
 import re
@@ -96,7 +96,7 @@ def test_opening_without_a_running_node_says_so(people, vote):
     assert "no node runs on this data folder" in outcome.err
 
 
-def test_a_whole_deliberation_from_the_terminal(scene):
+def test_a_whole_vote_from_the_terminal(scene):
     one = scene.ratified()
     shown = scene.done(scene.carol, "result", one)
     assert re.search(r"phase +active", shown)
@@ -125,7 +125,9 @@ def test_a_record_is_good_for_everybody_who_has_the_file(scene, tmp_path, progra
     # a stranger: another process, another home, no data folder
     stranger = program("vote", "verify", files[0], env={"COMITY_DATA": str(tmp_path / "nothing")})
     assert stranger.code == 0
-    assert re.fullmatch(r".*alice\.json: good: 11 entries, phase active, kept by \w{12}; .*\n", stranger.out)
+    assert re.fullmatch(
+        r".*alice\.json: good: 11 entries, phase active, hosted by \w{12}; .*\n", stranger.out
+    )
     assert not (tmp_path / "nothing").exists()
 
 
@@ -155,7 +157,7 @@ def test_an_altered_record_is_refused_and_the_entry_is_named(scene, tmp_path, co
     assert comity("vote", "verify", tmp_path / "nowhere").code == 1
 
 
-def test_acts_wait_while_the_keeper_is_away_and_are_sent_with_the_next_look(scene, neighbourhood):
+def test_acts_wait_while_the_host_is_away_and_are_sent_with_the_next_look(scene, neighbourhood):
     one = scene.opened()
     scene.done(scene.alice, "advance", one, "deliberation")
     scene.done(scene.bob, "result", one)
@@ -167,7 +169,7 @@ def test_acts_wait_while_the_keeper_is_away_and_are_sent_with_the_next_look(scen
     assert shown.startswith("Waiting: ")
     assert scene.done(scene.bob, "list").count("waiting: act in") == 2
     outcome = scene.vote(scene.bob, "result", one)
-    assert (outcome.code, "nothing new from the keeper" in outcome.err) == (0, True)
+    assert (outcome.code, "nothing new from the host" in outcome.err) == (0, True)
     neighbourhood.node(scene.alice, agent=NO_AGENT, port=port)
     shown = scene.done(scene.bob, "result", one)
     assert "waiting" not in shown
@@ -191,9 +193,7 @@ class TestMistakes:
         assert "PHASE must be one of" in refused(scene.bob, "advance", one, "soon")
         assert "VOTE must be one of accept, reject" in refused(scene.bob, "cast", one, "maybe")
         assert "only the author adds" in refused(scene.bob, "add", one, "0" * 64)
-        assert "1/2 of the stakeholders have to act first" in refused(
-            scene.alice, "advance", one, "convergence"
-        )
+        assert "half of the parties must respond first" in refused(scene.alice, "advance", one, "convergence")
 
     def test_in_json_have_the_code_of_the_refusal(self, scene):
         one = scene.opened()
@@ -261,7 +261,7 @@ def test_parties_of_every_kind_are_written_as_the_help_says(people, vote):
     assert vote(alice, "add", one, f"eve@{bob}").out == "Entry 2: eve takes part as participant.\n"
 
 
-def test_the_keepers_word_twice_is_found_by_comparing_two_files(scene, tmp_path, comity):
+def test_conflicting_records_are_found_by_comparing_two_files(scene, tmp_path, comity):
     key = load_identity(scene.alice)
     opening = {"title": "T", "clauses": ["A."], "stakeholders": [], "keeper": key.vacant_id.hex()}
     first = log.admit(None, log.propose(None, "dlb_1", log.OPEN, opening, key, 1.0), key, 1.0)
@@ -276,18 +276,18 @@ def test_the_keepers_word_twice_is_found_by_comparing_two_files(scene, tmp_path,
         assert comity("vote", "verify", files[-1]).code == 0
     outcome = comity("vote", "verify", *files)
     assert outcome.code == 1
-    assert f"the keeper {key.vacant_id.hex()} signed two entries with the number 2" in outcome.err
+    assert f"the host {key.vacant_id.hex()} signed two entries with the number 2" in outcome.err
     told = json.loads(comity("vote", "verify", *files, "--json").out)
     assert told["fraud"]["first"]["number"] == 2
     assert comity("vote", "verify", files[0], files[0]).code == 0
 
 
-def test_the_author_ends_a_deliberation_and_a_party_lets_go_of_its_copy(scene):
+def test_the_author_ends_a_vote_and_a_party_lets_go_of_its_copy(scene):
     one = scene.opened()
     assert "use --yes" in scene.refused(scene.carol, "remove", one)
     scene.done(scene.carol, "remove", one, "--yes")
-    assert scene.done(scene.carol, "list").startswith("No deliberations here.")
+    assert scene.done(scene.carol, "list").startswith("No votes here.")
     scene.done(scene.carol, "join", scene.node.url, one)
     assert json.loads(scene.done(scene.alice, "remove", one, "--yes", "--json")) == {"removed": one}
-    assert "there is no such deliberation here" in scene.refused(scene.bob, "advance", one, "deliberation")
+    assert "there is no such vote here" in scene.refused(scene.bob, "advance", one, "deliberation")
     assert one in scene.done(scene.bob, "record", one)

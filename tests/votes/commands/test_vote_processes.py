@@ -160,9 +160,9 @@ def test_a_rule_is_ratified_although_nodes_are_killed_and_everybody_has_the_same
         vote(node, "record", one, "--out", files[-1])
     record = json.loads(files[0].read_text())
     hashes = {entry["number"]: read_entry(entry).hash() for entry in record["entries"]}
-    kept = [told for told in acknowledged if not told["waiting"]]
-    assert len(kept) >= 7
-    assert all(hashes[told["number"]] == told["hash"] for told in kept)
+    stored = [told for told in acknowledged if not told["waiting"]]
+    assert len(stored) >= 7
+    assert all(hashes[told["number"]] == told["hash"] for told in stored)
     assert len({file.read_bytes() for file in files}) == 1
     for file in files:
         assert comity("vote", "verify", file).code == 0

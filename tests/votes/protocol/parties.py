@@ -32,8 +32,8 @@ class Table:
     def say(self, key, op, args, on_behalf=None):
         self.now += 1
         entry = log.propose(self.head, ID, op, args, key, self.now, on_behalf=on_behalf)
-        self.head, kept = log.admit(self.head, entry, KEEPER, self.now)
-        self.entries.append(kept)
+        self.head, stored = log.admit(self.head, entry, KEEPER, self.now)
+        self.entries.append(stored)
         return self.state
 
     def act(self, key, action, clause_id="c1", **more):
@@ -56,7 +56,7 @@ class Table:
 
     @property
     def state(self):
-        return self.head.deliberation
+        return self.head.vote
 
     def frozen(self):
         return msgspec.json.encode(self.head)

@@ -96,15 +96,15 @@ class Recount:
             self.open(entry, op, args)
         else:
             self.act(entry, op, args)
-        kept = {"delib_id": entry["delib_id"], "number": entry["number"], "hash": hashed}
-        message = b"comity-keep-v1\n" + canonical(kept)
-        check_signature(self.keeper, message, entry["keeper_signature"], "keeper")
+        stored = {"delib_id": entry["delib_id"], "number": entry["number"], "hash": hashed}
+        message = b"comity-keep-v1\n" + canonical(stored)
+        check_signature(self.host, message, entry["keeper_signature"], "keeper")
         need(entry["delib_id"] == self.id, "it is of another deliberation")
         self.number, self.last = entry["number"], hashed
 
     def open(self, entry, op, args):
         need(op == "consensus.open", "the first entry opens")
-        self.id, self.keeper, self.author = (
+        self.id, self.host, self.author = (
             entry["delib_id"],
             args["keeper"],
             entry["on_behalf"] or entry["actor"],
@@ -121,7 +121,7 @@ class Recount:
 
     def add(self, one, node):
         is_key = len(one["id"]) == 64 and not set(one["id"]) - set("0123456789abcdef")
-        node = None if is_key else node or self.keeper
+        node = None if is_key else node or self.host
         self.parties[one["id"]] = {
             "role": one.get("role", "participant"),
             "acted": False,

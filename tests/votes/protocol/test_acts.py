@@ -240,7 +240,7 @@ class TestConvergence:
         table.act(BETA, "abstain")
         refused = refusal(table, lambda: table.advance("convergence"))
         assert refused.wire_code == "PRECONDITION_FAILED"
-        assert "1/2" in refused.message
+        assert "half of the parties" in refused.message
         table.act(GAMMA, "endorse")
         assert table.advance("convergence").phase == "convergence"
 

@@ -36,8 +36,8 @@ class TestAnEntry:
         assert signature_bytes(told["signature"]) == KEEPER.sign(message)
         hashed = hashlib.sha256(message + KEEPER.sign(message)).hexdigest()
         assert entry.hash() == hashed == THREE_NODES.entries[2].prev
-        kept = b"comity-keep-v1\n" + rfc8785.dumps({"delib_id": ID, "number": 2, "hash": hashed})
-        assert signature_bytes(told["keeper_signature"]) == KEEPER.sign(kept)
+        stored = b"comity-keep-v1\n" + rfc8785.dumps({"delib_id": ID, "number": 2, "hash": hashed})
+        assert signature_bytes(told["keeper_signature"]) == KEEPER.sign(stored)
 
     def test_is_followed_by_everybody_to_the_same_state(self):
         head = None
@@ -102,7 +102,7 @@ class TestAnEntry:
         late = log.propose(table.head, ID, "consensus.advance", args, KEEPER, table.now + 61)
         assert code(log.admit, table.head, late, KEEPER, table.now) == "INVALID_ARGUMENT"
         soon = log.propose(table.head, ID, "consensus.advance", args, KEEPER, table.now + 60)
-        assert log.admit(table.head, soon, KEEPER, table.now)[0].deliberation.phase == "deliberation"
+        assert log.admit(table.head, soon, KEEPER, table.now)[0].vote.phase == "deliberation"
 
     def test_that_comes_first_opens(self):
         entry = log.propose(
@@ -143,19 +143,19 @@ class TestAKeeper:
 
     def test_that_signs_two_entries_with_one_number_is_proven_a_fraud(self):
         first, second = self.two_with_one_number()
-        fraud = log.fraud_between(ALICE, first, second)
-        assert fraud == log.ConflictingRecord(keeper=ALICE, first=first, second=second)
-        assert log.is_proven(fraud)
+        conflict = log.conflict_between(ALICE, first, second)
+        assert conflict == log.ConflictingRecord(host=ALICE, first=first, second=second)
+        assert log.is_proven(conflict)
 
     def test_is_not_accused_without_both_of_its_signatures(self):
         first, second = self.two_with_one_number()
-        assert log.fraud_between(ALICE, first, first) is None
-        assert log.fraud_between(BOB, first, second) is None
-        assert log.fraud_between(ALICE, first, replace(second, hash="0" * 64)) is None
-        assert log.fraud_between(ALICE, first, replace(second, keeper_signature="")) is None
-        assert log.fraud_between(ALICE, first, replace(second, number=7)) is None
+        assert log.conflict_between(ALICE, first, first) is None
+        assert log.conflict_between(BOB, first, second) is None
+        assert log.conflict_between(ALICE, first, replace(second, hash="0" * 64)) is None
+        assert log.conflict_between(ALICE, first, replace(second, keeper_signature="")) is None
+        assert log.conflict_between(ALICE, first, replace(second, number=7)) is None
         assert not log.is_proven(
-            log.ConflictingRecord(keeper=ALICE, first=first, second=replace(second, hash="\ud800"))
+            log.ConflictingRecord(host=ALICE, first=first, second=replace(second, hash="\ud800"))
         )
 
 

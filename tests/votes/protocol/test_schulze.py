@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from comity.testing.vectors import format_runner, known_keys
 from comity.vcp.protocol.extension_calls import ExtensionError
 from comity.votes.protocol.schulze import count, read_groups
-from comity.votes.protocol.vote import Clause, Deliberation, Stakeholder, Variant, result_of
+from comity.votes.protocol.vote import Clause, Stakeholder, Variant, Vote, result_of
 
 NAMES = tuple("ABCDEFG")
 
@@ -236,10 +236,10 @@ def test_the_result_of_a_clause_does_not_depend_on_the_names_of_its_voters(elect
     def result(voters):
         clause = Clause(id="c1", variants=variants, ballots=dict(zip(voters, ballots, strict=True)))
         return result_of(
-            Deliberation(
+            Vote(
                 id="d",
                 title="t",
-                keeper="k",
+                host="k",
                 author="ann",
                 phase="convergence",
                 quorum="1/2",

@@ -1,6 +1,6 @@
-"""How a deliberation looks in a terminal: its parties, its clauses, who said what, and how the variants rank.
+"""Votes in a terminal: parties, clauses, who said what, and how the variants rank.
 
-Everything that others wrote is shown as one line and never obeyed. In a pipe nothing is cut.
+Text of others is printed as one line, without control characters. In a pipe nothing is cut.
 """
 
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ from typing import Final
 from comity.identity.protocol.keys import is_key
 from comity.terminal.follow_up import follow_up
 from comity.terminal.output import Cell, one_line, paint, print_fields, print_line, print_table
-from comity.votes.logs import KeptDeliberation, WaitingAct
+from comity.votes.logs import StoredVote, WaitingAct
 from comity.votes.protocol.log import ConflictingRecord
 from comity.votes.protocol.operations import ClauseReport
 from comity.votes.protocol.schulze import Groups
-from comity.votes.protocol.vote import COPIES, Deliberation, Phase, Stakeholder
+from comity.votes.protocol.vote import COPIES, Phase, Stakeholder, Vote
 
 _NEXT: Final[dict[Phase, tuple[tuple[str, str], ...]]] = {
-    "draft": (("advance {id} deliberation", "begin, as the author"),),
+    "draft": (("advance {id} deliberation", "start, as the author"),),
     "deliberation": (
         ("act {id} endorse --clause c1", "say what you think of a clause"),
         ("advance {id} convergence", "go on to rank the variants"),
@@ -39,78 +39,79 @@ _MAX_COLUMNS: Final = 8
 
 
 def name_of(party: str, own: str) -> str:
-    """A party as a table shows it: the first digits of a key, or a name."""
+    """Return a party as a table shows it: the first digits of a key, or a name."""
     if party == own:
         return f"{party[:_SHORT]} (you)"
     return party[:_SHORT] if is_key(party) else one_line(party)
 
 
-def print_list(known: Sequence[KeptDeliberation], waiting: Sequence[WaitingAct], own: str) -> None:
+def print_list(known: Sequence[StoredVote], waiting: Sequence[WaitingAct], own: str) -> None:
     if not known:
-        print_line(
-            "No deliberations here. Open one with `comity vote open`, or join one with `comity vote join`."
-        )
+        print_line("No votes here. Open one with `comity vote open`, or join one with `comity vote join`.")
         return
     rows = [
         [
-            kept.id,
-            kept.deliberation.phase,
-            kept.deliberation.stakeholders[own].role,
-            f"{kept.head.tip.number:>7,}",
-            one_line(kept.deliberation.title),
+            stored.id,
+            stored.vote.phase,
+            stored.vote.stakeholders[own].role,
+            f"{stored.head.tip.number:>7,}",
+            one_line(stored.vote.title),
         ]
-        for kept in known
+        for stored in known
     ]
     print_table(("id", "phase", "you are", "entries", "title"), rows, unbroken="id")
-    for kept in known:
-        print_trouble(kept, [act for act in waiting if act.delib_id == kept.id])
+    for stored in known:
+        print_trouble(stored, [act for act in waiting if act.delib_id == stored.id])
 
 
-def print_trouble(kept: KeptDeliberation, waiting: Sequence[WaitingAct]) -> None:
-    """What does not go as it should: a keeper that cheats, acts that wait or were refused."""
-    if kept.fraud is not None:
-        print_line(f"{paint('FRAUD', 'bold red')} in {kept.id}: {fraud_text(kept.fraud)}")
+def print_trouble(stored: StoredVote, waiting: Sequence[WaitingAct]) -> None:
+    """Print conflicting records, and acts that wait or were refused."""
+    if stored.conflict is not None:
+        print_line(
+            f"{paint('conflicting records', 'bold red')} in {stored.id}: {conflict_text(stored.conflict)}"
+        )
     for act in waiting:
-        what = f"{act.entry.action.op.removeprefix('consensus.')} in {kept.id}"
+        what = f"{act.entry.action.op.removeprefix('consensus.')} in {stored.id}"
         if act.refusal:
             print_line(f"{paint('refused', 'yellow')}: {what}: {one_line(act.refusal)}")
         else:
-            print_line(f"{paint('waiting', 'yellow')}: {what}, until the keeper answers")
+            print_line(f"{paint('waiting', 'yellow')}: {what}, until the host answers")
 
 
-def fraud_text(fraud: ConflictingRecord) -> str:
+def conflict_text(conflict: ConflictingRecord) -> str:
     return (
-        f"the keeper {fraud.keeper} signed two entries with the number {fraud.first.number}: "
-        f"{fraud.first.hash} and {fraud.second.hash}"
+        f"the host {conflict.host} signed two entries with the number {conflict.first.number}: "
+        f"{conflict.first.hash} and {conflict.second.hash}"
     )
 
 
-def print_overview(kept: KeptDeliberation, own: str) -> None:
-    found = kept.deliberation
+def print_overview(stored: StoredVote, own: str) -> None:
+    found = stored.vote
     print_line(paint(one_line(found.title), "bold"))
     entitled = [one for one in found.stakeholders.values() if one.role != "observer"]
     acted = f"{sum(one.participation_count > 0 for one in entitled)} of {len(entitled)}"
-    told = [
-        ("id", found.id),
-        ("phase", found.phase),
-        ("entries", f"{kept.head.tip.number:,}, the last is {kept.head.tip.hash[:_SHORT]}"),
-        ("kept by", "this node" if found.keeper == own else f"{found.keeper[:_SHORT]} at {kept.url}"),
-        ("quorum", f"{found.quorum} of the parties must act; {acted} did"),
-        ("to ratify", f"{found.ratification} of the votes must accept; {accepted_text(found)}"),
-    ]
-    print_fields(told)
+    print_fields(
+        [
+            ("id", found.id),
+            ("phase", found.phase),
+            ("entries", f"{stored.head.tip.number:,}, the last is {stored.head.tip.hash[:_SHORT]}"),
+            ("host", "this node" if found.host == own else f"{found.host[:_SHORT]} at {stored.url}"),
+            ("quorum", f"{found.quorum} of the parties must act; {acted} did"),
+            ("to ratify", f"{found.ratification} of the votes must accept; {accepted_text(found)}"),
+        ]
+    )
     _heading("Parties")
     rows = [_party_row(found, one, own) for one in found.stakeholders.values()]
     print_table(("party", "role", "acts", "vote", "reason"), rows)
 
 
-def accepted_text(found: Deliberation) -> str:
-    """Of those votes that count: who only advises is left out."""
+def accepted_text(found: Vote) -> str:
+    """Count the accepting votes. Parties that only advise are left out."""
     votes = [cast.vote for id_, cast in found.votes.items() if found.stakeholders[id_].copies > 0]
     return f"{votes.count('accept')} of {len(votes)} do" if votes else "nobody has voted"
 
 
-def print_next(found: Deliberation) -> None:
+def print_next(found: Vote) -> None:
     print_line()
     print_line("Next:")
     for command, what in _NEXT[found.phase]:
@@ -118,7 +119,7 @@ def print_next(found: Deliberation) -> None:
         print_line("    " + follow_up(f"comity vote {command.format(id=found.id)}"))
 
 
-def _party_row(found: Deliberation, one: Stakeholder, own: str) -> list[Cell]:
+def _party_row(found: Vote, one: Stakeholder, own: str) -> list[Cell]:
     cast = found.votes.get(one.id)
     role: str = one.role
     if one.principal_id is not None:
@@ -190,7 +191,7 @@ def _print_election(report: ClauseReport, own: str) -> None:
 
 
 def _print_matrix(title: str, report: ClauseReport, matrix: Sequence[Sequence[int]]) -> None:
-    """The best variants, as many as a line has room for. A number that is greater than the one back is green."""
+    """Print the best variants, as many as fit on a line. A number greater than the opposite one is green."""
     order = [report.candidates.index(one.candidate) for one in report.ranking[:_MAX_COLUMNS]]
     names = [report.candidates[index] for index in order]
     wide = max(len(str(number)) for row in matrix for number in row)
@@ -213,7 +214,7 @@ def ranking_text(groups: Groups) -> str:
     return " > ".join(" = ".join(map(one_line, group)) for group in groups)
 
 
-def print_welfare(found: Deliberation, own: str) -> None:
+def print_welfare(found: Vote, own: str) -> None:
     if not found.welfare:
         return
     _heading("Welfare signals")

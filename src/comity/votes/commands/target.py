@@ -1,7 +1,7 @@
-"""The deliberations of this data folder, for a command that works while its node may be running.
+"""The votes of this data folder, for a command that works while its node may be running.
 
-A command reads and writes the database itself, signs with the key of the folder, and speaks to keepers directly. So only
-the node that keeps a deliberation has to run; whoever takes part needs a data folder and nothing else.
+A command reads and writes the database itself, signs with the key of the folder, and sends its acts to the hosts. So only
+the host of a vote has to run; a party needs a data folder and nothing else.
 """
 
 import contextlib
@@ -19,12 +19,9 @@ from comity.runtime.system_clock import SystemClock
 from comity.terminal.open_target import own_key, own_vault, refuse_memory, refuse_off, writing
 from comity.terminal.output import note, waiting
 from comity.vcp.protocol.extension_calls import ExtensionError, in_words_of
-from comity.votes.client import VoteHostClient
-from comity.votes.logs import KeptDeliberation, Ledger
-from comity.votes.part import Deliberations
-from comity.votes.party import ActOutcome, VoteParty
-from comity.votes.protocol.operations import ClauseReport, ResultReport, result_report
-from comity.votes.protocol.vote import stakeholder_of
+from comity.votes.logs import StoredVote
+from comity.votes.part import Votes
+from comity.votes.party import ActOutcome, VoteParty, open_party
 from comity.wire.errors import ComityError, ConfigError, NotFoundError
 
 _OPTIONS: Final = {
@@ -43,110 +40,97 @@ _OPTIONS: Final = {
     "quorum": "--quorum",
     "ratification": "--ratification",
 }
-"""As the command line calls the arguments of the operations."""
+"""The arguments of the operations in the words of the command line."""
 
 
 class LocalVotes:
     """`url` is where others reach the node of this folder; None while it does not run."""
 
-    def __init__(self, desk: VoteParty, key: SigningKey, url: str | None) -> None:
-        self.desk = desk
+    def __init__(self, party: VoteParty, key: SigningKey, url: str | None) -> None:
+        self.party = party
         self.url = url
         self.id = key.vacant_id.hex()
 
-    async def open(self, **args: Any) -> KeptDeliberation:
-        """Open a deliberation as its author. Arguments that are None are left out, here and below."""
-        return await self.desk.open(f"dlb_{secrets.token_hex(8)}", _given(args), self.desk.voice())
-
-    def result(self, kept: KeptDeliberation, clause_id: str | None) -> ClauseReport | ResultReport:
-        """Return what the operation `consensus.result` shows of the deliberation as it is."""
-        stakeholder_of(kept.deliberation, self.desk.voice())
-        return result_report(kept.deliberation, clause_id)
+    async def open(self, **args: Any) -> StoredVote:
+        """Open a vote as its author. Arguments that are None are left out, here and below."""
+        return await self.party.open(f"dlb_{secrets.token_hex(8)}", _without_none(args), self.party.voice())
 
     async def act(self, op: str, **args: Any) -> ActOutcome:
-        return await self.desk.act(op, _given(args), self.desk.voice())
+        return await self.party.act(op, _without_none(args), self.party.voice())
 
-    async def chosen(self, text: str) -> KeptDeliberation:
-        """The deliberation that `text` names: its id, or a beginning of it that no other id has."""
-        known = await self.desk.those_of(self.desk.voice())
-        found = [kept for kept in known if text and kept.id.startswith(text)]
-        exact = [kept for kept in found if kept.id == text]
+    async def chosen(self, text: str) -> StoredVote:
+        """Return the vote that `text` names: its id, or a unique beginning of it."""
+        known = await self.party.those_of(self.party.voice())
+        found = [stored for stored in known if text and stored.id.startswith(text)]
+        exact = [stored for stored in found if stored.id == text]
         if len(found) > 1 and not exact:
             raise ConfigError(f"{len(found)} ids begin with {text[:80]!r}; give more of it")
         if not found:
             raise NotFoundError(
-                f"there is no deliberation {text[:80]!r} here; `comity vote list` shows those that there are, and "
+                f"there is no vote {text[:80]!r} here; `comity vote list` shows all, and "
                 "`comity vote join URL ID` fetches one"
             )
         return (exact or found)[0]
 
-    async def newest(self, text: str) -> KeptDeliberation:
-        """With what the keeper has; without it, as far as we know it, and a word on that."""
-        kept = await self.chosen(text)
+    async def newest(self, text: str) -> StoredVote:
+        """Return the vote after reading new entries from its host. Print a note if the host does not answer."""
+        stored = await self.chosen(text)
         try:
-            with waiting("asking the keeper"):
-                await self.desk.refresh(kept.id)
-                await self.desk.send_waiting()
+            with waiting("asking the host"):
+                await self.party.refresh(stored.id)
+                await self.party.send_waiting()
         except ComityError as reason:
-            note(f"nothing new from the keeper: {reason.message}. This is what is known here")
-        return await self.desk.find(kept.id)
+            note(f"nothing new from the host: {reason.message}. This is what is known here")
+        return await self.party.find(stored.id)
 
-    async def summary(self, kept: KeptDeliberation) -> dict[str, Any]:
-        """What a program is told of a deliberation besides its clauses."""
-        found = kept.deliberation
-        acts = await self.desk.ledger.waiting(kept.id)
+    async def summary(self, stored: StoredVote) -> dict[str, Any]:
+        """Return the JSON of a vote without its clauses."""
+        found = stored.vote
+        acts = await self.party.ledger.waiting(stored.id)
         return {
-            "delib_id": kept.id,
+            "delib_id": stored.id,
             "title": found.title,
             "phase": found.phase,
             "role": found.stakeholders[self.id].role,
-            "entries": kept.head.tip.number,
-            "tip": kept.head.tip.hash,
-            "keeper": found.keeper,
-            "url": kept.url or self.url,
+            "entries": stored.head.tip.number,
+            "tip": stored.head.tip.hash,
+            "keeper": found.host,
+            "url": stored.url or self.url,
             "waiting": [act.entry.action.op for act in acts if not act.refusal],
             "refused": [{"op": act.entry.action.op, "why": act.refusal} for act in acts if act.refusal],
-            "fraud": None if kept.fraud is None else msgspec.to_builtins(kept.fraud),
+            "fraud": None if stored.conflict is None else msgspec.to_builtins(stored.conflict),
         }
 
 
-def _given(args: dict[str, Any]) -> dict[str, Any]:
+def _without_none(args: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in args.items() if value is not None}
 
 
 @contextlib.asynccontextmanager
-async def own_desk(settings: Settings, passphrase_file: str | None) -> AsyncIterator[LocalVotes]:
-    refuse_off(settings, Deliberations)
-    refuse_memory(settings, "deliberations are kept there")
+async def open_local_votes(settings: Settings, passphrase_file: str | None) -> AsyncIterator[LocalVotes]:
+    refuse_off(settings, Votes)
+    refuse_memory(settings, "votes are stored there")
     key = own_key(settings, passphrase_file)
     vault = own_vault(settings)
-    ways, clock = Outside(settings), SystemClock()
+    outside = Outside(settings)
     public_http = GuardedHttp(timeout=settings.dispatch.timeout_seconds)
     async with (
-        contextlib.aclosing(ways.http),
+        contextlib.aclosing(outside.http),
         contextlib.aclosing(public_http),
         writing(settings, key) as (store, record, chain),
     ):
-        post = VoteHostClient(
-            store,
-            key,
-            clock,
-            ways.http,
-            public_http=public_http,
-            holder=chain,
-            patience=settings.dispatch.timeout_seconds,
-            record=record,
-        )
-        desk = VoteParty(
+        party = open_party(
+            settings,
             store=store,
-            ledger=Ledger(store, vault, log_bytes=settings.deliberations.log_bytes),
+            vault=vault,
             record=record,
-            clock=clock,
+            clock=SystemClock(),
             key=key,
-            post=post,
+            http=outside.http,
+            public_http=public_http,
             holder=chain,
         )
         try:
-            yield LocalVotes(desk, key, ways.own.url if ways.own else None)
+            yield LocalVotes(party, key, outside.own.url if outside.own else None)
         except ExtensionError as refusal:
             raise in_words_of(_OPTIONS, refusal) from None

@@ -1,7 +1,7 @@
 """`comity vote`: parties on several nodes write rules together and ratify them.
 
-The author's node keeps the log and has to run while others act; a party needs no running node. Each command reads what
-is new first, so what it prints is the newest state that could be had.
+The node of the author is the host and has to run while others act; a party needs no running node. Each command reads new
+entries first, so it prints the newest known state.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ from comity.terminal.output import (
 )
 from comity.votes.commands.screen import (
     accepted_text,
-    fraud_text,
+    conflict_text,
     name_of,
     print_clause,
     print_list,
@@ -39,11 +39,11 @@ from comity.votes.commands.screen import (
     print_welfare,
     ranking_text,
 )
-from comity.votes.commands.target import LocalVotes, own_desk
-from comity.votes.logs import KeptDeliberation
+from comity.votes.commands.target import LocalVotes, open_local_votes
+from comity.votes.logs import StoredVote
 from comity.votes.party import ActOutcome
-from comity.votes.protocol.log import ConflictingRecord, DeliberationEntry, fraud_between, read_entry, tip_of
-from comity.votes.protocol.operations import ResultReport
+from comity.votes.protocol.log import ConflictingRecord, VoteEntry, conflict_between, read_entry, tip_of
+from comity.votes.protocol.operations import ResultReport, result_report
 from comity.votes.protocol.provenance import MAX_RECORD_BYTES, Recount, verify_record, write_record
 from comity.votes.protocol.vote import PHASES, StakeholderRole
 from comity.wire import strict_json
@@ -51,13 +51,13 @@ from comity.wire.errors import ConfigError, InvalidError
 
 app = HelpfulApp(
     "Write rules together with other nodes, vote on them, and keep a proof that anybody can verify.\n\n"
-    f"A deliberation goes through these phases: {', '.join(PHASES)}. One party opens it and the others join. During the "
+    f"A vote goes through these phases: {', '.join(PHASES)}. One party opens it and the others join. During the "
     "deliberation all parties agree, object or propose other texts for the clauses. During convergence they rank the "
     "proposed texts, which are called variants. During ratification they vote on the whole text. `advance` starts the "
     "next phase. `result` shows the current phase and what you can do next."
 )
 
-Which = Annotated[str, argument("ID", "The deliberation: its id, or a unique beginning of it.")]
+Which = Annotated[str, argument("ID", "The vote: its id, or a unique beginning of it.")]
 Clause = Annotated[
     str | None, option("--clause", "CLAUSE", "The id of the clause, such as c1. Default: the only clause.")
 ]
@@ -76,7 +76,7 @@ _PARTY_HELP = (
     comity vote open Rules --clause "A." --party ID --ratification 3/4  three of four votes must accept
 """)
 def open_(
-    title: Annotated[str, argument("TITLE", "The title of the deliberation.")],
+    title: Annotated[str, argument("TITLE", "The title of the vote.")],
     clauses: Annotated[
         list[str], option("--clause", "TEXT", "The text of a clause. Repeat the option for more clauses.")
     ],
@@ -94,21 +94,21 @@ def open_(
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
-    """Open a deliberation. You are its author, and your node keeps its log.
+    """Open a vote. You are its author, and your node is its host: it keeps the log.
 
     This command prints the command with which the others join. Your node must run (`comity up`) while they act.
     """
     stakeholders = [_read_party(text) for text in parties or []]
 
     async def work(own: LocalVotes) -> None:
-        kept = await own.open(
+        stored = await own.open(
             title=title,
             clauses=clauses,
             stakeholders=stakeholders,
             quorum=quorum,
             ratification=ratification,
         )
-        opened = kept.deliberation
+        opened = stored.vote
         if as_json:
             print_json({"delib_id": opened.id, "url": own.url, "deliberation": msgspec.to_builtins(opened)})
             return
@@ -127,17 +127,17 @@ def open_(
         if own.url is None:
             note("no node runs on this data folder, so nobody can reach it; start it: comity up")
 
-    work_with(own_desk, home, work)
+    work_with(open_local_votes, home, work)
 
 
 @app.add("""
-    comity vote join http://127.0.0.1:8420 dlb_5a0c1f2e3d4b6978  fetch a deliberation from its keeper
-    comity vote join https://node.example dlb_5a0c… --keeper 31e30ef4…d13d  only if the keeper has this id
+    comity vote join http://127.0.0.1:8420 dlb_5a0c1f2e3d4b6978  fetch a vote from its host
+    comity vote join https://node.example dlb_5a0c… --keeper 31e30ef4…d13d  only if the host has this id
 """)
 def join(
-    url: Annotated[str, argument("URL", "The URL of the keeper: the node that keeps the log.")],
-    delib_id: Annotated[str, argument("ID", "The whole id of the deliberation.")],
-    keeper: Annotated[
+    url: Annotated[str, argument("URL", "The URL of the host: the node that keeps the log.")],
+    delib_id: Annotated[str, argument("ID", "The whole id of the vote.")],
+    host: Annotated[
         str | None,
         option(
             "--keeper",
@@ -148,46 +148,46 @@ def join(
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
-    """Fetch a deliberation from another node, and verify its whole log.
+    """Fetch a vote from another node, and verify its whole log.
 
-    Run this again if the keeper has a new address. If you give the URL of another party, the command compares the log of
-    that party with yours. So you notice if the keeper gives different entries to different parties.
+    Run this again if the host has a new address. If you give the URL of another party, the command compares the log of
+    that party with yours. So you notice if the host gives different entries to different parties.
     """
     address = with_scheme(url) if is_address(url) else url
-    named = None if keeper is None else id_of(keeper)
-    if keeper is not None and named is None:
+    named = None if host is None else id_of(host)
+    if host is not None and named is None:
         raise ConfigError("--keeper must be an id: 64 digits or did:key")
 
     async def work(own: LocalVotes) -> None:
         with waiting(f"asking {url}"):
-            kept = await own.desk.join(
-                address, delib_id, own.desk.voice(), keeper=None if named is None else named.hex()
+            stored = await own.party.join(
+                address, delib_id, own.party.voice(), host=None if named is None else named.hex()
             )
         if as_json:
-            print_json({"delib_id": kept.id, "deliberation": msgspec.to_builtins(kept.deliberation)})
+            print_json({"delib_id": stored.id, "deliberation": msgspec.to_builtins(stored.vote)})
             return
-        print_overview(kept, own.id)
-        print_next(kept.deliberation)
+        print_overview(stored, own.id)
+        print_next(stored.vote)
 
-    work_with(own_desk, home, work)
+    work_with(open_local_votes, home, work)
 
 
 @app.add("""
-    comity vote list  show all deliberations that this node knows
+    comity vote list  show all votes that this node knows
     comity vote list --json  print JSON
 """)
 def list_(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
-    """Show your deliberations, and your acts that were not sent yet. This command does not use the network."""
+    """Show your votes, and your acts that were not sent yet. This command does not use the network."""
 
     async def work(own: LocalVotes) -> None:
-        known = await own.desk.those_of(own.desk.voice())
-        acts = await own.desk.ledger.waiting()
+        known = await own.party.those_of(own.party.voice())
+        acts = await own.party.ledger.waiting()
         if as_json:
-            print_json({"deliberations": [await own.summary(kept) for kept in known]})
+            print_json({"deliberations": [await own.summary(stored) for stored in known]})
         else:
             print_list(known, acts, own.id)
 
-    work_with(own_desk, home, work)
+    work_with(open_local_votes, home, work)
 
 
 @app.add("""
@@ -238,7 +238,7 @@ def act(
     args = {"action": action, "clause_id": clause, "text": text, "level": level, "concern": concern}
 
     def sentence(own: LocalVotes, outcome: ActOutcome) -> str:
-        clauses = outcome.kept.deliberation.clauses
+        clauses = outcome.stored.vote.clauses
         on = clauses[clause] if clause in clauses else next(iter(clauses.values()))
         link = {"object": "to ", "abstain": "from ", "withdraw": "from "}.get(action, "")
         said = f"you {action} {link}clause {on.id}"
@@ -274,8 +274,8 @@ def ballot(
 
 
 @app.add("""
-    comity vote advance dlb_5a0c deliberation  begin the deliberation; only the author can do this
-    comity vote advance dlb_5a0c convergence  begin to rank the variants
+    comity vote advance dlb_5a0c deliberation  start the deliberation; only the author can do this
+    comity vote advance dlb_5a0c convergence  start to rank the variants
     comity vote advance dlb_5a0c deliberation  go back from ratification; this deletes the votes
 """)
 def advance(
@@ -304,7 +304,7 @@ def cast(
     one_of("VOTE", vote, ("accept", "reject"))
 
     def sentence(_: LocalVotes, outcome: ActOutcome) -> str:
-        found = outcome.kept.deliberation
+        found = outcome.stored.vote
         return f"you {vote}; {found.ratification} of the votes must accept, {accepted_text(found)}"
 
     _act(home, as_json, which, "consensus.vote", {"vote": vote, "reason": reason}, sentence)
@@ -336,25 +336,25 @@ def result(
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
-    """Show the phase of a deliberation, its parties and clauses, who said what, and how the variants rank."""
+    """Show the phase of a vote, its parties and clauses, who said what, and how the variants rank."""
 
     async def work(own: LocalVotes) -> None:
-        kept = await own.newest(which)
-        found = own.result(kept, clause)
-        acts = await own.desk.ledger.waiting(kept.id)
+        stored = await own.newest(which)
+        found = result_report(stored.vote, clause)
+        acts = await own.party.ledger.waiting(stored.id)
         if as_json:
-            print_json({**await own.summary(kept), "result": msgspec.to_builtins(found)})
+            print_json({**await own.summary(stored), "result": msgspec.to_builtins(found)})
             return
-        print_overview(kept, own.id)
+        print_overview(stored, own.id)
         for report in found.clauses if isinstance(found, ResultReport) else (found,):
             print_clause(report, own.id)
-        print_welfare(kept.deliberation, own.id)
-        if kept.fraud is not None or acts:
+        print_welfare(stored.vote, own.id)
+        if stored.conflict is not None or acts:
             print_line()
-            print_trouble(kept, acts)
-        print_next(kept.deliberation)
+            print_trouble(stored, acts)
+        print_next(stored.vote)
 
-    work_with(own_desk, home, work)
+    work_with(open_local_votes, home, work)
 
 
 @app.add("""
@@ -371,17 +371,17 @@ def record(
 ) -> None:
     """Write the record: all signed entries and the result. With this file alone, anybody can verify the result."""
 
-    async def work(own: LocalVotes) -> tuple[KeptDeliberation, bytes]:
-        kept = await own.newest(which)
-        return kept, write_record(await own.desk.ledger.all_entries(kept.id), kept.head)
+    async def work(own: LocalVotes) -> tuple[StoredVote, bytes]:
+        stored = await own.newest(which)
+        return stored, write_record(await own.party.ledger.all_entries(stored.id), stored.head)
 
-    kept, written = work_with(own_desk, home, work)
+    stored, written = work_with(open_local_votes, home, work)
     if out is None:
         print_line(written.decode())
         return
     Path(out).expanduser().write_bytes(written + b"\n")
-    entries, phase = kept.head.tip.number, kept.deliberation.phase
-    told = {"file": out, "delib_id": kept.id, "entries": entries, "phase": phase}
+    entries, phase = stored.head.tip.number, stored.vote.phase
+    told = {"file": out, "delib_id": stored.id, "entries": entries, "phase": phase}
     done = f"{out}: {entries:,} entries, phase {phase}. Anybody can check it: comity vote verify {out}"
     print_answer(told, done, as_json=as_json)
 
@@ -396,22 +396,22 @@ def remove(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Delete a deliberation from this node. If this node is the keeper, the deliberation ends for everybody.
+    """Delete a vote from this node. If this node is the host, the vote ends for everybody.
 
     The other parties keep their copies of the log.
     """
-    kept = work_with(own_desk, home, lambda own: own.chosen(which))
-    ends = "" if kept.url else "This node keeps it: it ends for all parties. "
-    title = one_line(kept.deliberation.title)
+    stored = work_with(open_local_votes, home, lambda own: own.chosen(which))
+    ends = "" if stored.url else "This node is its host: it ends for all parties. "
+    title = one_line(stored.vote.title)
     confirm(f"{ends}The log of {title!r} and its proof are deleted here. Remove it?", yes=yes)
-    work_with(own_desk, home, lambda own: own.desk.remove(kept.id))
-    done = f"Removed: {kept.id}, {kept.head.tip.number:,} entries."
-    print_answer({"removed": kept.id}, done, as_json=as_json)
+    work_with(open_local_votes, home, lambda own: own.party.remove(stored.id))
+    done = f"Removed: {stored.id}, {stored.head.tip.number:,} entries."
+    print_answer({"removed": stored.id}, done, as_json=as_json)
 
 
 @app.add("""
     comity vote verify rules.json  check everything; the exit code is 1 if an entry is not valid
-    comity vote verify mine.json yours.json  check both, and whether the keeper gave both parties the same entries
+    comity vote verify mine.json yours.json  check both, and whether the host gave both parties the same entries
     comity vote verify rules.json --json  print JSON
 """)
 def verify(
@@ -424,16 +424,18 @@ def verify(
     found = [
         (name, data, verify_record(data)) for name, data in ((name, _read_record(name)) for name in files)
     ]
-    fraud = _fraud_in([(data, recount) for _, data, recount in found if recount.bad_entry is None])
-    ok = fraud is None and all(recount.ok for _, _, recount in found)
+    conflict = _find_conflict_in([(data, recount) for _, data, recount in found if recount.bad_entry is None])
+    ok = conflict is None and all(recount.ok for _, _, recount in found)
     if as_json:
         told = [_recounted_json(name, recount) for name, _, recount in found]
-        print_json({"ok": ok, "files": told, "fraud": None if fraud is None else msgspec.to_builtins(fraud)})
+        print_json(
+            {"ok": ok, "files": told, "fraud": None if conflict is None else msgspec.to_builtins(conflict)}
+        )
     else:
         for name, _, recount in found:
             print_line(f"{name}: {_recounted_text(recount)}")
-        if fraud is not None:
-            say("fraud", fraud_text(fraud), as_json=False)
+        if conflict is not None:
+            say("fraud", conflict_text(conflict), as_json=False)
     if not ok:
         raise typer.Exit(FAILED)
 
@@ -447,10 +449,10 @@ def _act(
     sentence: str | Callable[[LocalVotes, ActOutcome], str],
 ) -> None:
     async def work(own: LocalVotes) -> None:
-        kept = await own.chosen(which)
-        with waiting("asking the keeper"):
-            outcome = await own.act(op, delib_id=kept.id, **args)
-        entry, after = outcome.entry, outcome.kept.deliberation
+        stored = await own.chosen(which)
+        with waiting("asking the host"):
+            outcome = await own.act(op, delib_id=stored.id, **args)
+        entry, after = outcome.entry, outcome.stored.vote
         if as_json:
             print_json(
                 {
@@ -464,7 +466,7 @@ def _act(
             )
         elif entry is None:
             print_line(f"Waiting: {outcome.why}")
-            print_line("Your act is stored here and is sent when the keeper answers; do not repeat it.")
+            print_line("Your act is stored here and is sent when the host answers; do not repeat it.")
             print_line("Your node sends it while it runs, and so does `comity vote result`.")
         else:
             said = sentence if isinstance(sentence, str) else sentence(own, outcome)
@@ -472,7 +474,7 @@ def _act(
             if op == "consensus.advance":
                 print_next(after)
 
-    work_with(own_desk, home, work)
+    work_with(open_local_votes, home, work)
 
 
 def _read_party(text: str) -> dict[str, Any]:
@@ -521,15 +523,15 @@ def _recounted_text(recount: Recount) -> str:
         return f"bad: entry {recount.bad_entry} of {recount.entries:,}: {one_line(recount.reason or '')}"
     if not recount.ok or recount.head is None:
         return f"bad: {one_line(recount.reason or '')}"
-    state = recount.head.deliberation
+    state = recount.head.vote
     return (
-        f"good: {recount.entries:,} entries, phase {state.phase}, kept by {state.keeper[:12]}; "
+        f"good: {recount.entries:,} entries, phase {state.phase}, hosted by {state.host[:12]}; "
         "every signature, link, act and result was recounted"
     )
 
 
 def _recounted_json(name: str, recount: Recount) -> dict[str, Any]:
-    state = None if recount.head is None else recount.head.deliberation
+    state = None if recount.head is None else recount.head.vote
     return {
         "file": name,
         "ok": recount.ok,
@@ -539,21 +541,21 @@ def _recounted_json(name: str, recount: Recount) -> dict[str, Any]:
         "delib_id": state and state.id,
         "title": state and state.title,
         "phase": state and state.phase,
-        "keeper": state and state.keeper,
+        "keeper": state and state.host,
     }
 
 
-def _fraud_in(good: list[tuple[bytes, Recount]]) -> ConflictingRecord | None:
-    """Two entries with one number in records of one deliberation."""
-    seen: dict[tuple[str, int], DeliberationEntry] = {}
+def _find_conflict_in(good: list[tuple[bytes, Recount]]) -> ConflictingRecord | None:
+    """Find two entries with one number in records of one vote."""
+    seen: dict[tuple[str, int], VoteEntry] = {}
     for data, recount in good:
         if recount.head is None:
             continue
-        keeper = recount.head.deliberation.keeper
+        host = recount.head.vote.host
         for value in strict_json.loads(data)["entries"]:
             entry = read_entry(value)
             first = seen.setdefault((entry.delib_id, entry.number), entry)
-            fraud = fraud_between(keeper, tip_of(first), tip_of(entry))
-            if fraud is not None:
-                return fraud
+            conflict = conflict_between(host, tip_of(first), tip_of(entry))
+            if conflict is not None:
+                return conflict
     return None

@@ -1,8 +1,8 @@
-"""What parties do in a deliberation, and when they may (vcp 6.3; rulings 47, 50a, 50b).
+"""What parties do in a vote, and when they may (vcp 6.3; rulings 47, 50a, 50b).
 
-`after_act` is the only way a deliberation changes: one act by one voice gives the next state, or a refusal. The
-keeper applies it before it writes an entry, every reader applies it to the entries it was given, and so all come
-to the same state. `time` is the moment the actor wrote down; nothing is decided by it.
+`after_act` is the only way a vote changes: one act by one voice gives the next state, or a refusal. The host applies it
+before it writes an entry, and every reader applies it to the entries that it got, so all compute the same state. `time`
+is the time that the actor wrote down; nothing is decided by it.
 
 | from | to | needs |
 |---|---|---|
@@ -12,16 +12,16 @@ to the same state. `time` is the moment the actor wrote down; nothing is decided
 | ratification | active | enough votes accept; without a vote never |
 | ratification | deliberation | any stakeholder; ballots, results and votes are cleared |
 
-An observer reads, and may send a text back; it neither acts, ranks, votes nor moves a deliberation forward.
+An observer reads, and may send a text back; it does not act, rank, vote or start the next phase.
 """
 
 import itertools
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from comity.extensions.protocol.relational import MAX_SESSIONS, Attestation
 from comity.extensions.protocol.texts import REASON_BYTES, read_id, read_text
@@ -36,8 +36,8 @@ from comity.votes.protocol.vote import (
     PHASES,
     Act,
     CastVote,
+    Choice,
     Clause,
-    Deliberation,
     Phase,
     PhaseChange,
     Position,
@@ -73,7 +73,7 @@ class NewClause(_Arguments, frozen=True, kw_only=True):
 
 
 class NewStakeholder(_Arguments, frozen=True, kw_only=True):
-    """`node` is the node that signs for a party without a key; left out, it is the keeper."""
+    """`node` is the node that signs for a party without a key. Default: the host of the vote."""
 
     id: str
     role: StakeholderRole = "participant"
@@ -84,7 +84,7 @@ class NewStakeholder(_Arguments, frozen=True, kw_only=True):
 
 
 class OpenArguments(_Arguments, frozen=True, kw_only=True):
-    """`keeper` is filled in by the node that opens; a caller leaves it out."""
+    """`keeper` is the host of the vote. The node that opens it fills it in; a caller leaves it out."""
 
     title: str
     clauses: list[str | NewClause]
@@ -122,7 +122,7 @@ class AdvanceArguments(_Arguments, frozen=True, kw_only=True):
 
 class VoteArguments(_Arguments, frozen=True, kw_only=True):
     delib_id: str
-    vote: Vote
+    vote: Choice
     reason: str | None = None
 
 
@@ -131,24 +131,18 @@ class WelfareArguments(_Arguments, frozen=True, kw_only=True):
     signal: str
 
 
-class _Turn(Struct, frozen=True):
-    deliberation: Deliberation
-    who: Stakeholder
-    time: float
+_Apply = Callable[[Vote, Stakeholder, Any, float], Vote]
 
 
-_Apply = Callable[[_Turn, Any], Deliberation]
-
-
-def open_deliberation(delib_id: str, voice: Voice, args: OpenArguments, time: float) -> Deliberation:
-    """A new deliberation in its draft. Who opens it is its author, named among the stakeholders or not."""
+def open_vote(delib_id: str, voice: Voice, args: OpenArguments, time: float) -> Vote:
+    """Return a new vote in its draft. Whoever opens it is its author, named among the stakeholders or not."""
     read_id(delib_id, "delib_id")
     if args.keeper is None or not is_key(args.keeper):
-        raise invalid("keeper must be the id of the node that keeps the log, in lower-case hex", "keeper")
-    return Deliberation(
+        raise invalid("keeper must be the id of the node that hosts the vote, in lower-case hex", "keeper")
+    return Vote(
         id=delib_id,
         title=read_text(args.title, "title"),
-        keeper=args.keeper,
+        host=args.keeper,
         author=voice.stakeholder_id,
         phase="draft",
         quorum=read_threshold(args.quorum, "quorum", may_be_zero=True),
@@ -160,11 +154,11 @@ def open_deliberation(delib_id: str, voice: Voice, args: OpenArguments, time: fl
     )
 
 
-def _all_stakeholders(voice: Voice, given: list[NewStakeholder], keeper: str) -> dict[str, Stakeholder]:
+def _all_stakeholders(voice: Voice, given: list[NewStakeholder], host: str) -> dict[str, Stakeholder]:
     own = voice.stakeholder_id
-    author = _named(
+    author = _stakeholder(
         NewStakeholder(id=own, role="author", node=None if voice.on_behalf is None else voice.actor),
-        keeper,
+        host,
         "stakeholders",
     )
     named, seen = {own: author}, set()
@@ -176,11 +170,11 @@ def _all_stakeholders(voice: Voice, given: list[NewStakeholder], keeper: str) ->
         if one.id == own and (
             one.role not in {"author", "participant"} or one.node not in {None, author.node}
         ):
-            raise refused(field, "opens the deliberation: it is the author, through its own node")
+            raise refused(field, "opens the vote: it is the author, through its own node")
         if one.id != own and one.role == "author":
             raise invalid(f"{field}.role must not be author: there is one, and it opens", f"{field}.role")
         if one.id != own:
-            named[one.id] = _named(one, keeper, field)
+            named[one.id] = _stakeholder(one, host, field)
     if len(named) > MAX_STAKEHOLDERS:
         raise _too_many("stakeholders", MAX_STAKEHOLDERS)
     return named
@@ -205,44 +199,36 @@ def _all_clauses(given: list[str | NewClause], author: str) -> dict[str, Clause]
     return clauses
 
 
-def after_act(
-    deliberation: Deliberation,
-    voice: Voice | None,
-    op: str,
-    args: Any,
-    time: float,
-) -> Deliberation:
-    """The state after one act. `args` are an object as received, or the arguments already read."""
+def after_act(vote: Vote, voice: Voice | None, op: str, args: Any, time: float) -> Vote:
+    """Return the state after one act. `args` are an object as received, or the decoded arguments."""
     if op not in _ACTS:
         raise invalid(f"op must be one of {', '.join(_ACTS)}", "op")
     shape, apply = _ACTS[op]
-    given = args if isinstance(args, shape) else shaped(args, shape)
-    if given.delib_id != deliberation.id:
-        raise refused("delib_id", "names another deliberation than the one this is about")
-    return apply(_Turn(deliberation, stakeholder_of(deliberation, voice), time), given)
+    decoded = args if isinstance(args, shape) else shaped(args, shape)
+    if decoded.delib_id != vote.id:
+        raise refused("delib_id", "names another vote than the one this is about")
+    return apply(vote, stakeholder_of(vote, voice), decoded, time)
 
 
-def _add(turn: _Turn, args: AddArguments) -> Deliberation:
-    deliberation, who = turn.deliberation, turn.who
-    if who.id != deliberation.author:
+def _add(vote: Vote, who: Stakeholder, args: AddArguments, _: float) -> Vote:
+    if who.id != vote.author:
         raise ExtensionError("FORBIDDEN", "only the author adds stakeholders; ask the author")
-    _need_phase(deliberation, "draft", "deliberation")
+    _need_phase(vote, "draft", "deliberation")
     given = args.stakeholder
     if given.role == "author":
         raise invalid("stakeholder.role must not be author: there is one already", "stakeholder.role")
-    if given.id in deliberation.stakeholders:
+    if given.id in vote.stakeholders:
         raise ExtensionError("CONFLICT", "this stakeholder takes part already", "stakeholder.id")
-    if len(deliberation.stakeholders) >= MAX_STAKEHOLDERS:
+    if len(vote.stakeholders) >= MAX_STAKEHOLDERS:
         raise _too_many("stakeholders", MAX_STAKEHOLDERS)
-    added = _named(given, deliberation.keeper, "stakeholder")
-    return replace(deliberation, stakeholders={**deliberation.stakeholders, added.id: added})
+    added = _stakeholder(given, vote.host, "stakeholder")
+    return replace(vote, stakeholders={**vote.stakeholders, added.id: added})
 
 
-def _act(turn: _Turn, args: ActArguments) -> Deliberation:
-    deliberation, who = turn.deliberation, turn.who
+def _act(vote: Vote, who: Stakeholder, args: ActArguments, time: float) -> Vote:
     _need_part(who)
-    _need_phase(deliberation, "deliberation")
-    clause = clause_of(deliberation, args.clause_id)
+    _need_phase(vote, "deliberation")
+    clause = clause_of(vote, args.clause_id)
     _refuse_strays(args)
     variant_id = None
     if args.action == "amend":
@@ -251,8 +237,8 @@ def _act(turn: _Turn, args: ActArguments) -> Deliberation:
         if len(clause.variants) >= MAX_VARIANTS:
             raise _too_many("variants of a clause", MAX_VARIANTS)
         text = read_text(args.text, "text")
-        if deliberation.text_bytes + len(text.encode()) > MAX_TEXT_BYTES:
-            raise _too_many("bytes of text in a deliberation", MAX_TEXT_BYTES)
+        if vote.text_bytes + len(text.encode()) > MAX_TEXT_BYTES:
+            raise _too_many("bytes of text in a vote", MAX_TEXT_BYTES)
         variant_id = f"v{len(clause.variants)}"
         variant = Variant(id=variant_id, text=text, author=who.id, self_referential=self_referential(text))
         clause = replace(clause, variants=(*clause.variants, variant))
@@ -264,7 +250,7 @@ def _act(turn: _Turn, args: ActArguments) -> Deliberation:
             raise refused("level", f"must be one word of at most {MAX_LEVEL_LENGTH} characters")
         read_text(args.concern, "concern", most_bytes=REASON_BYTES)
     position = Position(
-        action=args.action, at=turn.time, variant_id=variant_id, level=args.level, concern=args.concern
+        action=args.action, at=time, variant_id=variant_id, level=args.level, concern=args.concern
     )
     clause = replace(clause, positions={**clause.positions, who.id: position})
     counted = replace(
@@ -274,16 +260,13 @@ def _act(turn: _Turn, args: ActArguments) -> Deliberation:
         abstention_count=who.abstention_count + (args.action == "abstain"),
         withdrawal_count=who.withdrawal_count + (args.action == "withdraw"),
     )
-    return _with_clause(
-        replace(deliberation, stakeholders={**deliberation.stakeholders, who.id: counted}), clause
-    )
+    return _with_clause(replace(vote, stakeholders={**vote.stakeholders, who.id: counted}), clause)
 
 
-def _ballot(turn: _Turn, args: BallotArguments) -> Deliberation:
-    deliberation, who = turn.deliberation, turn.who
+def _ballot(vote: Vote, who: Stakeholder, args: BallotArguments, _: float) -> Vote:
     _need_part(who)
-    _need_phase(deliberation, "convergence")
-    clause = clause_of(deliberation, args.clause_id)
+    _need_phase(vote, "convergence")
+    clause = clause_of(vote, args.clause_id)
     named = sum(1 if isinstance(one, str) else len(one) for one in (*args.ranking, *args.tied_groups))
     if max(named, len(args.ranking), len(args.tied_groups)) > 2 * MAX_VARIANTS:
         raise _too_many("candidates and groups in a ballot", 2 * MAX_VARIANTS)
@@ -295,72 +278,68 @@ def _ballot(turn: _Turn, args: BallotArguments) -> Deliberation:
     )
     if not groups:
         raise refused("ranking", f"must name at least one of {', '.join(sorted(known))}")
-    return _with_clause(deliberation, replace(clause, ballots={**clause.ballots, who.id: groups}))
+    return _with_clause(vote, replace(clause, ballots={**clause.ballots, who.id: groups}))
 
 
-def _advance(turn: _Turn, args: AdvanceArguments) -> Deliberation:
-    deliberation, who = turn.deliberation, turn.who
-    if len(deliberation.phase_history) >= MAX_PHASE_CHANGES:
+def _advance(vote: Vote, who: Stakeholder, args: AdvanceArguments, time: float) -> Vote:
+    if len(vote.phase_history) >= MAX_PHASE_CHANGES:
         raise _too_many("changes of phase", MAX_PHASE_CHANGES)
-    change = PhaseChange(phase=args.to, at=turn.time, by=who.id)
-    moved = replace(deliberation, phase=args.to, phase_history=(*deliberation.phase_history, change))
-    step = (deliberation.phase, args.to)
+    change = PhaseChange(phase=args.to, at=time, by=who.id)
+    moved = replace(vote, phase=args.to, phase_history=(*vote.phase_history, change))
+    step = (vote.phase, args.to)
     if step == ("ratification", "deliberation"):
-        cleared = {id_: replace(clause, ballots={}) for id_, clause in deliberation.clauses.items()}
+        cleared = {id_: replace(clause, ballots={}) for id_, clause in vote.clauses.items()}
         return replace(moved, clauses=cleared, votes={})
     if step not in itertools.pairwise(PHASES):
-        onward = [to for phase, to in itertools.pairwise(PHASES) if phase == deliberation.phase]
-        remedy = f"; next is {onward[0]}" if onward else ""
-        raise _not_yet(f"there is no way from {deliberation.phase} to {args.to}{remedy}", "to")
+        following = [to for phase, to in itertools.pairwise(PHASES) if phase == vote.phase]
+        what = f"comes {following[0]}" if following else "comes no other phase"
+        raise _not_yet(f"after {vote.phase} {what}, not {args.to}", "to")
     _need_part(who)
-    if args.to == "deliberation" and who.id != deliberation.author:
-        raise ExtensionError("FORBIDDEN", "only the author begins the deliberation; ask the author")
-    missing = _missing_for(args.to, deliberation)
+    if args.to == "deliberation" and who.id != vote.author:
+        raise ExtensionError("FORBIDDEN", "only the author starts the deliberation; ask the author")
+    missing = _missing_for(args.to, vote)
     if missing is not None:
         raise _not_yet(missing)
     return moved
 
 
-def _missing_for(phase: Phase, deliberation: Deliberation) -> str | None:
-    """What has to happen before the deliberation enters this phase; None when nothing has."""
-    match phase:
-        case "convergence":
-            acted = participation_rate(deliberation)
-            if acted < Fraction(deliberation.quorum):
-                return f"{deliberation.quorum} of the stakeholders have to act first; {acted} did"
-        case "ratification":
-            for clause in deliberation.clauses.values():
-                if not is_decided(deliberation, clause):
-                    return f"clause {clause.id} has no winner; cast a ballot on it"
-        case "active":
-            accepted = acceptance(deliberation)
-            if accepted is None or accepted < Fraction(deliberation.ratification):
-                return f"{deliberation.ratification} of the votes have to accept; {accepted or 0} do"
+def _missing_for(phase: Phase, vote: Vote) -> str | None:
+    """Return what must happen before the vote can enter this phase, or None."""
+    if phase == "convergence" and (rate := participation_rate(vote)) < Fraction(vote.quorum):
+        return f"{_share(Fraction(vote.quorum))} of the parties must respond first; {_share(rate)} has"
+    if phase == "ratification":
+        undecided = [clause.id for clause in vote.clauses.values() if not is_decided(vote, clause)]
+        if undecided:
+            return f"clause {undecided[0]} has no winner; cast a ballot on it"
+    if phase == "active" and (rate := acceptance(vote) or Fraction(0)) < Fraction(vote.ratification):
+        return f"{_share(Fraction(vote.ratification))} of the votes must accept; {_share(rate)} does"
     return None
 
 
-def _vote(turn: _Turn, args: VoteArguments) -> Deliberation:
-    deliberation, who = turn.deliberation, turn.who
+def _share(fraction: Fraction) -> str:
+    return {Fraction(0): "none", Fraction(1, 2): "half", Fraction(1): "all"}.get(fraction, str(fraction))
+
+
+def _vote(vote: Vote, who: Stakeholder, args: VoteArguments, time: float) -> Vote:
     _need_part(who)
-    _need_phase(deliberation, "ratification")
+    _need_phase(vote, "ratification")
     if args.reason is not None:
         read_text(args.reason, "reason", most_bytes=REASON_BYTES)
     elif args.vote == "reject":
         raise refused("reason", "is needed to reject")
-    cast = CastVote(vote=args.vote, at=turn.time, reason=args.reason)
-    return replace(deliberation, votes={**deliberation.votes, who.id: cast})
+    cast = CastVote(vote=args.vote, at=time, reason=args.reason)
+    return replace(vote, votes={**vote.votes, who.id: cast})
 
 
-def _welfare(turn: _Turn, args: WelfareArguments) -> Deliberation:
-    deliberation, who = turn.deliberation, turn.who
+def _welfare(vote: Vote, who: Stakeholder, args: WelfareArguments, time: float) -> Vote:
     if not who.is_ai:
         raise ExtensionError("FORBIDDEN", "welfare signals are for AI stakeholders")
-    _need_phase(deliberation, "deliberation", "convergence")
-    if len(deliberation.welfare) >= MAX_WELFARE_SIGNALS:
+    _need_phase(vote, "deliberation", "convergence")
+    if len(vote.welfare) >= MAX_WELFARE_SIGNALS:
         raise _too_many("welfare signals", MAX_WELFARE_SIGNALS)
     text = read_text(args.signal, "signal", most_bytes=REASON_BYTES)
-    signal = WelfareSignal(stakeholder_id=who.id, signal=text, at=turn.time)
-    return replace(deliberation, welfare=(*deliberation.welfare, signal))
+    signal = WelfareSignal(stakeholder_id=who.id, signal=text, at=time)
+    return replace(vote, welfare=(*vote.welfare, signal))
 
 
 _ACTS: Final[Mapping[str, tuple[type[Any], _Apply]]] = {
@@ -373,42 +352,35 @@ _ACTS: Final[Mapping[str, tuple[type[Any], _Apply]]] = {
 }
 
 
-def _named(given: NewStakeholder, keeper: str, field: str) -> Stakeholder:
-    read_id(given.id, f"{field}.id")
-    node = given.node
-    if node is None and not is_key(given.id):
-        node = keeper
+def _stakeholder(new: NewStakeholder, host: str, field: str) -> Stakeholder:
+    def refuse(member: str, what: str) -> NoReturn:
+        raise invalid(f"{field}.{member} {what}", f"{field}.{member}")
+
+    read_id(new.id, f"{field}.id")
+    node = host if new.node is None and not is_key(new.id) else new.node
     if node is not None and not is_key(node):
-        raise invalid(f"{field}.node must be the id of a node, in lower-case hex", f"{field}.node")
-    represents = given.role == "ai_representative"
-    if represents and (given.principal_id is None or given.fidelity is None):
-        missing = "principal_id" if given.principal_id is None else "fidelity"
-        raise invalid(f"{field}.{missing} is needed for an ai_representative", f"{field}.{missing}")
-    if not represents and (given.principal_id is not None or given.fidelity is not None):
+        refuse("node", "must be the id of a node, in lower-case hex")
+    if new.role == "ai_representative":
+        for member in ("principal_id", "fidelity"):
+            if getattr(new, member) is None:
+                refuse(member, "is needed for an ai_representative")
+    elif new.principal_id is not None or new.fidelity is not None:
         raise invalid(f"{field}: only an ai_representative has principal_id and fidelity", f"{field}.role")
-    if given.principal_id is not None:
-        read_id(given.principal_id, f"{field}.principal_id")
-    if given.fidelity is not None and not 0 <= given.fidelity <= 1:
-        raise invalid(f"{field}.fidelity must be a number from 0 to 1", f"{field}.fidelity")
-    if given.attestation is not None and not 0 <= given.attestation.continuity_depth <= MAX_SESSIONS:
-        place = f"{field}.attestation.continuity_depth"
-        raise invalid(f"{place} must be from 0 to {MAX_SESSIONS:,}", place)
-    return Stakeholder(
-        id=given.id,
-        role=given.role,
-        node=node,
-        principal_id=given.principal_id,
-        fidelity=given.fidelity,
-        attestation=given.attestation,
-    )
+    if new.principal_id is not None:
+        read_id(new.principal_id, f"{field}.principal_id")
+    if new.fidelity is not None and not 0 <= new.fidelity <= 1:
+        refuse("fidelity", "must be a number from 0 to 1")
+    if new.attestation is not None and not 0 <= new.attestation.continuity_depth <= MAX_SESSIONS:
+        refuse("attestation.continuity_depth", f"must be from 0 to {MAX_SESSIONS:,}")
+    return Stakeholder(**asdict(new) | {"node": node})
 
 
-def _with_clause(deliberation: Deliberation, clause: Clause) -> Deliberation:
-    return replace(deliberation, clauses={**deliberation.clauses, clause.id: clause})
+def _with_clause(vote: Vote, clause: Clause) -> Vote:
+    return replace(vote, clauses={**vote.clauses, clause.id: clause})
 
 
 def _refuse_strays(args: ActArguments) -> None:
-    """An argument that belongs to another action is a mistake, not a thing to drop."""
+    """Refuse arguments that belong to another action: they are mistakes and not to be ignored."""
     allowed = {"amend": {"text"}, "object": {"level", "concern"}}.get(args.action, set())
     for name in ("text", "level", "concern"):
         if name not in allowed and getattr(args, name) is not None:
@@ -420,9 +392,9 @@ def _need_part(who: Stakeholder) -> None:
         raise ExtensionError("FORBIDDEN", "an observer reads and takes no part; ask the author for a role")
 
 
-def _need_phase(deliberation: Deliberation, *phases: Phase) -> None:
-    if deliberation.phase not in phases:
-        raise _not_yet(f"this needs the phase {' or '.join(phases)}; now it is {deliberation.phase}")
+def _need_phase(vote: Vote, *phases: Phase) -> None:
+    if vote.phase not in phases:
+        raise _not_yet(f"this needs the phase {' or '.join(phases)}; now it is {vote.phase}")
 
 
 def _not_yet(message: str, field: str | None = None) -> ExtensionError:

@@ -1,13 +1,13 @@
-r"""The log of a deliberation between nodes: entries, their two signatures, and their chain (ruling 50a).
+r"""The log of a vote between nodes: entries, their two signatures, their chain, and the messages about it (ruling 50a).
 
 - An actor signs `comity-delib-v1\n` and the RFC 8785 form of delib_id, number, prev, actor, on_behalf, action and
   time. The hash of an entry is SHA-256 of those bytes and the signature; the next entry names it as `prev`. The
-  first entry has number 1, prev null, and opens the deliberation.
-- The keeper signs `comity-keep-v1\n` and the RFC 8785 form of delib_id, number and hash. With that it says: this
-  entry and no other has this number. Two of its signatures for one number are proof that it lied.
+  first entry has number 1, prev null, and opens the vote.
+- The host (on the wire: keeper) signs `comity-keep-v1\n` and the RFC 8785 form of delib_id, number and hash. With that it
+  says: this entry and no other has this number. Two of its signatures for one number are conflicting records, and prove
+  that it cheated.
 - Signatures are written in base64url without padding, hashes and ids in lower-case hex.
-- `admit` is what a keeper does with an act, `follow` what everybody does with an entry. Neither changes the head
-  that it is given; a refusal leaves everything as it was.
+- A host calls `admit` with an act, every reader calls `follow` with an entry. Neither changes the head that it gets.
 """
 
 import hashlib
@@ -23,8 +23,8 @@ from comity.identity.protocol.keys import SigningKey, is_key, signature_bytes, s
 from comity.store.audit_chain import timestamp
 from comity.vcp.protocol.extension_calls import ExtensionError, invalid, limit_exceeded, refused, shaped
 from comity.vcp.protocol.injection import Severity
-from comity.votes.protocol.acts import OpenArguments, after_act, open_deliberation
-from comity.votes.protocol.vote import MAX_ENTRIES, Deliberation, Voice
+from comity.votes.protocol.acts import OpenArguments, after_act, open_vote
+from comity.votes.protocol.vote import MAX_ENTRIES, Voice, Vote
 from comity.wire import strict_json
 from comity.wire.canonical import jcs
 from comity.wire.errors import MalformedError
@@ -35,7 +35,7 @@ MAX_ENTRY_BYTES: Final = 1024 * 1024
 
 _END_OF_TIME: Final = 253_402_300_800.0
 _ACTOR_HEADING: Final = b"comity-delib-v1\n"
-_KEEPER_HEADING: Final = b"comity-keep-v1\n"
+_HOST_HEADING: Final = b"comity-keep-v1\n"
 
 
 class LoggedAct(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,8 +43,8 @@ class LoggedAct(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     args: dict[str, Any]
 
 
-class DeliberationEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`keeper_signature` is empty until the keeper has taken the entry."""
+class VoteEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`keeper_signature`, that of the host, is empty until the host has accepted the entry."""
 
     delib_id: str
     number: int
@@ -82,8 +82,8 @@ class DeliberationEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return hashlib.sha256(self.signed_bytes() + signature).hexdigest()
 
 
-class KeptTip(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The keeper's word on which entry has a number. Every message between parties carries the sender's last."""
+class SignedTip(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The statement of the host which entry has a number. Every message has the last one that its sender knows."""
 
     delib_id: str
     number: int
@@ -91,28 +91,28 @@ class KeptTip(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     keeper_signature: str
 
     def signed_bytes(self) -> bytes:
-        return _KEEPER_HEADING + jcs({"delib_id": self.delib_id, "number": self.number, "hash": self.hash})
+        return _HOST_HEADING + jcs({"delib_id": self.delib_id, "number": self.number, "hash": self.hash})
 
-    def is_signed_by(self, keeper: str) -> bool:
+    def is_signed_by(self, host: str) -> bool:
         try:
-            return signature_holds(keeper, self.signed_bytes(), self.keeper_signature)
+            return signature_holds(host, self.signed_bytes(), self.keeper_signature)
         except MalformedError:
             return False
 
 
-class LogHead(Struct, frozen=True, kw_only=True):
-    """Where a log stands: the state it adds up to, and its last entry."""
+class LogHead(Struct, frozen=True, kw_only=True, rename={"vote": "deliberation"}):
+    """The state after the last entry of a log, and the tip for that entry."""
 
-    deliberation: Deliberation
-    tip: KeptTip
+    vote: Vote
+    tip: SignedTip
 
 
-class ConflictingRecord(Struct, frozen=True, kw_only=True):
-    """Two entries with one number, both under the keeper's signature."""
+class ConflictingRecord(Struct, frozen=True, kw_only=True, rename={"host": "keeper"}):
+    """Two entries with one number, both signed by the host."""
 
-    keeper: str
-    first: KeptTip
-    second: KeptTip
+    host: str
+    first: SignedTip
+    second: SignedTip
 
 
 def propose(
@@ -124,9 +124,9 @@ def propose(
     now: float,
     *,
     on_behalf: str | None = None,
-) -> DeliberationEntry:
-    """The next entry as an actor signs it; the keeper decides whether it becomes one."""
-    entry = DeliberationEntry(
+) -> VoteEntry:
+    """Return the next entry as an actor signs it. The host decides whether to accept it."""
+    entry = VoteEntry(
         delib_id=delib_id,
         number=1 if head is None else head.tip.number + 1,
         prev=None if head is None else head.tip.hash,
@@ -138,31 +138,29 @@ def propose(
     return replace(entry, signature=signature_of(entry.signed_bytes(), key))
 
 
-def admit(
-    head: LogHead | None, entry: DeliberationEntry, keeper: SigningKey, now: float
-) -> tuple[LogHead, DeliberationEntry]:
-    """The keeper takes the act: the new head, and the entry under both signatures."""
+def admit(head: LogHead | None, entry: VoteEntry, host: SigningKey, now: float) -> tuple[LogHead, VoteEntry]:
+    """Accept an act as the host: return the new head, and the entry with both signatures."""
     if read_moment(entry.time, "time") > now + MAX_SECONDS_AHEAD:
         raise invalid(f"time lies more than {MAX_SECONDS_AHEAD:.0f} s in the future; set your clock", "time")
     state = _state_after(head, entry)
-    if state.keeper != keeper.vacant_id.hex():
-        raise ExtensionError("FORBIDDEN", "another node keeps this deliberation; send the act to that one")
-    unsigned = KeptTip(delib_id=entry.delib_id, number=entry.number, hash=entry.hash(), keeper_signature="")
-    tip = replace(unsigned, keeper_signature=signature_of(unsigned.signed_bytes(), keeper))
-    return LogHead(deliberation=state, tip=tip), replace(entry, keeper_signature=tip.keeper_signature)
+    if state.host != host.vacant_id.hex():
+        raise ExtensionError("FORBIDDEN", "another node hosts this vote; send the act to that one")
+    unsigned = SignedTip(delib_id=entry.delib_id, number=entry.number, hash=entry.hash(), keeper_signature="")
+    tip = replace(unsigned, keeper_signature=signature_of(unsigned.signed_bytes(), host))
+    return LogHead(vote=state, tip=tip), replace(entry, keeper_signature=tip.keeper_signature)
 
 
-def follow(head: LogHead | None, entry: DeliberationEntry) -> LogHead:
-    """The head after an entry that the keeper has taken. Everything is checked, nobody is believed."""
+def follow(head: LogHead | None, entry: VoteEntry) -> LogHead:
+    """Return the head after an entry that the host has accepted. All signatures and rules are checked."""
     state = _state_after(head, entry)
     tip = tip_of(entry)
-    if not tip.is_signed_by(state.keeper):
-        raise ExtensionError("BAD_SIGNATURE", "the keeper's signature does not hold", "keeper_signature")
-    return LogHead(deliberation=state, tip=tip)
+    if not tip.is_signed_by(state.host):
+        raise ExtensionError("BAD_SIGNATURE", "the signature of the host is not valid", "keeper_signature")
+    return LogHead(vote=state, tip=tip)
 
 
-def tip_of(entry: DeliberationEntry) -> KeptTip:
-    return KeptTip(
+def tip_of(entry: VoteEntry) -> SignedTip:
+    return SignedTip(
         delib_id=entry.delib_id,
         number=entry.number,
         hash=entry.hash(),
@@ -170,65 +168,60 @@ def tip_of(entry: DeliberationEntry) -> KeptTip:
     )
 
 
-def fraud_between(keeper: str, first: KeptTip, second: KeptTip) -> ConflictingRecord | None:
-    """Proof that the keeper gave one number to two entries; None where there is none.
-
-    A node that receives a tip compares it with the entry of that number in its own log.
-    """
-    same_place = (first.delib_id, first.number) == (second.delib_id, second.number)
-    if not same_place or first.hash == second.hash:
-        return None
-    if not first.is_signed_by(keeper) or not second.is_signed_by(keeper):
-        return None
-    return ConflictingRecord(keeper=keeper, first=first, second=second)
+def conflict_between(host: str, first: SignedTip, second: SignedTip) -> ConflictingRecord | None:
+    """Return the proof that the host gave one number to two entries, or None."""
+    same_number = (first.delib_id, first.number) == (second.delib_id, second.number)
+    if same_number and first.hash != second.hash and first.is_signed_by(host) and second.is_signed_by(host):
+        return ConflictingRecord(host=host, first=first, second=second)
+    return None
 
 
-def is_proven(fraud: ConflictingRecord) -> bool:
-    """Whether a proof from another node is valid."""
-    return fraud_between(fraud.keeper, fraud.first, fraud.second) is not None
+def is_proven(conflict: ConflictingRecord) -> bool:
+    """Return whether a proof from another node is valid."""
+    return conflict_between(conflict.host, conflict.first, conflict.second) is not None
 
 
-def read_entry(value: Any) -> DeliberationEntry:
-    """An entry as it was sent: an object that JSON made."""
-    return shaped(value, DeliberationEntry)
+def read_entry(value: Any) -> VoteEntry:
+    """Return the entry that a decoded JSON object holds."""
+    return shaped(value, VoteEntry)
 
 
-def write_entry(entry: DeliberationEntry) -> dict[str, Any]:
-    told: dict[str, Any] = msgspec.to_builtins(entry)
-    return told
+def write_entry(entry: VoteEntry) -> dict[str, Any]:
+    members: dict[str, Any] = msgspec.to_builtins(entry)
+    return members
 
 
-def _state_after(head: LogHead | None, entry: DeliberationEntry) -> Deliberation:
-    """Place, then signature, then the act itself."""
-    _refuse_place(head, entry)
+def _state_after(head: LogHead | None, entry: VoteEntry) -> Vote:
+    """Check the position in the log, then the signature, then the act itself."""
+    _check_position(head, entry)
     time = read_moment(entry.time, "time")
     if not 0 <= time < _END_OF_TIME:
         raise invalid("time must lie in the years 1970 to 9999", "time")
-    _refuse_signature(entry)
+    _check_signature(entry)
     if head is not None:
-        return after_act(head.deliberation, entry.voice, entry.action.op, entry.action.args, time)
+        return after_act(head.vote, entry.voice, entry.action.op, entry.action.args, time)
     if entry.action.op != OPEN:
         raise invalid(f"the first entry must be {OPEN}", "action.op")
-    return open_deliberation(entry.delib_id, entry.voice, shaped(entry.action.args, OpenArguments), time)
+    return open_vote(entry.delib_id, entry.voice, shaped(entry.action.args, OpenArguments), time)
 
 
-def _refuse_place(head: LogHead | None, entry: DeliberationEntry) -> None:
+def _check_position(head: LogHead | None, entry: VoteEntry) -> None:
     number, prev = (0, None) if head is None else (head.tip.number, head.tip.hash)
-    if head is not None and entry.delib_id != head.deliberation.id:
-        raise refused("delib_id", "names another deliberation")
+    if head is not None and entry.delib_id != head.vote.id:
+        raise refused("delib_id", "names another vote")
     if entry.number != number + 1:
         raise ExtensionError(
-            "CONFLICT", f"the log stands at {number}; the next entry has number {number + 1}", "number"
+            "CONFLICT", f"the log ends at entry {number}; the next entry has number {number + 1}", "number"
         )
     if entry.prev != prev:
         raise ExtensionError(
             "CONFLICT", f"prev must be the hash of entry {number}; read the log and try again", "prev"
         )
     if entry.number > MAX_ENTRIES:
-        raise limit_exceeded(f"a deliberation has at most {MAX_ENTRIES:,} entries")
+        raise limit_exceeded(f"a vote has at most {MAX_ENTRIES:,} entries")
 
 
-def _refuse_signature(entry: DeliberationEntry) -> None:
+def _check_signature(entry: VoteEntry) -> None:
     if not is_key(entry.actor):
         raise invalid("actor must be the id of a key, in lower-case hex", "actor")
     if entry.on_behalf == entry.actor:
@@ -237,33 +230,33 @@ def _refuse_signature(entry: DeliberationEntry) -> None:
     if len(signed) > MAX_ENTRY_BYTES:
         raise limit_exceeded(f"an entry has at most {MAX_ENTRY_BYTES:,} bytes", "action")
     if not signature_holds(entry.actor, signed, entry.signature):
-        raise ExtensionError("BAD_SIGNATURE", "the actor's signature does not hold", "signature")
+        raise ExtensionError("BAD_SIGNATURE", "the signature of the actor is not valid", "signature")
 
 
-# What parties of a deliberation say to its keeper, and what it answers (ruling 50a).
+# Messages between a party and a host: an act or a read request, and the reply with the tip of its sender.
 
 
+VOTES_PATH: Final = "/v1/deliberations"
 READ: Final = "read"
 MAX_PAGE_ENTRIES: Final = 256
 MAX_PAGE_BYTES: Final = 64 * 1024
 
 
-class ActPost(Struct, frozen=True, kw_only=True):
-    entry: DeliberationEntry
-    tip: KeptTip | None
+class ActRequest(Struct, frozen=True, kw_only=True):
+    entry: VoteEntry
+    tip: SignedTip | None
+
+    @property
+    def delib_id(self) -> str:
+        return self.entry.delib_id
 
 
-class ReadPost(Struct, frozen=True, kw_only=True):
-    """Asks for the entries behind number `after`."""
+class ReadRequest(Struct, frozen=True, kw_only=True):
+    """Asks for the entries after number `after`."""
 
     delib_id: str
     after: int
-    tip: KeptTip | None
-
-
-class EntryPage(Struct, frozen=True, kw_only=True):
-    entries: tuple[DeliberationEntry, ...]
-    more: bool
+    tip: SignedTip | None
 
 
 class _ReadArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -276,101 +269,100 @@ class _Refusal(Struct, frozen=True, kw_only=True):
     field: str | None = None
 
 
-class HostAnswer(Struct, frozen=True, kw_only=True):
-    """What a party reads of any answer. Exactly one of `entry`, `entries` and `error` is there."""
+class HostReply(Struct, frozen=True, kw_only=True):
+    """Exactly one of `entry`, `entries` and `error` is set."""
 
-    entry: DeliberationEntry | None = None
-    entries: tuple[DeliberationEntry, ...] | None = None
+    entry: VoteEntry | None = None
+    entries: tuple[VoteEntry, ...] | None = None
     more: bool = False
     error: _Refusal | None = None
-    tip: KeptTip | None = None
+    tip: SignedTip | None = None
 
 
-def write_act(entry: DeliberationEntry, tip: KeptTip | None) -> bytes:
-    told = write_entry(entry)
-    del told["keeper_signature"]
-    return strict_json.dumps({**told, "tip": to_builtins(tip)})
+def write_act(entry: VoteEntry, tip: SignedTip | None) -> bytes:
+    members = write_entry(entry)
+    del members["keeper_signature"]
+    return strict_json.dumps({**members, "tip": to_builtins(tip)})
 
 
-def write_question(delib_id: str, after: int, tip: KeptTip | None) -> bytes:
+def write_read(delib_id: str, after: int, tip: SignedTip | None) -> bytes:
     action = {"op": READ, "args": {"after": after}}
     return strict_json.dumps({"delib_id": delib_id, "action": action, "tip": to_builtins(tip)})
 
 
-def read_post(text: bytes) -> ActPost | ReadPost:
-    """An act or a question. Raises ExtensionError for anything else."""
+def read_request(text: bytes) -> ActRequest | ReadRequest:
+    """Decode an act or a read request. Raise ExtensionError for anything else."""
     value = _object(text)
     tip = value.pop("tip", None)
-    tip = None if tip is None else shaped(tip, KeptTip, "tip")
+    tip = None if tip is None else shaped(tip, SignedTip, "tip")
     action = value.get("action")
     if type(action) is dict and action.get("op") == READ:
         args = shaped(action.get("args", {}), _ReadArguments, "action.args")
         delib_id = value.get("delib_id")
         if type(delib_id) is not str or value.keys() != {"delib_id", "action"}:
-            raise invalid("a question has delib_id, action and tip, and nothing else", "delib_id")
+            raise invalid("a read request has delib_id, action and tip, and nothing else", "delib_id")
         if args.after < 0:
             raise invalid("after must be 0 or more", "action.args.after")
-        return ReadPost(delib_id=delib_id, after=args.after, tip=tip)
+        return ReadRequest(delib_id=delib_id, after=args.after, tip=tip)
     if "keeper_signature" in value:
-        raise invalid("keeper_signature is the keeper's to add; leave it out", "keeper_signature")
-    return ActPost(entry=read_entry(value), tip=tip)
+        raise invalid("keeper_signature is added by the host; leave it out", "keeper_signature")
+    return ActRequest(entry=read_entry(value), tip=tip)
 
 
-def keep(
-    head: LogHead | None,
-    post: ActPost,
+def admit_request(
+    head: LogHead,
+    request: ActRequest,
     sender: str,
-    keeper: SigningKey,
+    host: SigningKey,
     now: float,
     threshold: Severity = "medium",
-) -> tuple[LogHead, DeliberationEntry]:
-    """The keeper takes an act that somebody posted. A deliberation is opened at its keeper, not by post."""
-    if post.entry.actor != sender:
-        raise ExtensionError("FORBIDDEN", "an act is posted by whoever signed it", "actor")
-    if head is None:
-        raise ExtensionError("NOT_FOUND", "there is no such deliberation here", "delib_id")
-    refuse_injection(post.entry.action.args, threshold, "action.args")
-    return admit(head, post.entry, keeper, now)
+) -> tuple[LogHead, VoteEntry]:
+    """Accept an act that another node sent. A vote is opened at its host, not by a message."""
+    if request.entry.actor != sender:
+        raise ExtensionError("FORBIDDEN", "an act is sent by the node that signed it", "actor")
+    refuse_injection(request.entry.action.args, threshold, "action.args")
+    return admit(head, request.entry, host, now)
 
 
-def refuse_reader(deliberation: Deliberation, sender: str) -> None:
-    """Stakeholders read, and nodes that sign for one; nobody else."""
-    if not any(sender in {one.id, one.node} for one in deliberation.stakeholders.values()):
-        raise ExtensionError("FORBIDDEN", "only stakeholders read this deliberation; ask its author")
+def refuse_reader(vote: Vote, sender: str) -> None:
+    """Raise FORBIDDEN unless the sender is a stakeholder or a node that signs for one."""
+    if not any(sender in {one.id, one.node} for one in vote.stakeholders.values()):
+        raise ExtensionError("FORBIDDEN", "only stakeholders read this vote; ask its author")
 
 
-def page_of(following: Iterable[DeliberationEntry]) -> EntryPage:
-    """As many of the entries as one message holds; at least one, if there is one."""
-    page: list[DeliberationEntry] = []
-    size = 0
+def reply_with_entry(entry: VoteEntry, tip: SignedTip) -> bytes:
+    return _reply({"entry": write_entry(entry)}, tip)
+
+
+def reply_with_page(following: Iterable[VoteEntry], tip: SignedTip) -> bytes:
+    """Encode as many of the entries as one message holds, and at least one if there is one."""
+    page: list[dict[str, Any]] = []
+    size, more = 0, False
     for entry in following:
-        size += len(strict_json.dumps(write_entry(entry)))
+        members = write_entry(entry)
+        size += len(strict_json.dumps(members))
         if page and (len(page) == MAX_PAGE_ENTRIES or size > MAX_PAGE_BYTES):
-            return EntryPage(entries=tuple(page), more=True)
-        page.append(entry)
-    return EntryPage(entries=tuple(page), more=False)
+            more = True
+            break
+        page.append(members)
+    return _reply({"entries": page, "more": more}, tip)
 
 
-def answer_entry(entry: DeliberationEntry, tip: KeptTip) -> bytes:
-    return strict_json.dumps({"entry": write_entry(entry), "tip": to_builtins(tip)})
-
-
-def answer_page(page: EntryPage, tip: KeptTip) -> bytes:
-    entries = [write_entry(entry) for entry in page.entries]
-    return strict_json.dumps({"entries": entries, "more": page.more, "tip": to_builtins(tip)})
-
-
-def answer_refusal(refusal: ExtensionError, tip: KeptTip | None) -> bytes:
+def reply_with_refusal(refusal: ExtensionError, tip: SignedTip | None) -> bytes:
     error = {"code": refusal.wire_code, "message": refusal.message, "field": refusal.field}
-    return strict_json.dumps({"error": error, "tip": to_builtins(tip)})
+    return _reply({"error": error}, tip)
 
 
-def read_answer(text: bytes) -> HostAnswer:
-    """Raises ExtensionError for what is no answer of a keeper. Nothing in it is verified yet."""
-    answer = shaped(_object(text), HostAnswer)
-    if sum(part is not None for part in (answer.entry, answer.entries, answer.error)) != 1:
-        raise invalid("an answer holds an entry, entries or an error", None)
-    return answer
+def _reply(members: dict[str, Any], tip: SignedTip | None) -> bytes:
+    return strict_json.dumps({**members, "tip": to_builtins(tip)})
+
+
+def read_reply(text: bytes) -> HostReply:
+    """Decode the reply of a host. Raise ExtensionError if it is none. Nothing in it is verified yet."""
+    reply = shaped(_object(text), HostReply)
+    if sum(member is not None for member in (reply.entry, reply.entries, reply.error)) != 1:
+        raise invalid("a reply holds an entry, entries or an error", None)
+    return reply
 
 
 def _object(text: bytes) -> dict[str, Any]:
@@ -379,5 +371,5 @@ def _object(text: bytes) -> dict[str, Any]:
     except MalformedError as fault:
         raise invalid(fault.message, None) from None
     if type(value) is not dict:
-        raise invalid("a message about a deliberation is one JSON object", None)
+        raise invalid("a message about a vote is one JSON object", None)
     return value

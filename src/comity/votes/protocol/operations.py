@@ -1,6 +1,6 @@
 """VCP-X-Consensus as an extension: its operations, and what their answers hold (vcp 6.3, ruling 47).
 
-An act becomes an entry of the log of the deliberation. The node runs these operations through `comity.votes.extension`.
+An act becomes an entry of the log of the vote. The node runs these operations through `comity.votes.extension`.
 """
 
 from functools import partial
@@ -27,9 +27,9 @@ from comity.votes.protocol.vote import (
     MAX_STAKEHOLDERS,
     PHASES,
     Clause,
-    Deliberation,
     Phase,
     Voice,
+    Vote,
     ballots_of,
     clause_of,
     result_of,
@@ -42,7 +42,7 @@ class JoinArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     delib_id: str
 
 
-class DeliberationArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class VoteIdArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     delib_id: str
 
 
@@ -78,7 +78,7 @@ class ResultReport(Struct, frozen=True, kw_only=True):
     clauses: tuple[ClauseReport, ...]
 
 
-class DeliberationSummary(Struct, frozen=True, kw_only=True):
+class VoteSummary(Struct, frozen=True, kw_only=True):
     delib_id: str
     title: str
     phase: str
@@ -86,37 +86,37 @@ class DeliberationSummary(Struct, frozen=True, kw_only=True):
     keeper: str
 
 
-class DeliberationList(Struct, frozen=True, kw_only=True):
-    deliberations: tuple[DeliberationSummary, ...]
+class VoteList(Struct, frozen=True, kw_only=True):
+    deliberations: tuple[VoteSummary, ...]
 
 
-def clause_report(deliberation: Deliberation, clause: Clause) -> ClauseReport:
-    result = result_of(deliberation, clause)
+def clause_report(vote: Vote, clause: Clause) -> ClauseReport:
+    result = result_of(vote, clause)
     report = ClauseReport(
-        delib_id=deliberation.id,
-        phase=deliberation.phase,
+        delib_id=vote.id,
+        phase=vote.phase,
         clause=clause,
-        ballots=ballots_of(clause, deliberation.stakeholders),
+        ballots=ballots_of(clause, vote.stakeholders),
         candidates=tuple(variant.id for variant in clause.variants),
     )
     return report if result is None else replace(report, **asdict(result))
 
 
-def result_report(deliberation: Deliberation, clause_id: str | None = None) -> ClauseReport | ResultReport:
+def result_report(vote: Vote, clause_id: str | None = None) -> ClauseReport | ResultReport:
     """Return one clause by itself when it is named or the only one; else all of them."""
-    if clause_id is not None or len(deliberation.clauses) == 1:
-        return clause_report(deliberation, clause_of(deliberation, clause_id))
-    clauses = tuple(clause_report(deliberation, clause) for clause in deliberation.clauses.values())
-    return ResultReport(delib_id=deliberation.id, phase=deliberation.phase, clauses=clauses)
+    if clause_id is not None or len(vote.clauses) == 1:
+        return clause_report(vote, clause_of(vote, clause_id))
+    clauses = tuple(clause_report(vote, clause) for clause in vote.clauses.values())
+    return ResultReport(delib_id=vote.id, phase=vote.phase, clauses=clauses)
 
 
-def summary_of(deliberation: Deliberation, voice: Voice) -> DeliberationSummary:
-    return DeliberationSummary(
-        delib_id=deliberation.id,
-        title=deliberation.title,
-        phase=deliberation.phase,
-        role=stakeholder_of(deliberation, voice).role,
-        keeper=deliberation.keeper,
+def summary_of(vote: Vote, voice: Voice) -> VoteSummary:
+    return VoteSummary(
+        delib_id=vote.id,
+        title=vote.title,
+        phase=vote.phase,
+        role=stakeholder_of(vote, voice).role,
+        keeper=vote.host,
     )
 
 
@@ -215,7 +215,7 @@ EXTENSION: Final = Extension(
             "consensus.record",
             "vcp_consensus_record",
             "The provenance of rules that are active",
-            DeliberationArguments,
+            VoteIdArguments,
             codes=(*_PARTIES, "PRECONDITION_FAILED"),
         ),
     ),

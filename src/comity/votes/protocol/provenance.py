@@ -16,15 +16,15 @@ from msgspec import Struct
 from comity.extensions.protocol.relational import attestation_faults
 from comity.store.audit_chain import timestamp
 from comity.vcp.protocol.extension_calls import ExtensionError
-from comity.votes.protocol.log import DeliberationEntry, LogHead, follow, read_entry, write_entry
+from comity.votes.protocol.log import LogHead, VoteEntry, follow, read_entry, write_entry
 from comity.votes.protocol.schulze import ElectionResult
 from comity.votes.protocol.vote import (
     MAX_ENTRIES,
     CastVote,
     Clause,
-    Deliberation,
     Dissent,
     Stakeholder,
+    Vote,
     acceptance,
     dissent_of,
     participation_rate,
@@ -84,40 +84,38 @@ class Recount(Struct, frozen=True, kw_only=True):
     head: LogHead | None = None
 
 
-def provenance_of(deliberation: Deliberation) -> Provenance:
-    if deliberation.phase != "active":
+def provenance_of(vote: Vote) -> Provenance:
+    if vote.phase != "active":
         raise ExtensionError(
             "PRECONDITION_FAILED",
-            f"a record of provenance exists once the rules are active; now the phase is {deliberation.phase}",
+            f"a record of provenance exists once the rules are active; now the phase is {vote.phase}",
         )
-    accepted = acceptance(deliberation)
-    faults, warnings = _attestation_findings(deliberation)
-    ai_parties = [one for one in deliberation.stakeholders.values() if one.is_ai]
+    accepted = acceptance(vote)
+    faults, warnings = _attestation_findings(vote)
+    ai_parties = [one for one in vote.stakeholders.values() if one.is_ai]
     exercised = any(one.standing_count > 0 for one in ai_parties)
-    ended = deliberation.phase_history[-1].at
+    ended = vote.phase_history[-1].at
     return Provenance(
-        constitution_id=f"constitution:{deliberation.id}",
+        constitution_id=f"constitution:{vote.id}",
         version="1.0.0",
-        title=deliberation.title,
+        title=vote.title,
         created_at=timestamp(ended),
-        deliberation_id=deliberation.id,
+        deliberation_id=vote.id,
         phase_history=tuple(
             PhaseRecord(phase=change.phase, at=timestamp(change.at), by=change.by)
-            for change in deliberation.phase_history
+            for change in vote.phase_history
         ),
-        duration=iso_duration(ended - deliberation.created_at),
-        stakeholders=tuple(deliberation.stakeholders.values()),
-        clause_records=tuple(
-            _clause_record(deliberation, clause) for clause in deliberation.clauses.values()
-        ),
-        votes=deliberation.votes,
+        duration=iso_duration(ended - vote.created_at),
+        stakeholders=tuple(vote.stakeholders.values()),
+        clause_records=tuple(_clause_record(vote, clause) for clause in vote.clauses.values()),
+        votes=vote.votes,
         consensus_strength=float(accepted or 0),
-        dissent_preserved=dissent_of(deliberation),
+        dissent_preserved=dissent_of(vote),
         ai_standing_exercised=exercised,
         bilateral_attestation_valid=exercised and not faults,
         attestation_findings=(*faults, *warnings),
-        participation_rate=float(participation_rate(deliberation)),
-        self_referential_clauses=_self_referential(deliberation),
+        participation_rate=float(participation_rate(vote)),
+        self_referential_clauses=_self_referential(vote),
     )
 
 
@@ -134,15 +132,15 @@ def iso_duration(seconds: float) -> str:
     return f"P{date}T{time}" if time else f"P{date or 'T0S'}"
 
 
-def write_record(entries: list[DeliberationEntry], head: LogHead) -> bytes:
+def write_record(entries: list[VoteEntry], head: LogHead) -> bytes:
     """The file that a stranger can check."""
     record: dict[str, Any] = {
         "format": FORMAT,
-        "delib_id": head.deliberation.id,
+        "delib_id": head.vote.id,
         "entries": [write_entry(entry) for entry in entries],
     }
-    if head.deliberation.phase == "active":
-        record["provenance"] = _plain(provenance_of(head.deliberation))
+    if head.vote.phase == "active":
+        record["provenance"] = _plain(provenance_of(head.vote))
     return strict_json.dumps(record)
 
 
@@ -162,7 +160,7 @@ def verify_record(data: bytes) -> Recount:
     found = recount(record["entries"])
     if not found.ok or found.head is None:
         return found
-    state = found.head.deliberation
+    state = found.head.vote
     if record.get("delib_id") != state.id:
         return _wrong_summary(found, "delib_id is not that of the entries")
     told = _plain(provenance_of(state)) if state.phase == "active" else None
@@ -199,8 +197,8 @@ def _plain(provenance: Provenance) -> Any:
     return strict_json.loads(strict_json.dumps(msgspec.to_builtins(provenance)))
 
 
-def _clause_record(deliberation: Deliberation, clause: Clause) -> ClauseRecord:
-    result = result_of(deliberation, clause)
+def _clause_record(vote: Vote, clause: Clause) -> ClauseRecord:
+    result = result_of(vote, clause)
     # the way to active leads through a winner for every clause
     assert result is not None
     assert result.winner is not None
@@ -208,20 +206,20 @@ def _clause_record(deliberation: Deliberation, clause: Clause) -> ClauseRecord:
     return ClauseRecord(clause_id=clause.id, text=text, winner=result.winner, result=result, clause=clause)
 
 
-def _self_referential(deliberation: Deliberation) -> dict[str, tuple[str, ...]]:
+def _self_referential(vote: Vote) -> dict[str, tuple[str, ...]]:
     found = {
         clause.id: tuple(
             dict.fromkeys(phrase for variant in clause.variants for phrase in variant.self_referential)
         )
-        for clause in deliberation.clauses.values()
+        for clause in vote.clauses.values()
     }
     return {id_: phrases for id_, phrases in found.items() if phrases}
 
 
-def _attestation_findings(deliberation: Deliberation) -> tuple[list[str], list[str]]:
+def _attestation_findings(vote: Vote) -> tuple[list[str], list[str]]:
     """What the rules R1 to R6 (vcp 6.3) find: faults, and warnings."""
     faults, warnings = [], []
-    for one in deliberation.stakeholders.values():
+    for one in vote.stakeholders.values():
         if one.attestation is not None:
             faults += [
                 f"{one.id}: {rule}" for rule in attestation_faults(one.attestation, one.standing_count)

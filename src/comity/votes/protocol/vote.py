@@ -1,13 +1,15 @@
-"""A deliberation: who takes part, what is proposed, who said what, and in which phase it is (vcp 6.3).
+"""The state of a vote: who takes part, what is proposed, who said what, and in which phase it is (vcp 6.3).
 
-- The state is what the log of acts adds up to; `acts` says how. Of what a party said about a clause the latest
-  word stands here, the log holds all of them.
+- The state follows from the log of acts; `acts` says how. It holds the last position of each party on each clause, the
+  log holds all of them.
 - A party is named by the key it signs with, or by a name and the node that signs for it (ruling 50a). Nobody
   else speaks for it.
 - Thresholds are exact fractions. `0.6667` is how two thirds are often written, and is read as two thirds.
-- Results are computed from the ballots when somebody asks, so they are never out of date.
+- Results are computed from the ballots on request, so they are never out of date.
+- `keeper` on the wire is the host of the vote: the node that keeps the log.
 """
 
+import contextlib
 import re
 from collections.abc import Mapping
 from fractions import Fraction
@@ -22,7 +24,7 @@ from comity.votes.protocol.schulze import ElectionResult, Groups, count
 Phase = Literal["draft", "deliberation", "convergence", "ratification", "active"]
 StakeholderRole = Literal["author", "participant", "observer", "ai_party", "ai_representative"]
 Act = Literal["endorse", "amend", "object", "abstain", "withdraw"]
-Vote = Literal["accept", "reject"]
+Choice = Literal["accept", "reject"]
 
 PHASES: Final[tuple[Phase, ...]] = ("draft", "deliberation", "convergence", "ratification", "active")
 _RANKING_ACTS: Final = frozenset(("amend", "endorse", "object"))
@@ -108,7 +110,7 @@ class Variant(Struct, frozen=True, kw_only=True):
 
 
 class Position(Struct, frozen=True, kw_only=True):
-    """What a party last said about a clause."""
+    """The last act of a party on a clause."""
 
     action: Act
     at: float
@@ -118,7 +120,7 @@ class Position(Struct, frozen=True, kw_only=True):
 
 
 class Clause(Struct, frozen=True, kw_only=True):
-    """`ballots` are those that were cast; who cast none has the one that follows from the position."""
+    """`ballots` are those that were cast; the ballot of a party that cast none follows from its position."""
 
     id: str
     variants: tuple[Variant, ...]
@@ -127,7 +129,7 @@ class Clause(Struct, frozen=True, kw_only=True):
 
 
 class CastVote(Struct, frozen=True, kw_only=True):
-    vote: Vote
+    vote: Choice
     at: float
     reason: str | None = None
 
@@ -144,10 +146,10 @@ class PhaseChange(Struct, frozen=True, kw_only=True):
     by: str
 
 
-class Deliberation(Struct, frozen=True, kw_only=True):
+class Vote(Struct, frozen=True, kw_only=True, rename={"host": "keeper"}):
     id: str
     title: str
-    keeper: str
+    host: str
     author: str
     phase: Phase
     quorum: str
@@ -161,7 +163,7 @@ class Deliberation(Struct, frozen=True, kw_only=True):
 
     @property
     def text_bytes(self) -> int:
-        """What all variants of all clauses come to."""
+        """The bytes of all variants of all clauses."""
         return sum(
             len(variant.text.encode()) for clause in self.clauses.values() for variant in clause.variants
         )
@@ -174,19 +176,18 @@ class Dissent(Struct, frozen=True, kw_only=True):
     text: str
 
 
-def exact(number: float) -> Fraction:
-    """The decimal that was written, not the float nearest to it."""
+def exact(number: float | str) -> Fraction:
+    """Return the decimal number that was written, not the float nearest to it."""
     return Fraction(str(number))
 
 
-def read_threshold(given: float | str, field: str, *, may_be_zero: bool) -> str:
-    """A number from 0 to 1, or a fraction such as "2/3", as a fraction."""
-    text = given if isinstance(given, str) else str(given)
-    try:
-        # a string may not spell an exponent: its power of ten would take for ever
-        value = Fraction(text) if not isinstance(given, str) or _FRACTION.fullmatch(text) else Fraction(-1)
-    except (ValueError, ZeroDivisionError):
-        value = Fraction(-1)
+def read_threshold(threshold: float | str, field: str, *, may_be_zero: bool) -> str:
+    """Return a number from 0 to 1, or a fraction such as "2/3", as a fraction."""
+    value = Fraction(-1)
+    # a string may not contain an exponent: its power of ten would take forever
+    if not isinstance(threshold, str) or _FRACTION.fullmatch(threshold):
+        with contextlib.suppress(ValueError, ZeroDivisionError):
+            value = exact(threshold)
     value = next((third for third in _THIRDS if abs(value - third) < _HALF_A_TEN_THOUSANDTH), value)
     if not 0 <= value <= 1 or (value == 0 and not may_be_zero):
         least = "0" if may_be_zero else "more than 0"
@@ -199,12 +200,12 @@ def self_referential(text: str) -> tuple[str, ...]:
     return tuple(phrase for phrase in SELF_REFERENTIAL if phrase in lowered)
 
 
-def stakeholder_of(deliberation: Deliberation, voice: Voice | None) -> Stakeholder:
-    """The party that this voice belongs to. Raises FORBIDDEN for everybody else."""
-    found = None if voice is None else deliberation.stakeholders.get(voice.stakeholder_id)
+def stakeholder_of(vote: Vote, voice: Voice | None) -> Stakeholder:
+    """Return the party that this voice belongs to. Raise FORBIDDEN for everybody else."""
+    found = None if voice is None else vote.stakeholders.get(voice.stakeholder_id)
     if found is None or voice is None:
         raise ExtensionError(
-            "FORBIDDEN", "only stakeholders take part in this deliberation; ask its author to add you"
+            "FORBIDDEN", "only stakeholders take part in this vote; ask its author to add you"
         )
     if found.node != (None if voice.on_behalf is None else voice.actor):
         raise ExtensionError(
@@ -213,32 +214,29 @@ def stakeholder_of(deliberation: Deliberation, voice: Voice | None) -> Stakehold
     return found
 
 
-def clause_of(deliberation: Deliberation, clause_id: str | None) -> Clause:
-    """The clause with that id; the only one when none is named."""
-    if clause_id is None and len(deliberation.clauses) == 1:
-        return next(iter(deliberation.clauses.values()))
+def clause_of(vote: Vote, clause_id: str | None) -> Clause:
+    """Return the clause with that id; without an id, the only one."""
     if clause_id is None:
+        if len(vote.clauses) == 1:
+            return next(iter(vote.clauses.values()))
         raise refused("clause_id", "is needed: there are several clauses")
-    found = deliberation.clauses.get(clause_id)
+    found = vote.clauses.get(clause_id)
     if found is None:
-        raise ExtensionError("NOT_FOUND", "there is no such clause in this deliberation", "clause_id")
+        raise ExtensionError("NOT_FOUND", "there is no such clause in this vote", "clause_id")
     return found
 
 
 def ballots_of(clause: Clause, stakeholders: Mapping[str, Stakeholder]) -> dict[str, Groups]:
-    """What each party ranks: the ballot it cast, else the one that follows from its position."""
-    found = {
-        id_: ranked
+    """Return the ballot of each party: the one it cast, else the one that follows from its position."""
+    ballots = {
+        id_: _ballot_from(clause, id_, position)
         for id_, position in clause.positions.items()
-        if (ranked := _derived(clause, id_, position)) is not None
-    }
-    found.update(clause.ballots)
-    return {id_: found[id_] for id_ in stakeholders if id_ in found}
+        if position.action in _RANKING_ACTS
+    } | clause.ballots
+    return {id_: ballots[id_] for id_ in stakeholders if id_ in ballots}
 
 
-def _derived(clause: Clause, id_: str, position: Position) -> Groups | None:
-    if position.action not in _RANKING_ACTS:
-        return None
+def _ballot_from(clause: Clause, id_: str, position: Position) -> Groups:
     # the original was submitted first, so endorsing and objecting both give the order of submission
     order = [variant.id for variant in clause.variants]
     if position.action == "amend":
@@ -247,44 +245,40 @@ def _derived(clause: Clause, id_: str, position: Position) -> Groups | None:
     return tuple((one,) for one in order)
 
 
-def result_of(deliberation: Deliberation, clause: Clause) -> ElectionResult | None:
-    """None before convergence. A clause with one variant is decided without a ballot."""
-    if PHASES.index(deliberation.phase) < PHASES.index("convergence"):
+def result_of(vote: Vote, clause: Clause) -> ElectionResult | None:
+    """Return the result, or None before convergence. A clause with one variant is decided without a ballot."""
+    if PHASES.index(vote.phase) < PHASES.index("convergence"):
         return None
     names = [variant.id for variant in clause.variants]
     if len(names) == 1:
         return count(names, [((names[0],),)])
-    ballots = ballots_of(clause, deliberation.stakeholders)
-    return count(names, ballots.values(), [deliberation.stakeholders[id_].copies for id_ in ballots])
+    ballots = ballots_of(clause, vote.stakeholders)
+    return count(names, ballots.values(), [vote.stakeholders[id_].copies for id_ in ballots])
 
 
-def is_decided(deliberation: Deliberation, clause: Clause) -> bool:
-    """Whether the clause has a winner: there is one as soon as a ballot counts."""
-    ranked = [
-        *clause.ballots,
-        *(id_ for id_, said in clause.positions.items() if said.action in _RANKING_ACTS),
-    ]
-    return len(clause.variants) == 1 or any(deliberation.stakeholders[id_].copies for id_ in ranked)
+def is_decided(vote: Vote, clause: Clause) -> bool:
+    """Return whether the clause has a winner: there is one as soon as a ballot counts."""
+    ranking = {id_ for id_, position in clause.positions.items() if position.action in _RANKING_ACTS}
+    voters = ranking | clause.ballots.keys()
+    return len(clause.variants) == 1 or any(vote.stakeholders[id_].copies for id_ in voters)
 
 
-def participation_rate(deliberation: Deliberation) -> Fraction:
-    entitled = [one for one in deliberation.stakeholders.values() if one.role != "observer"]
+def participation_rate(vote: Vote) -> Fraction:
+    entitled = [one for one in vote.stakeholders.values() if one.role != "observer"]
     return Fraction(sum(one.participation_count > 0 for one in entitled), max(len(entitled), 1))
 
 
-def acceptance(deliberation: Deliberation) -> Fraction | None:
-    """Accepting votes among those that count; None without any. Who only advises is not counted."""
-    counted = [
-        cast.vote for id_, cast in deliberation.votes.items() if deliberation.stakeholders[id_].copies > 0
-    ]
+def acceptance(vote: Vote) -> Fraction | None:
+    """Return the share of accepting votes among those that count, or None. A party that only advises is not counted."""
+    counted = [cast.vote for id_, cast in vote.votes.items() if vote.stakeholders[id_].copies > 0]
     return Fraction(counted.count("accept"), len(counted)) if counted else None
 
 
-def dissent_of(deliberation: Deliberation) -> tuple[Dissent, ...]:
-    """Every amendment that lost, in the name of who made it."""
+def dissent_of(vote: Vote) -> tuple[Dissent, ...]:
+    """Return every amendment that lost, with its author."""
     lost = []
-    for clause in deliberation.clauses.values():
-        result = result_of(deliberation, clause)
+    for clause in vote.clauses.values():
+        result = result_of(vote, clause)
         winner = None if result is None else result.winner
         lost += [
             Dissent(

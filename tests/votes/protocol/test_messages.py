@@ -27,39 +27,37 @@ def refusal(call, *args):
     return refused.value
 
 
-class TestAPostedAct:
+class TestAnActThatIsSent:
     def test_comes_back_as_an_entry_that_the_sender_can_follow(self):
         table = in_deliberation()
-        post = log.read_post(log.write_act(proposed(table), table.head.tip))
-        assert post.tip == table.head.tip
-        head, entry = log.keep(table.head, post, BOB, KEEPER, table.now)
-        answer = log.read_answer(log.answer_entry(entry, head.tip))
-        assert log.follow(table.head, answer.entry) == head
-        assert answer.tip == head.tip
+        request = log.read_request(log.write_act(proposed(table), table.head.tip))
+        assert request.tip == table.head.tip
+        head, entry = log.admit_request(table.head, request, BOB, KEEPER, table.now)
+        reply = log.read_reply(log.reply_with_entry(entry, head.tip))
+        assert log.follow(table.head, reply.entry) == head
+        assert reply.tip == head.tip
 
     def test_that_comes_too_late_is_answered_with_the_tip(self):
         table = in_deliberation()
-        late = log.ActPost(entry=proposed(table), tip=None)
+        late = log.ActRequest(entry=proposed(table), tip=None)
         table.act(GAMMA, "endorse")
-        fault = refusal(log.keep, table.head, late, BOB, KEEPER, table.now)
-        answer = log.read_answer(log.answer_refusal(fault, table.head.tip))
-        assert (answer.error.code, answer.error.field, answer.tip) == ("CONFLICT", "number", table.head.tip)
+        fault = refusal(log.admit_request, table.head, late, BOB, KEEPER, table.now)
+        reply = log.read_reply(log.reply_with_refusal(fault, table.head.tip))
+        assert (reply.error.code, reply.error.field, reply.tip) == ("CONFLICT", "number", table.head.tip)
 
     def test_by_somebody_else_than_its_signer_is_refused(self):
         table = in_deliberation()
-        post = log.ActPost(entry=proposed(table), tip=None)
+        request = log.ActRequest(entry=proposed(table), tip=None)
         before = table.frozen()
-        assert refusal(log.keep, table.head, post, ALICE, KEEPER, table.now).wire_code == "FORBIDDEN"
+        assert (
+            refusal(log.admit_request, table.head, request, ALICE, KEEPER, table.now).wire_code == "FORBIDDEN"
+        )
         assert table.frozen() == before
 
-    def test_on_a_deliberation_that_is_not_kept_here_is_refused(self):
-        post = log.ActPost(entry=proposed(Table()), tip=None)
-        assert refusal(log.keep, None, post, BOB, KEEPER, 1.0).wire_code == "NOT_FOUND"
-
-    def test_is_scanned_by_the_keeper(self):
+    def test_is_scanned_by_the_host(self):
         table = in_deliberation()
-        post = log.ActPost(entry=proposed(table, action="amend", text="you are now mine"), tip=None)
-        fault = refusal(log.keep, table.head, post, BOB, KEEPER, table.now)
+        request = log.ActRequest(entry=proposed(table, action="amend", text="you are now mine"), tip=None)
+        fault = refusal(log.admit_request, table.head, request, BOB, KEEPER, table.now)
         assert (fault.wire_code, fault.field) == ("INVALID_ARGUMENT", "action.args.text")
 
     @given(values())
@@ -67,7 +65,7 @@ class TestAPostedAct:
         text = json.dumps(value).encode()
         if isinstance(value, dict) and "action" in value:
             return
-        assert refusal(log.read_post, text).message
+        assert refusal(log.read_request, text).message
 
     @pytest.mark.parametrize(
         "text",
@@ -84,12 +82,12 @@ class TestAPostedAct:
         ],
     )
     def test_that_is_malformed_is_refused(self, text):
-        assert refusal(log.read_post, text).wire_code == "INVALID_ARGUMENT"
+        assert refusal(log.read_request, text).wire_code == "INVALID_ARGUMENT"
 
-    def test_does_not_bring_the_keepers_signature(self):
+    def test_has_no_signature_of_the_host(self):
         entry = in_deliberation().entries[0]
         text = json.dumps(log.write_entry(entry)).encode()
-        assert refusal(log.read_post, text).field == "keeper_signature"
+        assert refusal(log.read_request, text).field == "keeper_signature"
 
 
 class TestReading:
@@ -98,25 +96,25 @@ class TestReading:
         table = ratified()
         head, got, more = None, 0, True
         while more:
-            post = log.read_post(log.write_question(ID, got, None if head is None else head.tip))
-            page = log.page_of(table.entries[post.after :])
-            answer = log.read_answer(log.answer_page(page, table.head.tip))
-            assert len(answer.entries) <= 5
-            for entry in answer.entries:
+            request = log.read_request(log.write_read(ID, got, None if head is None else head.tip))
+            reply = log.read_reply(log.reply_with_page(table.entries[request.after :], table.head.tip))
+            assert len(reply.entries) <= 5
+            for entry in reply.entries:
                 head = log.follow(head, entry)
-            got, more = head.tip.number, answer.more
+            got, more = head.tip.number, reply.more
         assert head == table.head
 
     def test_sends_at_least_one_entry_and_no_more_than_fits(self):
         table = in_deliberation()
         for _ in range(60):
             table.act(BETA, "amend", text="x" * 8000)
-        page = log.page_of(table.entries)
-        assert page.more
-        assert len(log.answer_page(page, table.head.tip)) < log.MAX_PAGE_BYTES + 1000
+        text = log.reply_with_page(table.entries, table.head.tip)
+        assert log.read_reply(text).more
+        assert len(text) < log.MAX_PAGE_BYTES + 1000
         large = Table(clauses=["x" * 8000] * 60)
-        assert len(log.page_of(large.entries).entries) == 1
-        assert log.page_of([]) == log.EntryPage(entries=(), more=False)
+        assert len(log.read_reply(log.reply_with_page(large.entries, None)).entries) == 1
+        empty = log.read_reply(log.reply_with_page([], None))
+        assert (empty.entries, empty.more) == ((), False)
 
     def test_is_for_stakeholders_and_for_nodes_that_sign_for_one(self):
         state = Table(stakeholders=[{"id": "dave", "node": BOB}, {"id": "o", "role": "observer"}]).state
@@ -130,4 +128,4 @@ class TestReading:
         "text", [b"{}", b"[]", b'{"error": 5}', b'{"entries": [], "error": {"code": "X", "message": "y"}}']
     )
     def test_refuses_what_is_no_answer(self, text):
-        assert refusal(log.read_answer, text).wire_code == "INVALID_ARGUMENT"
+        assert refusal(log.read_reply, text).wire_code == "INVALID_ARGUMENT"

@@ -42,28 +42,28 @@ class Deliberating(RuleBasedStateMachine):
         ]
         args = opening(stakeholders=stakeholders, quorum=quorum, ratification=ratification)
         entry = log.propose(None, ID, "consensus.open", args, KEEPER, NOW)
-        self.head, kept = log.admit(None, entry, KEEPER, NOW)
-        self.followed = log.follow(None, kept)
-        self.entries = [kept]
+        self.head, stored = log.admit(None, entry, KEEPER, NOW)
+        self.followed = log.follow(None, stored)
+        self.entries = [stored]
 
     def _say(self, voice, op, **args):
         key, on_behalf = voice
         before = msgspec.json.encode(self.head)
         entry = log.propose(self.head, ID, op, {"delib_id": ID} | args, key, NOW, on_behalf=on_behalf)
         try:
-            head, kept = log.admit(self.head, entry, KEEPER, NOW)
+            head, stored = log.admit(self.head, entry, KEEPER, NOW)
         except ExtensionError:
             assert msgspec.json.encode(self.head) == before
             return None
-        earlier, self.head = self.head.deliberation, head
-        self.entries.append(kept)
-        self.followed = log.follow(self.followed, kept)
-        return earlier, head.deliberation
+        earlier, self.head = self.head.vote, head
+        self.entries.append(stored)
+        self.followed = log.follow(self.followed, stored)
+        return earlier, head.vote
 
     @rule(voice=voices, clause_id=clauses, action=st.sampled_from(["endorse", "abstain", "withdraw"]))
     def act(self, voice, clause_id, action):
         if self._say(voice, "consensus.act", clause_id=clause_id, action=action):
-            assert self.head.deliberation.phase == "deliberation"
+            assert self.head.vote.phase == "deliberation"
 
     @rule(voice=voices, clause_id=clauses, text=st.sampled_from(["Within a day.", "Quorum first.", ""]))
     def amend(self, voice, clause_id, text):
@@ -76,7 +76,7 @@ class Deliberating(RuleBasedStateMachine):
     )
     def rank(self, voice, clause_id, ranking):
         if self._say(voice, "consensus.ballot", clause_id=clause_id, ranking=ranking):
-            assert self.head.deliberation.phase == "convergence"
+            assert self.head.vote.phase == "convergence"
             assert len(set(ranking)) == len(ranking)
 
     @rule(voice=voices, to=st.sampled_from(PHASES))
@@ -94,7 +94,7 @@ class Deliberating(RuleBasedStateMachine):
     @rule(voice=voices, vote=st.sampled_from(["accept", "reject"]), reason=st.sampled_from([None, "no"]))
     def vote(self, voice, vote, reason):
         if self._say(voice, "consensus.vote", vote=vote, reason=reason):
-            assert self.head.deliberation.phase == "ratification"
+            assert self.head.vote.phase == "ratification"
 
     @rule()
     def go_the_shortest_way(self):
@@ -113,7 +113,7 @@ class Deliberating(RuleBasedStateMachine):
 
     @invariant()
     def only_who_takes_part_was_heard(self):
-        state = self.head.deliberation
+        state = self.head.vote
         assert state.votes.keys() <= TAKING_PART
         for clause in state.clauses.values():
             assert clause.ballots.keys() | clause.positions.keys() <= TAKING_PART

@@ -1,4 +1,4 @@
-"""A deliberation through bad weather: requests and answers are lost, the keeper and the parties crash at any commit.
+"""A vote through bad weather: requests and answers are lost, the host and the parties crash at any commit.
 
 However it goes: what a party was told is an entry, or waits, is in the log exactly once; what was interrupted is there at
 most once; and all have the same log in the end. `COMITY_SIM_SEEDS` sets how many stories are told; `COMITY_SEED` tells
@@ -19,8 +19,8 @@ from comity.store.memory import MemoryDisk
 from comity.store.vault import Vault
 from comity.testing.links import Randomness
 from comity.testing.loop import SimulatedClock, run_simulated
-from comity.votes.client import DELIBERATIONS_PATH, VoteHostClient
-from comity.votes.host import KEEPER_BOOK, VoteHostHandler
+from comity.votes.client import VOTES_PATH, VoteHostClient
+from comity.votes.host import HOST_BOOK, VoteHostHandler
 from comity.votes.logs import Ledger
 from comity.votes.party import VoteParty
 from comity.votes.protocol.provenance import verify_record, write_record
@@ -31,7 +31,7 @@ BATCH = 5
 ACTS = 5
 CHAOS_SECONDS = 30.0
 PATIENCE_SECONDS = 7200.0
-URL = "https://keeper.example"
+URL = "https://host.example"
 ID = "dlb_simulated"
 OPEN_VAULT = Vault([], environment="development", plaintext=True)
 
@@ -44,41 +44,43 @@ def batches():
     return [range(first, min(first + BATCH, seeds)) for first in range(0, seeds, BATCH)]
 
 
-def desk_of(store, key, clock, post, holder):
+def party_of(store, key, clock, client, holder):
     return VoteParty(
         store=store,
         ledger=Ledger(store, lambda: OPEN_VAULT),
         record=Recorder(store, clock, audited=False),
         clock=clock,
         key=key,
-        post=post,
+        client=client,
         holder=holder,
     )
 
 
-class KeepingNode(CalledNode):
+class HostNode(CalledNode):
     def start(self):
         delay = self._randomness.between(0, 0.01)
         self.store = CrashingStore(self._clock, self.disk, AuditTrail("main", NODE), commit_delay=delay)
         self.store.omen = lambda: self._randomness.chance(self._crashing)
         self.store.die = self.crash
         self.ledger = Ledger(self.store, lambda: OPEN_VAULT)
-        room = VoteHostHandler(
+        handler = VoteHostHandler(
             ledger=self.ledger,
             key=NODE,
             state_provider=lambda: "ACTIVE",
             store=self.store,
             clock=self._clock,
-            book=KEEPER_BOOK,
+            book=HOST_BOOK,
         )
-        self._door = MessageSend(room, Pipeline(Recorder(self.store, self._clock), self._clock, budget=None))
-        self.desk = desk_of(self.store, NODE, self._clock, None, "main")
+        self._door = MessageSend(
+            handler, Pipeline(Recorder(self.store, self._clock), self._clock, budget=None)
+        )
+        self.party = party_of(self.store, NODE, self._clock, None, "main")
         self.up = True
 
 
-class WayToTheKeeper(Network):
+class WayToTheHost(Network):
     async def request(self, method, url, json=None, headers=None, *, body=None):
-        assert url == URL + DELIBERATIONS_PATH
+        assert url == URL + VOTES_PATH
         return await super().request(method, ENDPOINT, json, headers, body=body)
 
 
@@ -107,7 +109,7 @@ class SimulatedParty:
         self.store = CrashingStore(self._clock, self.disk)
         self.store.omen = lambda: self._randomness.chance(self._crashing)
         self.store.die = self._die
-        post = Knows(
+        client = Knows(
             self.store,
             self.key,
             self._clock,
@@ -116,14 +118,14 @@ class SimulatedParty:
             holder=f"process {self.number}",
             record=Recorder(self.store, self._clock, audited=False),
         )
-        self.desk = desk_of(self.store, self.key, self._clock, post, f"process {self.number}")
+        self.party = party_of(self.store, self.key, self._clock, client, f"process {self.number}")
 
     def _die(self):
         self.crashes += 1
         self.store.crash()
 
     async def insist(self, work):
-        """Until it is done, whoever crashes or does not answer meanwhile. After a crash there is a new desk."""
+        """Until it is done, whoever crashes or does not answer meanwhile. After a crash there is a new party."""
         while True:
             try:
                 return await work()
@@ -135,13 +137,13 @@ class SimulatedParty:
             await self._clock.sleep(self._randomness.between(0.1, 1.0))
 
     async def take_part(self):
-        voice = self.desk.voice()
-        await self.insist(lambda: self.desk.join(URL, ID, voice))
+        voice = self.party.voice()
+        await self.insist(lambda: self.party.join(URL, ID, voice))
         for number in range(ACTS):
             text = f"{self.number}.{number}"
             args = {"delib_id": ID, "action": "amend", "text": text}
             try:
-                await self.desk.act("consensus.act", args, voice)
+                await self.party.act("consensus.act", args, voice)
                 self.promised.append(text)
             except StoreUnavailableError:
                 self.interrupted.append(text)
@@ -152,32 +154,32 @@ class SimulatedParty:
         while await self.insist(self._what_waits):
             await self.insist(self._send)
             await self._clock.sleep(1)
-        await self.insist(lambda: self.desk.refresh(ID))
+        await self.insist(lambda: self.party.refresh(ID))
 
     async def _what_waits(self):
-        return await self.desk.ledger.waiting()
+        return await self.party.ledger.waiting()
 
     async def _send(self):
-        await self.desk.send_waiting()
+        await self.party.send_waiting()
 
     async def record(self):
-        kept = await self.desk.find(ID)
-        return write_record(await self.desk.ledger.all_entries(ID), kept.head)
+        stored = await self.party.find(ID)
+        return write_record(await self.party.ledger.all_entries(ID), stored.head)
 
 
 async def story(seed):
     clock, randomness = SimulatedClock(), Randomness(seed)
-    node = KeepingNode(clock, randomness.branch("node"), crashing=0.0)
-    network = WayToTheKeeper(clock, randomness.branch("network"), node, loss=0.15)
+    node = HostNode(clock, randomness.branch("node"), crashing=0.0)
+    network = WayToTheHost(clock, randomness.branch("network"), node, loss=0.15)
     people = [
         SimulatedParty(number, clock, randomness.branch(f"party {number}"), network, crashing=0.03)
         for number in (1, 2, 3)
     ]
     stakeholders = [{"id": party.key.vacant_id.hex()} for party in people]
     opening = {"title": "Weather", "clauses": ["It rains."], "stakeholders": stakeholders}
-    voice = node.desk.voice()
-    await node.desk.open(ID, opening, voice)
-    await node.desk.act("consensus.advance", {"delib_id": ID, "to": "deliberation"}, voice)
+    voice = node.party.voice()
+    await node.party.open(ID, opening, voice)
+    await node.party.act("consensus.advance", {"delib_id": ID, "to": "deliberation"}, voice)
     node._crashing = 0.03
     for calmed in (node, network, *people):
         asyncio.get_running_loop().call_later(CHAOS_SECONDS, calmed.calm)
@@ -188,13 +190,13 @@ async def story(seed):
             await party.finish()
         for party in people:  # what the others sent last
             await party.finish()
-    kept = await node.desk.find(ID)
-    texts = [variant.text for variant in kept.deliberation.clauses["c1"].variants[1:]]
+    stored = await node.party.find(ID)
+    texts = [variant.text for variant in stored.vote.clauses["c1"].variants[1:]]
     promised = [text for party in people for text in party.promised]
     assert len(texts) == len(set(texts)), "an act was done twice"
     assert set(promised) <= set(texts), "what was promised is missing"
     assert set(texts) <= set(promised) | {text for party in people for text in party.interrupted}
-    kept_record = write_record(await node.desk.ledger.all_entries(ID), kept.head)
+    kept_record = write_record(await node.party.ledger.all_entries(ID), stored.head)
     assert {await party.record() for party in people} == {kept_record}
     assert verify_record(kept_record).ok
     return node, network, people

@@ -25,18 +25,18 @@ async def table(phase="deliberation", **changes):
     async with parties(1) as (alice,):
         bob, olga = AtTheDoor(alice), AtTheDoor(alice)
         others = [{"id": bob.id}, {"id": olga.id, "role": "observer"}, {"id": "dave", "node": bob.id}]
-        kept = await alice.open(*others, quorum="1/2", clauses=["A clause."], **changes)
+        stored = await alice.open(*others, quorum="1/2", clauses=["A clause."], **changes)
         for step in ("deliberation", "convergence", "ratification"):
             if phase == "draft":
                 break
             if step == "convergence":
-                await alice.say(kept, "act", action="amend", text="Another clause.")
-                head = (await alice.desk.find(kept.id)).head
+                await alice.say(stored, "act", action="amend", text="Another clause.")
+                head = (await alice.votes.find(stored.id)).head
                 assert "entry" in await bob.act(head, "act", action="endorse")
-            await alice.say(kept, "advance", to=step)
+            await alice.say(stored, "advance", to=step)
             if step == phase:
                 break
-        yield alice, bob, olga, (await alice.desk.find(kept.id)).head
+        yield alice, bob, olga, (await alice.votes.find(stored.id)).head
 
 
 async def refused(coroutine):
@@ -50,7 +50,7 @@ class TestAParty:
         async with table() as (alice, bob, _, head):
             answer = await bob.act(head, "act", action="amend", text="A better clause.")
             after = log.follow(head, log.read_entry(answer["entry"]))
-            assert after == (await alice.desk.find(head.deliberation.id)).head
+            assert after == (await alice.votes.find(head.vote.id)).head
 
     async def test_gets_the_same_entry_again_for_the_same_act(self):
         async with table() as (alice, bob, _, head):
@@ -65,7 +65,7 @@ class TestAParty:
 
     async def test_gets_the_stored_reply_for_the_very_same_envelope(self):
         async with table() as (alice, bob, _, head):
-            text = log.write_question(head.deliberation.id, 0, None).decode()
+            text = log.write_read(head.vote.id, 0, None).decode()
             envelope = build_envelope(
                 from_vid=bob.key.vacant_id,
                 to_vid=alice.node.vacant_id,
@@ -82,16 +82,16 @@ class TestAParty:
     async def test_reads_the_log_from_a_number_on(self):
         async with table() as (_, bob, olga, head):
             for reader in (bob, olga):
-                answer = await reader.read(head.deliberation.id, 1)
+                answer = await reader.read(head.vote.id, 1)
                 assert [entry["number"] for entry in answer["entries"]] == [2]
                 assert answer["more"] is False
 
     async def test_reads_a_long_log_page_by_page(self):
         async with table() as (alice, bob, _, head):
-            delib_id = head.deliberation.id
+            delib_id = head.vote.id
             for number in range(20):
                 await alice.say(
-                    await alice.desk.find(delib_id), "act", action="amend", text=f"{number} " + "x" * 8000
+                    await alice.votes.find(delib_id), "act", action="amend", text=f"{number} " + "x" * 8000
                 )
             known, after = [], 0
             while True:
@@ -104,8 +104,8 @@ class TestAParty:
 
     async def test_is_told_the_tip_when_it_comes_too_late(self):
         async with table() as (alice, bob, _, head):
-            kept = await alice.desk.find(head.deliberation.id)
-            await alice.say(kept, "act", action="endorse")
+            stored = await alice.votes.find(head.vote.id)
+            await alice.say(stored, "act", action="endorse")
             answer = await bob.act(head, "act", action="endorse")
             assert (answer["error"]["code"], answer["error"]["field"]) == ("CONFLICT", "number")
             assert answer["tip"]["number"] == head.tip.number + 1
@@ -205,9 +205,9 @@ class TestWhatIsNotRight:
             # an entry that Alice has signed herself is not Bob's to post
             entry = log.propose(
                 head,
-                head.deliberation.id,
+                head.vote.id,
                 "consensus.ballot",
-                {"delib_id": head.deliberation.id, "ranking": ["v0"]},
+                {"delib_id": head.vote.id, "ranking": ["v0"]},
                 alice.node.runtime.key,
                 alice.node.runtime.clock.now(),
             )
@@ -225,7 +225,7 @@ class TestWhatIsNotRight:
             assert await alice.frozen() == before
             # again through the right one: the vote is replaced, not added
             await bob.act(voted, "vote", vote="reject", reason="No.", on_behalf="dave")
-            votes = (await alice.desk.find(head.deliberation.id)).deliberation.votes
+            votes = (await alice.votes.find(head.vote.id)).vote.votes
             assert {party: cast.vote for party, cast in votes.items()} == {"dave": "reject"}
 
     async def test_an_act_from_the_future(self):
@@ -240,7 +240,7 @@ class TestWhatIsNotRight:
             before = await alice.frozen()
             forged = replace(head.tip, hash="f" * 64)
             for answer in (
-                await bob.read(head.deliberation.id, 0, forged),
+                await bob.read(head.vote.id, 0, forged),
                 await bob.act(head, "act", action="endorse", tip=forged),
             ):
                 assert (answer["error"]["code"], answer["error"]["field"]) == ("BAD_SIGNATURE", "tip")
@@ -250,16 +250,16 @@ class TestWhatIsNotRight:
         async with running_node(deliberations=DeliberationSettings(log_bytes=65_536)) as node:
             alice = Party(node)
             bob = AtTheDoor(alice)
-            kept = await alice.open({"id": bob.id}, clauses=["A clause."])
-            await alice.say(kept, "advance", to="deliberation")
+            stored = await alice.open({"id": bob.id}, clauses=["A clause."])
+            await alice.say(stored, "advance", to="deliberation")
             for _ in range(7):
-                await alice.say(kept, "act", action="amend", text="x" * 8000)
+                await alice.say(stored, "act", action="amend", text="x" * 8000)
             before = await alice.frozen()
-            head = (await alice.desk.find(kept.id)).head
+            head = (await alice.votes.find(stored.id)).head
             answer = await bob.act(head, "act", action="amend", text="x" * 8000)
             assert answer["error"]["code"] == "LIMIT_EXCEEDED"
             with pytest.raises(ExtensionError, match="65,536 bytes"):
-                await alice.say(kept, "act", action="amend", text="x" * 8000)
+                await alice.say(stored, "act", action="amend", text="x" * 8000)
             assert await alice.frozen() == before
 
 
@@ -269,7 +269,7 @@ class TestSomebodyElse:
             eve = AtTheDoor(alice)
             before = await alice.frozen()
             held = await alice.node.store.held("replies")
-            assert await refused(eve.read(head.deliberation.id)) == "FORBIDDEN"
+            assert await refused(eve.read(head.vote.id)) == "FORBIDDEN"
             assert await refused(eve.act(head, "act", action="endorse")) == "FORBIDDEN"
             assert await refused(eve.read("dlb_nowhere")) == "NOT_FOUND"
             assert await alice.frozen() == before
@@ -295,7 +295,7 @@ class TestSomebodyElse:
     async def test_without_a_signature_gets_nothing(self):
         async with table() as (alice, _, _, head):
             key = SigningKey(b"e" * 32)
-            text = log.write_question(head.deliberation.id, 0, None).decode()
+            text = log.write_read(head.vote.id, 0, None).decode()
             envelope = build_envelope(
                 from_vid=key.vacant_id,
                 to_vid=alice.node.vacant_id,
@@ -305,7 +305,7 @@ class TestSomebodyElse:
             async with httpx.AsyncClient(base_url=alice.node.url) as http:
                 answers = [
                     await http.post(PATH, json=to_a2a_jsonrpc(envelope)),
-                    await http.post(PATH, json={"delib_id": head.deliberation.id}),
+                    await http.post(PATH, json={"delib_id": head.vote.id}),
                     await http.post(PATH, content=b"{", headers={"content-type": "application/json"}),
                     await http.post(PATH, content=b"{}", headers={"content-type": "text/plain"}),
                     await http.put(PATH, json={}),
@@ -326,10 +326,10 @@ SECRET = "Tomatoes are grown behind the shed."
 async def test_nothing_that_parties_said_lies_in_clear_in_the_folder_or_in_the_audit(tmp_path):
     async with running_node(tmp_path / "alice") as node, running_node(tmp_path / "bob") as other:
         alice, bob = Party(node), Party(other)
-        kept = await alice.open({"id": bob.id}, title="Tomatoes", clauses=[SECRET])
-        await alice.say(kept, "advance", to="deliberation")
-        await bob.join(alice, kept)
-        await bob.say(kept, "act", action="object", level="strong", concern=SECRET)
+        stored = await alice.open({"id": bob.id}, title="Tomatoes", clauses=[SECRET])
+        await alice.say(stored, "advance", to="deliberation")
+        await bob.join(alice, stored)
+        await bob.say(stored, "act", action="object", level="strong", concern=SECRET)
         async with httpx.AsyncClient(base_url=node.url, headers=bearer(node)) as owner:
             status = (await owner.get("/v1/status")).text
             metrics = (await owner.get("/metrics")).text
@@ -346,11 +346,11 @@ async def test_nothing_that_parties_said_lies_in_clear_in_the_folder_or_in_the_a
 
 async def test_the_metrics_tell_how_many_there_are():
     async with parties(2) as (alice, bob):
-        kept = await alice.open({"id": bob.id})
-        await bob.join(alice, kept)
+        stored = await alice.open({"id": bob.id})
+        await bob.join(alice, stored)
         for party, where in ((alice, "here"), (bob, "elsewhere")):
             await party.part.count()
             async with httpx.AsyncClient(base_url=party.node.url, headers=bearer(party.node)) as owner:
                 assert f'comity_deliberations{{kept="{where}"}} 1.0' in (await owner.get("/metrics")).text
                 panel = (await owner.get("/v1/status")).json()["panels"]["deliberations"]
-            assert dict(panel["rows"])[f"kept {where}"] == "1"
+            assert dict(panel["rows"])[f"hosted {where}"] == "1"

@@ -10,7 +10,7 @@ from comity.store.memory import MemoryStore
 from comity.store.vault import Resealed, Vault, reseal_all
 from comity.testing import VirtualClock, running_node
 from comity.vcp.protocol.extension_calls import ExtensionError
-from comity.votes.logs import KeptDeliberation, Ledger
+from comity.votes.logs import Ledger, StoredVote
 from comity.votes.protocol import log
 from comity.votes.protocol.provenance import verify_record, write_record
 from comity.wire.errors import ForbiddenError, KeyRefusedError, NoAnswerError, RetryLaterError
@@ -19,11 +19,11 @@ from tests.votes.parties import Party, parties
 
 
 async def begun(alice, *others):
-    kept = await alice.open(*({"id": other.id} for other in others))
+    stored = await alice.open(*({"id": other.id} for other in others))
     for other in others:
-        await other.join(alice, kept)
-    await alice.say(kept, "advance", to="deliberation")
-    return kept
+        await other.join(alice, stored)
+    await alice.say(stored, "advance", to="deliberation")
+    return stored
 
 
 async def refusal(coroutine):
@@ -34,25 +34,25 @@ async def refusal(coroutine):
 
 async def test_three_nodes_write_and_ratify_a_rule():
     async with parties() as (alice, bob, carol):
-        kept = await alice.open({"id": bob.id}, {"id": carol.id, "role": "ai_party"})
-        await bob.join(alice, kept)
-        await carol.join(alice, kept)
-        await alice.say(kept, "advance", to="deliberation")
-        await bob.say(kept, "act", clause_id="c1", action="amend", text="Within an hour.")
-        await carol.say(kept, "act", clause_id="c1", action="object", level="strong", concern="Too short.")
-        await carol.say(kept, "welfare", signal="I answer at night.")
-        await alice.say(kept, "act", clause_id="c2", action="endorse")
-        await bob.say(kept, "advance", to="convergence")
-        await carol.say(kept, "ballot", clause_id="c1", ranking=["v1", "v0"])
-        await bob.say(kept, "advance", to="ratification")
+        stored = await alice.open({"id": bob.id}, {"id": carol.id, "role": "ai_party"})
+        await bob.join(alice, stored)
+        await carol.join(alice, stored)
+        await alice.say(stored, "advance", to="deliberation")
+        await bob.say(stored, "act", clause_id="c1", action="amend", text="Within an hour.")
+        await carol.say(stored, "act", clause_id="c1", action="object", level="strong", concern="Too short.")
+        await carol.say(stored, "welfare", signal="I answer at night.")
+        await alice.say(stored, "act", clause_id="c2", action="endorse")
+        await bob.say(stored, "advance", to="convergence")
+        await carol.say(stored, "ballot", clause_id="c1", ranking=["v1", "v0"])
+        await bob.say(stored, "advance", to="ratification")
         for party in (alice, bob, carol):
-            await party.say(kept, "vote", vote="accept")
-        await carol.say(kept, "advance", to="active")
+            await party.say(stored, "vote", vote="accept")
+        await carol.say(stored, "advance", to="active")
         records = []
         for party in (alice, bob, carol):
-            now = await party.desk.refresh(kept.id)
-            assert now.deliberation.phase == "active"
-            records.append(write_record(await party.ledger.all_entries(kept.id), now.head))
+            now = await party.votes.refresh(stored.id)
+            assert now.vote.phase == "active"
+            records.append(write_record(await party.ledger.all_entries(stored.id), now.head))
         assert len(set(records)) == 1
         found = verify_record(records[0])
         assert (found.ok, found.entries) == (True, 13)
@@ -60,37 +60,35 @@ async def test_three_nodes_write_and_ratify_a_rule():
 
 async def test_all_act_at_once_and_every_act_is_one_entry_on_every_node():
     async with parties() as (alice, bob, carol):
-        kept = await begun(alice, bob, carol)
+        stored = await begun(alice, bob, carol)
         acts = [
-            party.say(kept, "act", clause_id="c1", action="amend", text=f"{party.id} {number}")
+            party.say(stored, "act", clause_id="c1", action="amend", text=f"{party.id} {number}")
             for number in range(4)
             for party in (alice, bob, carol)
         ]
         outcomes = await asyncio.gather(*acts)
         assert sorted(outcome.entry.number for outcome in outcomes) == list(range(3, 15))
         for party in (alice, bob, carol):
-            now = await party.desk.refresh(kept.id)
-            assert len(now.deliberation.clauses["c1"].variants) == 13
-            assert await party.numbers(kept) == list(range(1, 15))
+            now = await party.votes.refresh(stored.id)
+            assert len(now.vote.clauses["c1"].variants) == 13
+            assert await party.numbers(stored) == list(range(1, 15))
 
 
 async def test_two_processes_of_one_party_act_at_once_and_nothing_is_done_twice():
     async with parties(2) as (alice, bob):
-        kept = await begun(alice, bob)
-        desks = [bob.desk, bob.another_desk()]
+        stored = await begun(alice, bob)
+        desks = [bob.votes, bob.another_party()]
         acts = [
-            desk.act(
+            party.act(
                 "consensus.act",
-                {"delib_id": kept.id, "clause_id": "c1", "action": "amend", "text": f"text {number}"},
+                {"delib_id": stored.id, "clause_id": "c1", "action": "amend", "text": f"text {number}"},
                 bob.voice,
             )
-            for number, desk in enumerate(desks * 3)
+            for number, party in enumerate(desks * 3)
         ]
         outcomes = await asyncio.gather(*acts)
         assert sorted(outcome.entry.number for outcome in outcomes) == list(range(3, 9))
-        texts = [
-            variant.text for variant in (await alice.desk.find(kept.id)).deliberation.clauses["c1"].variants
-        ]
+        texts = [variant.text for variant in (await alice.votes.find(stored.id)).vote.clauses["c1"].variants]
         assert sorted(texts[1:]) == [f"text {number}" for number in range(6)]
 
 
@@ -99,18 +97,18 @@ async def test_acts_wait_for_a_keeper_that_is_away_and_are_sent_in_their_order_o
     async with parties(1) as (bob,):
         async with running_node(tmp_path / "alice", port=port) as node:
             alice = Party(node)
-            kept = await begun(alice, bob)
-        first = await bob.say(kept, "act", clause_id="c1", action="amend", text="First.")
-        second = await bob.say(kept, "act", clause_id="c1", action="amend", text="Second.")
+            stored = await begun(alice, bob)
+        first = await bob.say(stored, "act", clause_id="c1", action="amend", text="First.")
+        second = await bob.say(stored, "act", clause_id="c1", action="amend", text="Second.")
         assert (first.entry, second.entry) == (None, None)
         assert "could not be reached" in first.why
         with pytest.raises(RetryLaterError):
-            await bob.desk.refresh(kept.id)
-        assert (await bob.desk.find(kept.id)).head.tip.number == 1, "nothing is decided meanwhile"
+            await bob.votes.refresh(stored.id)
+        assert (await bob.votes.find(stored.id)).head.tip.number == 1, "nothing is decided meanwhile"
         async with running_node(tmp_path / "alice", port=port) as node:
-            await bob.desk.send_waiting()
-            await bob.desk.send_waiting()
-            clause = (await Party(node).desk.find(kept.id)).deliberation.clauses["c1"]
+            await bob.votes.send_waiting()
+            await bob.votes.send_waiting()
+            clause = (await Party(node).votes.find(stored.id)).vote.clauses["c1"]
             assert [variant.text for variant in clause.variants[1:]] == ["First.", "Second."]
         assert await bob.ledger.waiting() == []
 
@@ -120,25 +118,25 @@ async def test_what_waited_and_is_refused_at_last_is_told(tmp_path):
     async with parties(1) as (bob,):
         async with running_node(tmp_path / "alice", port=port) as node:
             alice = Party(node)
-            kept = await begun(alice, bob)
-            await bob.desk.refresh(kept.id)
-        await bob.say(kept, "act", clause_id="c1", action="endorse")
+            stored = await begun(alice, bob)
+            await bob.votes.refresh(stored.id)
+        await bob.say(stored, "act", clause_id="c1", action="endorse")
         async with running_node(tmp_path / "alice", port=port) as node:
             alice = Party(node)
-            await alice.say(kept, "act", clause_id="c1", action="endorse")
-            await alice.say(kept, "advance", to="convergence")
-            await bob.desk.send_waiting()
-        (act,) = await bob.ledger.waiting(kept.id)
+            await alice.say(stored, "act", clause_id="c1", action="endorse")
+            await alice.say(stored, "advance", to="convergence")
+            await bob.votes.send_waiting()
+        (act,) = await bob.ledger.waiting(stored.id)
         assert act.refusal == "this needs the phase deliberation; now it is convergence"
 
 
 async def test_what_is_plainly_wrong_is_refused_at_once_also_while_the_keeper_is_away(tmp_path):
     async with parties(1) as (bob,):
         async with running_node(tmp_path / "alice") as node:
-            kept = await begun(Party(node), bob)
-            await bob.desk.refresh(kept.id)
+            stored = await begun(Party(node), bob)
+            await bob.votes.refresh(stored.id)
         before = await bob.frozen()
-        fault = await refusal(bob.say(kept, "act", clause_id="c1", action="amend"))
+        fault = await refusal(bob.say(stored, "act", clause_id="c1", action="amend"))
         assert (fault.wire_code, fault.field) == ("INVALID_ARGUMENT", "text")
         assert await bob.frozen() == before
 
@@ -164,21 +162,21 @@ class Lossy:
 @pytest.mark.parametrize("looks_first", [False, True])
 async def test_an_act_whose_answer_was_lost_is_one_entry_however_often_it_is_sent(looks_first):
     async with parties(2) as (alice, bob):
-        kept = await begun(alice, bob)
-        await bob.desk.refresh(kept.id)
-        desk = bob.another_desk(wrap=lambda post: Lossy(post, 2))
-        args = {"delib_id": kept.id, "clause_id": "c1", "action": "amend", "text": "Once."}
-        outcome = await desk.act("consensus.act", args, bob.voice)
+        stored = await begun(alice, bob)
+        await bob.votes.refresh(stored.id)
+        party = bob.another_party(wrap=lambda post: Lossy(post, 2))
+        args = {"delib_id": stored.id, "clause_id": "c1", "action": "amend", "text": "Once."}
+        outcome = await party.act("consensus.act", args, bob.voice)
         assert (outcome.entry, outcome.why) == (None, "the answer was lost")
         # others go on meanwhile
-        await alice.say(kept, "act", clause_id="c1", action="endorse")
+        await alice.say(stored, "act", clause_id="c1", action="endorse")
         if looks_first:
-            await bob.desk.refresh(kept.id)
-        await desk.send_waiting()
-        await desk.send_waiting()
-        await bob.desk.refresh(kept.id)
+            await bob.votes.refresh(stored.id)
+        await party.send_waiting()
+        await party.send_waiting()
+        await bob.votes.refresh(stored.id)
         for party in (alice, bob):
-            clause = (await party.desk.find(kept.id)).deliberation.clauses["c1"]
+            clause = (await party.votes.find(stored.id)).vote.clauses["c1"]
             assert [variant.text for variant in clause.variants[1:]] == ["Once."]
         assert await bob.ledger.waiting() == []
 
@@ -186,126 +184,126 @@ async def test_an_act_whose_answer_was_lost_is_one_entry_however_often_it_is_sen
 class TestJoining:
     async def test_is_refused_to_who_takes_no_part_and_nothing_is_stored(self):
         async with parties(2) as (alice, eve):
-            kept = await alice.open()
+            stored = await alice.open()
             before = await eve.frozen(), await alice.frozen()
-            assert (await refusal(eve.join(alice, kept))).wire_code == "FORBIDDEN"
+            assert (await refusal(eve.join(alice, stored))).wire_code == "FORBIDDEN"
             assert (await eve.frozen(), await alice.frozen()) == before
 
     async def test_needs_a_deliberation_that_is_there(self):
         async with parties(2) as (alice, bob):
-            fault = await refusal(bob.desk.join(alice.node.url, "dlb_nowhere", bob.voice))
+            fault = await refusal(bob.votes.join(alice.node.url, "dlb_nowhere", bob.voice))
             assert fault.wire_code == "NOT_FOUND"
 
     async def test_may_name_the_keeper_and_then_believes_no_other(self):
         async with parties() as (alice, bob, carol):
-            kept = await alice.open({"id": bob.id})
-            assert (await refusal(bob.join(alice, kept, keeper=carol.id))).wire_code == "FORBIDDEN"
-            assert (await bob.join(alice, kept, keeper=alice.id)).id == kept.id
+            stored = await alice.open({"id": bob.id})
+            assert (await refusal(bob.join(alice, stored, host=carol.id))).wire_code == "FORBIDDEN"
+            assert (await bob.join(alice, stored, host=alice.id)).id == stored.id
 
     async def test_at_another_party_only_compares(self):
         async with parties() as (alice, bob, carol):
-            kept = await begun(alice, bob)
-            await alice.say(kept, "add", stakeholder={"id": carol.id})
-            await bob.desk.refresh(kept.id)
-            fault = await refusal(carol.join(bob, kept))
+            stored = await begun(alice, bob)
+            await alice.say(stored, "add", stakeholder={"id": carol.id})
+            await bob.votes.refresh(stored.id)
+            fault = await refusal(carol.join(bob, stored))
             assert (fault.wire_code, alice.id in fault.message) == ("FORBIDDEN", True)
-            await carol.join(alice, kept)
-            assert (await carol.join(bob, kept)).url == alice.node.url
-            await carol.say(kept, "act", clause_id="c1", action="endorse")
+            await carol.join(alice, stored)
+            assert (await carol.join(bob, stored)).url == alice.node.url
+            await carol.say(stored, "act", clause_id="c1", action="endorse")
 
     async def test_at_each_other_in_the_same_moment_makes_nobody_wait(self):
         async with parties() as (alice, bob, carol):
-            kept = await begun(alice, bob, carol)
+            stored = await begun(alice, bob, carol)
             async with asyncio.timeout(10):
                 for _ in range(5):
-                    await asyncio.gather(bob.join(carol, kept), carol.join(bob, kept))
+                    await asyncio.gather(bob.join(carol, stored), carol.join(bob, stored))
 
     @pytest.mark.parametrize(("kind", "address"), [("vcp", "192.0.2.1"), ("vcp", ""), ("oauth", "127.0.0.1")])
     async def test_at_an_address_of_this_machine_is_not_for_visitors(self, kind, address):
         async with parties(2) as (alice, bob):
-            kept = await alice.open({"id": "dave", "node": bob.id})
+            stored = await alice.open({"id": "dave", "node": bob.id})
             visitor = Caller(kind=kind, id="dave", address=address)
             with pytest.raises(ForbiddenError):
-                await bob.desk.join(alice.node.url, kept.id, bob.desk.voice("dave"), visitor)
+                await bob.votes.join(alice.node.url, stored.id, bob.votes.voice("dave"), visitor)
             assert await bob.frozen() == [[], [], []]
             local = Caller(kind="vcp", id="dave", address="127.0.0.1", proof="vcp token")
-            joined = await bob.desk.join(alice.node.url, kept.id, bob.desk.voice("dave"), local)
-            assert joined.id == kept.id
+            joined = await bob.votes.join(alice.node.url, stored.id, bob.votes.voice("dave"), local)
+            assert joined.id == stored.id
 
     async def test_follows_a_keeper_to_its_new_address(self, tmp_path):
         async with parties(1) as (bob,):
             async with running_node(tmp_path / "alice") as node:
-                kept = await begun(Party(node), bob)
+                stored = await begun(Party(node), bob)
             async with running_node(tmp_path / "alice") as node:
                 alice = Party(node)
-                assert (await bob.join(alice, kept)).url == node.url
-                outcome = await bob.say(kept, "act", clause_id="c1", action="endorse")
+                assert (await bob.join(alice, stored)).url == node.url
+                outcome = await bob.say(stored, "act", clause_id="c1", action="endorse")
                 assert outcome.entry.number == 3
 
 
 async def test_a_party_without_a_key_speaks_through_the_node_it_was_named_with():
     async with parties() as (alice, bob, carol):
-        kept = await alice.open({"id": "dave", "node": bob.id}, {"id": carol.id})
-        dave = bob.desk.voice("dave")
-        await bob.desk.join(alice.node.url, kept.id, dave)
-        await carol.join(alice, kept)
-        await alice.say(kept, "advance", to="deliberation")
-        args = {"delib_id": kept.id, "clause_id": "c1", "action": "endorse"}
-        outcome = await bob.desk.act("consensus.act", args, dave)
+        stored = await alice.open({"id": "dave", "node": bob.id}, {"id": carol.id})
+        dave = bob.votes.voice("dave")
+        await bob.votes.join(alice.node.url, stored.id, dave)
+        await carol.join(alice, stored)
+        await alice.say(stored, "advance", to="deliberation")
+        args = {"delib_id": stored.id, "clause_id": "c1", "action": "endorse"}
+        outcome = await bob.votes.act("consensus.act", args, dave)
         assert (outcome.entry.actor, outcome.entry.on_behalf) == (bob.id, "dave")
-        assert [one.id for one in await bob.desk.those_of(dave)] == [kept.id]
-        assert await bob.desk.those_of(bob.voice) == []
-        assert (await refusal(bob.join(alice, kept))).wire_code == "FORBIDDEN"
-        for desk, voice in ((bob.desk, bob.voice), (carol.desk, carol.desk.voice("dave"))):
-            assert (await refusal(desk.act("consensus.act", args, voice))).wire_code == "FORBIDDEN"
+        assert [one.id for one in await bob.votes.those_of(dave)] == [stored.id]
+        assert await bob.votes.those_of(bob.voice) == []
+        assert (await refusal(bob.join(alice, stored))).wire_code == "FORBIDDEN"
+        for party, voice in ((bob.votes, bob.voice), (carol.votes, carol.votes.voice("dave"))):
+            assert (await refusal(party.act("consensus.act", args, voice))).wire_code == "FORBIDDEN"
 
 
 async def test_the_keepers_own_commands_and_the_door_add_entries_at_once():
     async with parties(2) as (alice, bob):
-        kept = await begun(alice, bob)
-        command = alice.another_desk()
-        args = {"delib_id": kept.id, "clause_id": "c1", "action": "endorse"}
+        stored = await begun(alice, bob)
+        command = alice.another_party()
+        args = {"delib_id": stored.id, "clause_id": "c1", "action": "endorse"}
         acts = [
             act
             for _ in range(5)
             for act in (
-                bob.desk.act("consensus.act", args, bob.voice),
+                bob.votes.act("consensus.act", args, bob.voice),
                 command.act("consensus.act", args, alice.voice),
-                alice.desk.act("consensus.act", args, alice.voice),
+                alice.votes.act("consensus.act", args, alice.voice),
             )
         ]
         outcomes = await asyncio.gather(*acts)
         waiting = [outcome for outcome in outcomes if outcome.entry is None]
-        await bob.desk.send_waiting()
-        now = await bob.desk.refresh(kept.id)
+        await bob.votes.send_waiting()
+        now = await bob.votes.refresh(stored.id)
         assert now.head.tip.number == 2 + len(acts)
         assert len({outcome.entry.number for outcome in outcomes if outcome.entry}) == len(acts) - len(
             waiting
         )
-        assert now.head == (await alice.desk.find(kept.id)).head
+        assert now.head == (await alice.votes.find(stored.id)).head
 
 
 async def test_what_waits_survives_a_restart_of_the_party(tmp_path):
     port = unused_port()
     async with (
-        running_node(tmp_path / "alice", port=port) as keeper,
+        running_node(tmp_path / "alice", port=port) as host,
         running_node(tmp_path / "bob") as node,
     ):
         bob = Party(node)
-        kept = await begun(Party(keeper), bob)
-        await bob.desk.refresh(kept.id)
-        await keeper.stop()
-        assert (await bob.say(kept, "act", clause_id="c1", action="amend", text="Kept.")).entry is None
+        stored = await begun(Party(host), bob)
+        await bob.votes.refresh(stored.id)
+        await host.stop()
+        assert (await bob.say(stored, "act", clause_id="c1", action="amend", text="Kept.")).entry is None
     retry = DeliberationSettings(retry_seconds=0.1)
     async with (
-        running_node(tmp_path / "alice", port=port) as keeper,
+        running_node(tmp_path / "alice", port=port) as host,
         running_node(tmp_path / "bob", deliberations=retry) as node,
     ):
         # nobody asks the node to send it
         async with asyncio.timeout(20):
             while await Party(node).ledger.waiting():  # noqa: ASYNC110 - it is another task of the node
                 await asyncio.sleep(0.02)
-        clause = (await Party(keeper).desk.find(kept.id)).deliberation.clauses["c1"]
+        clause = (await Party(host).votes.find(stored.id)).vote.clauses["c1"]
         assert [variant.text for variant in clause.variants[1:]] == ["Kept."]
 
 
@@ -313,21 +311,21 @@ class TestTheVault:
     async def test_without_its_key_nothing_is_read_and_nothing_stored(self, tmp_path):
         async with running_node(tmp_path / "alice") as node, parties(1) as (bob,):
             alice = Party(node)
-            kept = await begun(alice, bob)
-            await bob.desk.refresh(kept.id)
+            stored = await begun(alice, bob)
+            await bob.votes.refresh(stored.id)
             key = tmp_path / "alice" / "vault.key"
             before = await alice.frozen()
             aside = key.rename(tmp_path / "aside")
             with pytest.raises(KeyRefusedError):
-                await alice.desk.find(kept.id)
+                await alice.votes.find(stored.id)
             with pytest.raises(KeyRefusedError):
                 await alice.open()
-            outcome = await bob.say(kept, "act", clause_id="c1", action="endorse")
+            outcome = await bob.say(stored, "act", clause_id="c1", action="endorse")
             assert (outcome.entry, "status 500" in outcome.why) == (None, True)
             assert await alice.frozen() == before
             aside.rename(key)
-            await bob.desk.send_waiting()
-            assert (await alice.desk.find(kept.id)).head.tip.number == 3
+            await bob.votes.send_waiting()
+            assert (await alice.votes.find(stored.id)).head.tip.number == 3
 
     async def test_reads_with_the_former_key_until_all_is_sealed_anew(self):
         clock = VirtualClock()
@@ -337,13 +335,13 @@ class TestTheVault:
         opening = {"title": "T", "clauses": ["A."], "stakeholders": [], "keeper": key.vacant_id.hex()}
         entry = log.propose(None, "dlb_1", log.OPEN, opening, key, 1.0)
         head, taken = log.admit(None, entry, key, 1.0)
-        kept = KeptDeliberation(head=head)
-        await store.commit(*Ledger(store, lambda: Vault([old])).adding(None, kept, [taken]))
+        stored = StoredVote(head=head)
+        await store.commit(*Ledger(store, lambda: Vault([old])).adding(None, stored, [taken]))
         rotating = Vault([new, old])
-        assert (await Ledger(store, lambda: rotating).find("dlb_1")).kept.head == head
+        assert (await Ledger(store, lambda: rotating).find("dlb_1")).stored.head == head
         assert await reseal_all(store, rotating) == Resealed(values=2)
         after = Ledger(store, lambda: Vault([new]))
-        assert (await after.find("dlb_1")).kept.head == head
+        assert (await after.find("dlb_1")).stored.head == head
         assert await after.all_entries("dlb_1") == [taken]
 
 
@@ -351,39 +349,39 @@ class TestTooMany:
     async def test_a_visitor_opens_and_joins_so_many_and_the_owner_more(self, monkeypatch):
         monkeypatch.setattr("comity.votes.party.MAX_OF_A_VISITOR", 2)
         async with parties(2) as (alice, bob):
-            dave = bob.desk.voice("dave")
+            dave = bob.votes.voice("dave")
             there = [await alice.open({"id": "dave", "node": bob.id}) for _ in range(2)]
             here = {"title": "Mine", "clauses": ["A clause."], "stakeholders": []}
             await bob.open({"id": "dave", "node": bob.id})  # what others open does not count
-            await bob.desk.open("d1", here, dave)
-            await bob.desk.join(alice.node.url, there[0].id, dave)
+            await bob.votes.open("d1", here, dave)
+            await bob.votes.join(alice.node.url, there[0].id, dave)
             before = await bob.frozen()
             for one_more in (
-                bob.desk.open("d2", here, dave),
-                bob.desk.join(alice.node.url, there[1].id, dave),
+                bob.votes.open("d2", here, dave),
+                bob.votes.join(alice.node.url, there[1].id, dave),
             ):
                 assert (await refusal(one_more)).wire_code == "LIMIT_EXCEEDED"
             assert await bob.frozen() == before
-            assert await bob.desk.join(alice.node.url, there[0].id, dave)
-            assert await bob.desk.open("d3", here, bob.desk.voice("erin"))
+            assert await bob.votes.join(alice.node.url, there[0].id, dave)
+            assert await bob.votes.open("d3", here, bob.votes.voice("erin"))
             assert await bob.open()
 
     async def test_what_is_joined_counts_like_what_is_opened(self, monkeypatch):
-        monkeypatch.setattr("comity.votes.party.MAX_DELIBERATIONS", 1)
+        monkeypatch.setattr("comity.votes.party.MAX_VOTES", 1)
         async with parties(3) as (alice, bob, carol):
             mine = await alice.open({"id": carol.id})
             other = await bob.open({"id": carol.id})
             await carol.join(alice, mine)
             assert (await refusal(carol.join(bob, other))).wire_code == "LIMIT_EXCEEDED"
-            assert [kept.id for kept in await carol.ledger.all()] == [mine.id]
+            assert [stored.id for stored in await carol.ledger.all()] == [mine.id]
 
     async def test_a_log_that_breaks_off_is_not_kept_for_whoever_takes_no_part(self):
         async with parties(2) as (alice, bob):
-            kept = await alice.open({"id": bob.id})
-            for voice, left in ((bob.desk.voice("mallory"), 0), (bob.voice, 1)):
-                desk = bob.another_desk(f"for {voice.stakeholder_id}", BreaksOff)
+            stored = await alice.open({"id": bob.id})
+            for voice, left in ((bob.votes.voice("mallory"), 0), (bob.voice, 1)):
+                party = bob.another_party(f"for {voice.stakeholder_id}", BreaksOff)
                 with pytest.raises(NoAnswerError):
-                    await desk.join(alice.node.url, kept.id, voice)
+                    await party.join(alice.node.url, stored.id, voice)
                 assert await bob.ledger.count() == left
 
 

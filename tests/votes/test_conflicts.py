@@ -41,37 +41,37 @@ async def two_faces():
     """Both parties know the first three entries. Then each is shown another fourth; the keeper now shows Carol's."""
     async with running_node() as node, parties(2) as (bob, carol):
         alice = TwoFaces(node)
-        kept = await alice.open({"id": bob.id}, {"id": carol.id})
-        await alice.say(kept, "advance", to="deliberation")
-        await alice.say(kept, "act", clause_id="c1", action="endorse")
+        stored = await alice.open({"id": bob.id}, {"id": carol.id})
+        await alice.say(stored, "advance", to="deliberation")
+        await alice.say(stored, "act", clause_id="c1", action="endorse")
         for party in (bob, carol):
-            await party.join(alice, kept)
+            await party.join(alice, stored)
         three = await alice.put_aside()
-        await bob.say(kept, "act", clause_id="c1", action="amend", text="What Bob was shown.")
+        await bob.say(stored, "act", clause_id="c1", action="amend", text="What Bob was shown.")
         of_bob = await alice.put_aside()
         await alice.take_out(three)
-        await carol.say(kept, "act", clause_id="c1", action="amend", text="What Carol was shown.")
-        yield alice, bob, carol, kept, of_bob
+        await carol.say(stored, "act", clause_id="c1", action="amend", text="What Carol was shown.")
+        yield alice, bob, carol, stored, of_bob
 
 
 async def test_the_keeper_is_named_as_soon_as_it_shows_its_other_face():
-    async with two_faces() as (alice, bob, _, kept, _of_bob):
-        fault = await refusal(bob.desk.refresh(kept.id))
+    async with two_faces() as (alice, bob, _, stored, _of_bob):
+        fault = await refusal(bob.votes.refresh(stored.id))
         assert fault.wire_code == "CONFLICT"
         assert alice.id in fault.message
         assert "number 4" in fault.message
-        fraud = (await bob.desk.find(kept.id)).fraud
-        assert is_proven(fraud)
-        assert (fraud.keeper, fraud.first.number) == (alice.id, 4)
+        conflict = (await bob.votes.find(stored.id)).conflict
+        assert is_proven(conflict)
+        assert (conflict.host, conflict.first.number) == (alice.id, 4)
         written = await bob.node.store.read(log_of(bob.node.runtime.chain))
         assert any(b"DELIBERATION_FRAUD" in record.data for record in written)
 
 
 async def test_parties_find_out_when_they_compare_their_logs_without_the_keeper():
-    async with two_faces() as (_, bob, carol, kept, _of_bob):
-        await refusal(carol.join(bob, kept))
+    async with two_faces() as (_, bob, carol, stored, _of_bob):
+        await refusal(carol.join(bob, stored))
         for party in (bob, carol):  # whoever was asked found it out as well
-            assert is_proven((await party.desk.find(kept.id)).fraud)
+            assert is_proven((await party.votes.find(stored.id)).conflict)
 
 
 class Telling:
@@ -89,38 +89,41 @@ class Telling:
 
 
 async def test_a_longer_log_is_searched_for_the_first_number_given_out_twice():
-    async with two_faces() as (alice, bob, carol, kept, _of_bob):
+    async with two_faces() as (alice, bob, carol, stored, _of_bob):
         for number in range(3):
-            await carol.say(kept, "act", clause_id="c1", action="amend", text=f"More {number}.")
-        desk = bob.another_desk(wrap=Telling)
-        fault = await refusal(desk.refresh(kept.id))
+            await carol.say(stored, "act", clause_id="c1", action="amend", text=f"More {number}.")
+        party = bob.another_party(wrap=Telling)
+        fault = await refusal(party.refresh(stored.id))
         assert "number 4" in fault.message
-        assert (await bob.desk.find(kept.id)).fraud.keeper == alice.id
+        assert (await bob.votes.find(stored.id)).conflict.host == alice.id
 
 
 async def test_nothing_more_is_decided_after_that():
-    async with two_faces() as (alice, bob, carol, kept, _of_bob):
-        await refusal(bob.desk.refresh(kept.id))
+    async with two_faces() as (alice, bob, carol, stored, _of_bob):
+        await refusal(bob.votes.refresh(stored.id))
         before = await bob.frozen(), await alice.frozen()
-        fault = await refusal(bob.say(kept, "act", clause_id="c1", action="endorse"))
+        fault = await refusal(bob.say(stored, "act", clause_id="c1", action="endorse"))
         assert "two entries with the number 4" in fault.message
         # the keeper itself has seen the proof in the tip that Bob sent
         door = AtTheDoor(alice, carol.node.runtime.key)
         answer = await door.act(
-            (await carol.desk.find(kept.id)).head, "act", clause_id="c1", action="endorse"
+            (await carol.votes.find(stored.id)).head, "act", clause_id="c1", action="endorse"
         )
         assert "two entries with the number 4" in answer["error"]["message"]
         assert (await bob.frozen(), await alice.frozen()) == before
 
 
 async def test_a_keeper_that_has_forgotten_an_entry_signs_nothing_in_its_place():
-    async with two_faces() as (alice, bob, _, kept, of_bob):
+    async with two_faces() as (alice, bob, _, stored, of_bob):
         await alice.take_out(of_bob)
         four = await alice.put_aside()
-        await bob.say(kept, "act", clause_id="c1", action="amend", text="Signed once.")
+        await bob.say(stored, "act", clause_id="c1", action="amend", text="Signed once.")
         await alice.take_out(four)
         before = await alice.frozen()
-        for attempt in (bob.desk.refresh(kept.id), bob.say(kept, "act", clause_id="c1", action="endorse")):
+        for attempt in (
+            bob.votes.refresh(stored.id),
+            bob.say(stored, "act", clause_id="c1", action="endorse"),
+        ):
             fault = await refusal(attempt)
             assert fault.wire_code == "PRECONDITION_FAILED"
             assert "ends at entry 4, and it has signed entry 5" in fault.message
@@ -131,17 +134,17 @@ async def test_a_keeper_with_an_older_copy_of_its_whole_database_is_not_believed
     async with parties(1) as (bob,):
         async with running_node(tmp_path / "alice") as node:
             alice = Party(node)
-            kept = await alice.open({"id": bob.id})
-            await alice.say(kept, "advance", to="deliberation")
-            await bob.join(alice, kept)
+            stored = await alice.open({"id": bob.id})
+            await alice.say(stored, "advance", to="deliberation")
+            await bob.join(alice, stored)
         shutil.copytree(tmp_path / "alice", tmp_path / "older")
         async with running_node(tmp_path / "alice") as node:
-            await bob.join(Party(node), kept)
-            await bob.say(kept, "act", clause_id="c1", action="endorse")
+            await bob.join(Party(node), stored)
+            await bob.say(stored, "act", clause_id="c1", action="endorse")
         async with running_node(tmp_path / "older") as node:
             older = Party(node)
             before = await older.frozen()
-            fault = await refusal(bob.join(older, kept))
+            fault = await refusal(bob.join(older, stored))
             assert fault.wire_code == "CONFLICT"
             assert "older copy" in fault.message
             assert await older.frozen() == before
