@@ -180,7 +180,7 @@ ACT_WORDS: Final = {
     "ROOM_INVITED": "invite made",
     "ROOM_JOINED": "room joined",
     "ROOM_LEFT": "room left",
-    "ROOM_PEER_ADMITTED": "peer let in",
+    "ROOM_PEER_ADMITTED": "peer joined",
     "ROOM_MESSAGE_SENT": "message sent to a peer",
     "ROOM_MESSAGE_SIGNED": "signed message sent",
     "ROOM_MESSAGE_STORED": "message of a peer stored",

@@ -182,7 +182,8 @@ class Peers(Part):
             links = await room.link_stats()
             for peer in room.session.sync_peers(room.now):
                 path = links.get(peer["uuid"], {}).get("path", "")
-                peers.append((name, peer["stream_id"] or peer["uuid"], peer["handshake_state"], str(path)))
+                state = tool_table.HANDSHAKE_WORDS[peer["handshake_state"]]
+                peers.append((name, peer["stream_id"] or peer["uuid"], state, str(path)))
             files = room.session.files
             for way, moving in (("in", files.incoming), ("out", files.outgoing)):
                 for each in moving.values():
@@ -194,7 +195,7 @@ class Peers(Part):
         empty = "this node is in no room; invite others to one: `comity room invite lab`"
         return ViewPage(
             tables=[
-                Table(("room", "state", "peers", "keys of shared state"), sessions, empty=empty),
+                Table(("room", "state", "peers", "shared data"), sessions, empty=empty),
                 Table(("room", "peer", "state", "path"), peers, "Peers", empty="nobody else is here"),
                 Table(
                     ("room", "way", "file", "state", "bytes", "pieces"),
@@ -214,7 +215,7 @@ class Peers(Part):
             [
                 ("sessions", str(len(rooms))),
                 ("peers", str(_peers_of(rooms))),
-                ("at the relay", str(at_relay)),
+                ("relay connections", str(at_relay)),
             ],
         )
 

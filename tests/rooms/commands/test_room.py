@@ -229,7 +229,7 @@ def test_a_file_is_sent_listed_and_saved(comity, joined, tmp_path):
     assert comity(*saving).code == 0
     assert (tmp_path / "got.bin").read_bytes() == content
     assert "output exists" in comity(*saving).err
-    assert "ENOENT" in comity("room", "send-file", tmp_path / "none").err
+    assert "there is no file" in comity("room", "send-file", tmp_path / "none").err
     for place, kind, name in ((None, "ROOM_FILE_SENT", "report.bin"), (joined, "ROOM_FILE_SAVED", "got.bin")):
         told = comity("audit", "tail", "--json", *(() if place is None else ("--data", place))).out
         [entry] = [one for one in map(json.loads, told.splitlines()) if one["verification_result"] == kind]

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,7 +19,8 @@ from comity.rooms.commands.target import (
     run_in_session,
 )
 from comity.rooms.protocol.invite import is_invite
-from comity.rooms.protocol.tool_table import MAX_FILE_BYTES
+from comity.rooms.protocol.tool_table import HANDSHAKE_WORDS, MAX_FILE_BYTES
+from comity.runtime.lazy import late
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import HomeOptions, Json, RoomOption, argument, option, settings_of, whole_number
 from comity.terminal.output import (
@@ -34,6 +35,13 @@ from comity.terminal.output import (
 )
 from comity.wire import strict_json
 from comity.wire.errors import ConfigError, DeadlineError, InvalidError, MalformedError
+
+if TYPE_CHECKING:
+    from comity.rooms.commands import view
+    from comity.rooms.protocol import messages
+else:
+    messages = late("comity.rooms.protocol.messages")
+    view = late("comity.rooms.commands.view")
 
 # `comity room state`: the state that the peers of a room share.
 
@@ -155,20 +163,15 @@ def invite(
     if revoke and (hours is not None or relay is not None):
         raise ConfigError("--revoke takes no --hours and no --relay")
     seconds = 3600 * (24 if hours is None else whole_number("--hours", hours, 1, 720))
-
     if revoke:
         result = run_in_rooms(home, lambda rooms: rooms.ask("revoke", {"room": room}))
-    else:
-        asked = {"room": room, "seconds": seconds, "host": relay}
-        result = run_in_rooms(home, lambda rooms: rooms.ask("invite", asked))
-    if as_json:
-        print_json(result)
-    elif revoke:
-        print_line(
-            f"revoked the invite to the room {result['room']}; sessions ended: {result['sessions_ended']}"
-        )
-    else:
-        print_line(result["invite"])
+        ended = f"sessions ended: {result['sessions_ended']}"
+        print_answer(result, f"revoked the invite to the room {result['room']}; {ended}", as_json=as_json)
+        return
+    asked = {"room": room, "seconds": seconds, "host": relay}
+    result = run_in_rooms(home, lambda rooms: rooms.ask("invite", asked))
+    print_answer(result, result["invite"], as_json=as_json)
+    if not as_json:
         until = _minute(result["expires_at"])
         note(f"valid until {until}; on the other machine: comity room join, then paste the line")
         if result["notice"]:
@@ -229,15 +232,13 @@ def join(
     view continues. Without a node, you leave the room when this command ends. In a pipe, each line of standard input is
     sent as a message.
     """
-    from comity.rooms.commands.view import show_room
-
     settings = settings_of(home).settings
     most = None
     if file_max_bytes is not None:
         most = whole_number("--file-max-bytes", file_max_bytes, 1, MAX_FILE_BYTES)
     wanted = (room or "").strip() or _read_line()
     asyncio.run(
-        show_room(
+        view.show_room(
             settings,
             wanted,
             name=name,
@@ -263,10 +264,7 @@ def leave(
 
     async def run(session: JoinedRoom) -> None:
         result = await session.ask("vdo_disconnect")
-        if as_json:
-            print_json(result)
-        else:
-            print_line(f"left the room {session.room}")
+        print_answer(result, f"left the room {session.room}", as_json=as_json)
 
     run_in_session(home, room, run)
 
@@ -341,8 +339,7 @@ def send(
     if as_json:
         print_json(result)
     if not result["ok"]:
-        who = "nobody else is in the room" if to is None else f"{to} is not in the room"
-        raise InvalidError(f"not sent: {who}")
+        raise InvalidError(view.not_sent(to))
     if not as_json:
         print_line("sent" if result.get("message_ids") else "sent, without a receipt")
 
@@ -364,18 +361,16 @@ def send_file(
     whole, folder = folder_of(path)
 
     async def run(session: JoinedRoom) -> None:
-        from comity.rooms.commands.view import follow_transfer, with_remedy
-
         asked = {"file_path": whole, "timeout_ms": 200, **_target(to)}
         try:
             result = await session.ask("vdo_file_send_path", folder, **asked)
         except InvalidError as refused:
-            raise InvalidError(with_remedy(refused.message)) from None
-        transfer = await follow_transfer(session, result["transfer"])
+            raise InvalidError(view.with_remedy(refused.message)) from None
+        transfer = await view.follow_transfer(session, result["transfer"])
         if as_json:
             print_json(transfer)
         if transfer["status"] != "completed":
-            raise InvalidError(f"not sent: {with_remedy(transfer['last_error'] or transfer['status'])}")
+            raise InvalidError(f"not sent: {view.with_remedy(transfer['last_error'] or transfer['status'])}")
         if not as_json:
             print_line(f"sent {transfer['name']}, {transfer['total_bytes']:,} bytes, {transfer['file_hash']}")
 
@@ -413,10 +408,9 @@ def files(
         whole, folder = folder_of(save_as or Path(name).name or save)
         saving = {"transfer_id": save, "output_path": whole, "overwrite": overwrite}
         result = await session.ask("vdo_file_save", folder, **saving)
-        if as_json:
-            print_json(result)
-        else:
-            print_line(f"saved {result['output_path']}, {result['bytes_written']:,} bytes")
+        print_answer(
+            result, f"saved {result['output_path']}, {result['bytes_written']:,} bytes", as_json=as_json
+        )
 
     run_in_session(home, room, run)
 
@@ -469,12 +463,10 @@ def export(home: HomeOptions = HomeOptions()) -> None:
     """
 
     async def run(rooms: RoomAccess) -> None:
-        from comity.rooms.protocol.messages import export_lines
-
         after = 0
         while True:
             page = await rooms.ask("export", {"after": after})
-            sys.stdout.write(export_lines(page["messages"]).decode())
+            sys.stdout.write(messages.export_lines(page["messages"]).decode())
             after = page["after"]
             if not after:
                 return
@@ -490,10 +482,8 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Check exported messages: every signature is valid, and no number is missing between two messages of a sender."""
-    from comity.rooms.protocol.messages import verify_export
-
     try:
-        found = verify_export(Path(file).read_bytes())
+        found = messages.verify_export(Path(file).read_bytes())
     except OSError as why:
         raise ConfigError(f"{file} cannot be read: {(why.strerror or str(why)).lower()}") from None
     rows = [
@@ -536,7 +526,7 @@ def _read_line() -> str:
 
 def _peer_row(peer: dict[str, Any]) -> tuple[str, ...]:
     link = peer["link"] or {}
-    state = peer["rejected_reason"] or peer["handshake_state"].replace("_", " ")
+    state = peer["rejected_reason"] or HANDSHAKE_WORDS[peer["handshake_state"]]
     return (
         peer["room"],
         one_line(str(peer["stream_id"] or peer["uuid"])),

@@ -21,13 +21,30 @@ from comity.rooms.commands.target import NODE_GONE, JoinedRoom, RoomAccess, fold
 from comity.rooms.protocol.invite import is_invite
 from comity.rooms.protocol.loose_values import sanitize_id
 from comity.rooms.protocol.tool_table import MAX_FILE_BYTES
+from comity.runtime.lazy import late
 from comity.runtime.settings import Settings
 from comity.terminal.output import note, one_line, print_json, print_line
 from comity.wire import strict_json
 from comity.wire.errors import ComityError, ConfigError, InvalidError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich import console as rich_console
+    from rich import constrain as rich_constrain
+    from rich import live as rich_live
+    from rich import progress as rich_progress
+    from rich import progress_bar as rich_progress_bar
+    from rich import rule as rich_rule
+    from rich import table as rich_table
+    from rich import text as rich_text
+else:
+    rich_console = late("rich.console")
+    rich_constrain = late("rich.constrain")
+    rich_live = late("rich.live")
+    rich_progress = late("rich.progress")
+    rich_progress_bar = late("rich.progress_bar")
+    rich_rule = late("rich.rule")
+    rich_table = late("rich.table")
+    rich_text = late("rich.text")
 
 REDRAW_SECONDS: Final = 0.25
 COMMAND_EVERY: Final = 1.0
@@ -245,7 +262,7 @@ class _View(JoinedRoom, ABC):
     async def _send(self, text: str, peer: str | None) -> None:
         result = await self.ask("vdo_send", data=text, **({} if peer is None else {"target": peer}))
         if not result["ok"]:
-            raise InvalidError("nobody else is here" if peer is None else f"{peer} is not in the room")
+            raise InvalidError(not_sent(peer))
         self.said(text if peer is None else f"(to {peer}) {text}")
 
     async def _save(self, what: str) -> None:
@@ -310,19 +327,16 @@ class _Terminal(_View):
         self._transfers: list[dict[str, Any]] = []
         self._state = session["state"]
         self._keys: asyncio.Queue[str] = asyncio.Queue()
-        self._print: Callable[[RenderableType], None] = print
+        self._print: Callable[[rich_console.RenderableType], None] = print
         self._redraw: Callable[[], None] = lambda: None
 
     async def run(self, runner: MessageRunner | None) -> None:
-        from rich.console import Console
-        from rich.live import Live
-        from rich.text import Text
 
-        console = Console(highlight=False)
+        console = rich_console.Console(highlight=False)
         with (
             _raw_keys(self._keys.put_nowait),
-            Live(
-                Text(""), console=console, auto_refresh=False, transient=True, redirect_stdout=False
+            rich_live.Live(
+                rich_text.Text(""), console=console, auto_refresh=False, transient=True, redirect_stdout=False
             ) as live,
         ):
             self._print = console.print
@@ -377,9 +391,7 @@ class _Terminal(_View):
 
     def _write(self, *parts: tuple[str, str]) -> None:
         """One line of texts, each with its style."""
-        from rich.text import Text
-
-        self._print(Text.assemble(*parts))
+        self._print(rich_text.Text.assemble(*parts))
 
     async def _watch(self) -> None:
         """Poll what events do not report: the progress of transfers, and the peers."""
@@ -393,24 +405,20 @@ class _Terminal(_View):
             self._redraw()
             await asyncio.sleep(REDRAW_SECONDS)
 
-    def _picture(self) -> "RenderableType":
-        from rich.console import Group
-        from rich.constrain import Constrain
-        from rich.progress_bar import ProgressBar
-        from rich.rule import Rule
-        from rich.table import Table
-        from rich.text import Text
+    def _picture(self) -> "rich_console.RenderableType":
 
         here = [one_line(str(one["stream_id"] or one["uuid"])) for one in self._peers if one["connected"]]
         title = f"{self.room}: {', '.join(here) if here else 'nobody else yet'}"
         if self._state != "connected":
             title += f" ({self._state})"
         # No line is as wide as the terminal: one that is made narrower would wrap it, and part of it would stay.
-        rows: list[RenderableType] = [
-            Constrain(Rule(Text(title, style="bold"), align="left", style="dim"), PICTURE_WIDTH)
+        rows: list[rich_console.RenderableType] = [
+            rich_constrain.Constrain(
+                rich_rule.Rule(rich_text.Text(title, style="bold"), align="left", style="dim"), PICTURE_WIDTH
+            )
         ]
         if self._transfers:
-            table = Table.grid(padding=(0, 1))
+            table = rich_table.Table.grid(padding=(0, 1))
             for _ in range(4):
                 table.add_column(no_wrap=True)
             for one in self._transfers:
@@ -418,16 +426,18 @@ class _Terminal(_View):
                 way = "from" if one["direction"] == "incoming" else "to"
                 who = one_line(str(one["from_stream_id"] or one["target_stream_id"] or ""))
                 table.add_row(
-                    Text(_cut(one_line(one["name"]), 24), style="cyan"),
-                    Text(_cut(f"{way} {who}", 16), style="dim"),
-                    ProgressBar(total=one["total_bytes"], completed=done, width=16),
-                    Text(f"{100 * done // one['total_bytes']:3d} % of {_size(one['total_bytes'])}"),
+                    rich_text.Text(_cut(one_line(one["name"]), 24), style="cyan"),
+                    rich_text.Text(_cut(f"{way} {who}", 16), style="dim"),
+                    rich_progress_bar.ProgressBar(total=one["total_bytes"], completed=done, width=16),
+                    rich_text.Text(f"{100 * done // one['total_bytes']:3d} % of {_size(one['total_bytes'])}"),
                 )
             rows.append(table)
         rows.append(
-            Text.assemble(("> ", "bold green"), one_line(self._typed) if self._typed else "", ("▏", "blink"))
+            rich_text.Text.assemble(
+                ("> ", "bold green"), one_line(self._typed) if self._typed else "", ("▏", "blink")
+            )
         )
-        return Group(*rows)
+        return rich_console.Group(*rows)
 
 
 @contextlib.contextmanager
@@ -485,6 +495,10 @@ def sentence_of(event: dict[str, Any]) -> str | None:
     return None if make is None else one_line(make(event))
 
 
+def not_sent(peer: str | None) -> str:
+    return "not sent: " + ("nobody else is here" if peer is None else f"{peer} is not in the room")
+
+
 def with_remedy(reason: str) -> str:
     """What the tools say in the words of the contract, and what to do about it."""
     again = (
@@ -494,6 +508,8 @@ def with_remedy(reason: str) -> str:
         return f"{reason}; for larger files leave and {again}; the receiver has to do the same"
     if reason.startswith("total_bytes must be "):
         return f"{reason}; for larger files the receiver has to leave and {again}"
+    if reason.startswith("ENOENT: "):
+        return f"there is no file {reason.partition(_STAT)[2].rstrip(_QUOTE)}"
     if reason.startswith("output exists: "):
         return f"{reason}; move that file away, or join the room from another folder and save it there"
     return reason
@@ -516,15 +532,13 @@ async def follow_transfer(session: JoinedRoom, transfer: dict[str, Any]) -> dict
 
 
 def _bar(transfer: dict[str, Any]) -> Any:
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        console=Console(stderr=True),
+    bar = rich_progress.Progress(
+        rich_progress.TextColumn("{task.description}"),
+        rich_progress.BarColumn(),
+        rich_progress.DownloadColumn(),
+        rich_progress.TransferSpeedColumn(),
+        console=rich_console.Console(stderr=True),
         transient=True,
     )
     bar.add_task(one_line(transfer["name"]).replace("[", "("), total=transfer["total_bytes"])
@@ -558,6 +572,7 @@ def _size(count: int) -> str:
     return f"{count:,} GiB"
 
 
+_STAT, _QUOTE = "stat '", "'"
 _UNDER_WAY: Final = ("offered", "transferring", "receiving")
 _STYLES: Final = {"sync_peer_rejected": "red", "file_transfer_failed": "red"}
 _SENTENCES: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
@@ -565,7 +580,7 @@ _SENTENCES: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "connect_error": lambda event: f"the relay cannot be reached: {event['message']}",
     "disconnected": lambda _event: "the relay is gone; connections to peers stay",
     "sync_peer_updated": lambda event: f"{event['stream_id']} is here",
-    "sync_peer_rejected": lambda event: f"{event['stream_id']} was not let in: {event['reason']}",
+    "sync_peer_rejected": lambda event: f"{event['stream_id']} was refused: {event['reason']}",
     "duplicate_stream_id": lambda event: f"another peer uses the name {event['stream_id']}",
     "data_channel_close": lambda event: f"{event['detail']['streamID']} has left",
     "connection_failed": lambda event: (

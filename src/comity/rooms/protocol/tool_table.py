@@ -34,6 +34,13 @@ from comity.wire.errors import ConfigError, ForbiddenError
 MIN_CHUNK: Final = 1024
 MAX_CHUNK: Final = 262_144
 MAX_FILE_BYTES: Final = 268_435_456
+HANDSHAKE_WORDS: Final = {
+    "discovered": "connecting",
+    "hello_received": "connected",
+    "ready": "connected",
+    "rejected": "refused",
+}
+"""The states of a peer, as people read them."""
 
 _TEXT: Final = {"type": "string"}
 _FLAG: Final = {"type": "boolean"}
