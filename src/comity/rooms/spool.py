@@ -25,23 +25,7 @@ from typing import Any, BinaryIO, ClassVar, Final
 from msgspec import Struct
 
 from comity.identity.private_files import ensure_private_folder
-from comity.rooms.protocol.files import (
-    ChunkDiffers,
-    ChunkRead,
-    ChunkStored,
-    CloseSource,
-    DropIncoming,
-    FinishIncoming,
-    HashSource,
-    IncomingFinished,
-    IncomingOpened,
-    OpenIncoming,
-    ReadChunk,
-    SourceFailed,
-    SourceHashed,
-    StoreChunk,
-    StoreFailed,
-)
+from comity.rooms.protocol import files
 from comity.wire.machine import Effect, Event
 
 log = logging.getLogger("comity.rooms")
@@ -61,7 +45,7 @@ _BINARY: Final = getattr(os, "O_BINARY", 0)
 _SOURCE: Final = os.O_RDONLY | _BINARY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY
 
-_READING: Final = frozenset((ReadChunk, HashSource, CloseSource))
+_READING: Final = frozenset((files.ReadChunk, files.HashSource, files.CloseSource))
 Notify = Callable[[Event], None]
 Job = Callable[[], Event | None]
 
@@ -220,7 +204,7 @@ class Spool:
         }
 
     def carry_out(self, effect: Effect) -> None:
-        if isinstance(effect, StoreChunk):
+        if isinstance(effect, files.StoreChunk):
             self._unwritten[effect.transfer_id, effect.sequence] = len(effect.data)
             self._unwritten_bytes += len(effect.data)
         kind = type(effect)
@@ -260,9 +244,9 @@ class Spool:
         self._syncer.shutdown(wait=True)
 
     def _written(self, answer: Event) -> None:
-        if isinstance(answer, ChunkStored | ChunkDiffers):
+        if isinstance(answer, files.ChunkStored | files.ChunkDiffers):
             self._unwritten_bytes -= self._unwritten.pop((answer.transfer_id, answer.sequence), 0)
-        elif isinstance(answer, StoreFailed):
+        elif isinstance(answer, files.StoreFailed):
             for key in [key for key in self._unwritten if key[0] == answer.transfer_id]:
                 self._unwritten_bytes -= self._unwritten.pop(key)
         self._fell.set()
@@ -270,37 +254,37 @@ class Spool:
 
     # In the threads.
 
-    def _read(self, wanted: ReadChunk) -> Event:
+    def _read(self, wanted: files.ReadChunk) -> Event:
         source = self._sources.get(wanted.transfer_id)
         if source is None:
-            return SourceFailed(wanted.transfer_id, "the file to send is gone")
+            return files.SourceFailed(wanted.transfer_id, "the file to send is gone")
         try:
             data = _range(source, wanted.offset, wanted.length)
         except (OSError, ValueError) as why:
-            return SourceFailed(wanted.transfer_id, f"the file cannot be read: {_cause(why)}")
+            return files.SourceFailed(wanted.transfer_id, f"the file cannot be read: {_cause(why)}")
         if len(data) != wanted.length:
-            return SourceFailed(wanted.transfer_id, "the file has become shorter")
-        return ChunkRead(wanted.transfer_id, wanted.sequence, data, hashlib.sha256(data).digest())
+            return files.SourceFailed(wanted.transfer_id, "the file has become shorter")
+        return files.ChunkRead(wanted.transfer_id, wanted.sequence, data, hashlib.sha256(data).digest())
 
-    def _hash(self, wanted: HashSource) -> Event:
+    def _hash(self, wanted: files.HashSource) -> Event:
         source = self._sources.get(wanted.transfer_id)
         if source is None:
-            return SourceFailed(wanted.transfer_id, "the file to send is gone")
+            return files.SourceFailed(wanted.transfer_id, "the file to send is gone")
         try:
-            return SourceHashed(wanted.transfer_id, _sha256_of(source))
+            return files.SourceHashed(wanted.transfer_id, _sha256_of(source))
         except (OSError, ValueError) as why:
-            return SourceFailed(wanted.transfer_id, f"the file cannot be read: {_cause(why)}")
+            return files.SourceFailed(wanted.transfer_id, f"the file cannot be read: {_cause(why)}")
 
-    def _close_source(self, wanted: CloseSource) -> None:
+    def _close_source(self, wanted: files.CloseSource) -> None:
         source = self._sources.pop(wanted.transfer_id, None)
         if source is not None and not isinstance(source, bytes):
             source.close()
 
-    def _open(self, wanted: OpenIncoming) -> Event:
+    def _open(self, wanted: files.OpenIncoming) -> Event:
         self._drop(wanted.transfer_id)
         if not wanted.spooled:
             self._incoming[wanted.transfer_id] = _Incoming(None, None, None, wanted.total_bytes)
-            return IncomingOpened(wanted.transfer_id)
+            return files.IncomingOpened(wanted.transfer_id)
         path = self._folder / wanted.spool_name
         try:
             ensure_private_folder(self._folder)
@@ -309,17 +293,17 @@ class Spool:
             journal_path = f"{path}{_JOURNAL}"
             journal = os.fdopen(os.open(journal_path, _NEW, 0o600), "r+b", 0)
         except Exception as why:  # noqa: BLE001 - a folder that is refused is reported like a full disk
-            return StoreFailed(wanted.transfer_id, f"the file cannot be stored: {_cause(why)}")
+            return files.StoreFailed(wanted.transfer_id, f"the file cannot be stored: {_cause(why)}")
         self._incoming[wanted.transfer_id] = _Incoming(path, file, journal, wanted.total_bytes)
-        return IncomingOpened(wanted.transfer_id, str(path))
+        return files.IncomingOpened(wanted.transfer_id, str(path))
 
-    def _store(self, chunk: StoreChunk) -> Event:
+    def _store(self, chunk: files.StoreChunk) -> Event:
         incoming = self._incoming.get(chunk.transfer_id)
         if incoming is None:
-            return StoreFailed(chunk.transfer_id, "the file is not open any more")
+            return files.StoreFailed(chunk.transfer_id, "the file is not open any more")
         digest = hashlib.sha256(chunk.data).digest()
         if chunk.digest is not None and chunk.digest != digest:
-            return ChunkDiffers(chunk.transfer_id, chunk.sequence)
+            return files.ChunkDiffers(chunk.transfer_id, chunk.sequence)
         try:
             if incoming.memory is not None:
                 incoming.memory[chunk.offset : chunk.offset + len(chunk.data)] = chunk.data
@@ -332,13 +316,13 @@ class Spool:
                 if incoming.unsynced >= SYNC_EVERY:
                     incoming.sync_early(self._syncer)
         except OSError as why:
-            return StoreFailed(chunk.transfer_id, f"the file cannot be stored: {_cause(why)}")
-        return ChunkStored(chunk.transfer_id, chunk.sequence, digest)
+            return files.StoreFailed(chunk.transfer_id, f"the file cannot be stored: {_cause(why)}")
+        return files.ChunkStored(chunk.transfer_id, chunk.sequence, digest)
 
-    def _finish(self, wanted: FinishIncoming) -> Event:
+    def _finish(self, wanted: files.FinishIncoming) -> Event:
         incoming = self._incoming.get(wanted.transfer_id)
         if incoming is None:
-            return StoreFailed(wanted.transfer_id, "the file is not open any more")
+            return files.StoreFailed(wanted.transfer_id, "the file is not open any more")
         try:
             if incoming.file is not None:
                 os.fsync(incoming.file.fileno())
@@ -349,9 +333,9 @@ class Spool:
                 assert source is not None
                 sha256 = _sha256_of(source)
         except OSError as why:
-            return StoreFailed(wanted.transfer_id, f"the file cannot be stored: {_cause(why)}")
+            return files.StoreFailed(wanted.transfer_id, f"the file cannot be stored: {_cause(why)}")
         incoming.close()
-        return IncomingFinished(wanted.transfer_id, sha256)
+        return files.IncomingFinished(wanted.transfer_id, sha256)
 
     def _drop(self, transfer_id: str) -> None:
         incoming = self._incoming.pop(transfer_id, None)
@@ -363,13 +347,13 @@ class Spool:
             self._syncer.submit(_remove, paths)  # a large file takes its time, and others wait to be written
 
     WORK: ClassVar[dict[type[Effect], Callable[["Spool", Any], Event | None]]] = {
-        ReadChunk: _read,
-        HashSource: _hash,
-        CloseSource: _close_source,
-        OpenIncoming: _open,
-        StoreChunk: _store,
-        FinishIncoming: _finish,
-        DropIncoming: lambda self, wanted: self._drop(wanted.transfer_id),
+        files.ReadChunk: _read,
+        files.HashSource: _hash,
+        files.CloseSource: _close_source,
+        files.OpenIncoming: _open,
+        files.StoreChunk: _store,
+        files.FinishIncoming: _finish,
+        files.DropIncoming: lambda self, wanted: self._drop(wanted.transfer_id),
     }
 
 

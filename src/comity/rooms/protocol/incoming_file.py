@@ -15,30 +15,8 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Self
 
-from comity.rooms.protocol.files import (
-    DIGEST_BYTES,
-    ChunkDiffers,
-    ChunkStored,
-    DropIncoming,
-    FileAnswer,
-    FileOffer,
-    FilePeer,
-    FileTransfer,
-    FinishIncoming,
-    ForgetTransfer,
-    IncomingFinished,
-    IncomingOpened,
-    KeepTransfer,
-    OpenIncoming,
-    Report,
-    StoreChunk,
-    StoreFailed,
-    ToPeer,
-    chunks_hash,
-    first_nack,
-    shown_sequence,
-    spool_name,
-)
+from comity.rooms.protocol import files
+from comity.rooms.protocol.files import FileAnswer, FileOffer, FilePeer, FileTransfer
 from comity.wire.errors import InvalidError
 from comity.wire.machine import Effect
 
@@ -72,7 +50,7 @@ class IncomingFile(FileTransfer):
         self.spooled = spooled
         self.spool_path: str | None = None
         self.file_hash = offer.file_hash
-        self._spool_name = spool_name(offer.transfer_id, int(self.created_at * 1000), token)
+        self._spool_name = files.spool_name(offer.transfer_id, int(self.created_at * 1000), token)
         self._phase = Receiving.OPENING
         self._have = bytearray(offer.total_chunks)
         self._count = 0
@@ -121,7 +99,7 @@ class IncomingFile(FileTransfer):
 
     def begin(self) -> list[Effect]:
         offer = self.offer
-        return [OpenIncoming(offer.transfer_id, offer.total_bytes, self.spooled, self._spool_name)]
+        return [files.OpenIncoming(offer.transfer_id, offer.total_bytes, self.spooled, self._spool_name)]
 
     def offered_again(self, offer: FileOffer, peer: FilePeer) -> list[Effect]:
         """The same peer offers the same file again: answer with the missing chunks."""
@@ -130,7 +108,7 @@ class IncomingFile(FileTransfer):
         same = all(getattr(offer, name) == getattr(known, name) for name in said)
         if not same or self.status in {"cancelled", "failed"}:
             reason = "transfer_id in use" if not same else f"transfer {self.status}"
-            return [first_nack(peer, known.transfer_id, reason)]
+            return [files.first_nack(peer, known.transfer_id, reason)]
         self.peer = peer
         return [] if self._phase is Receiving.OPENING else [self._accept()]
 
@@ -153,7 +131,7 @@ class IncomingFile(FileTransfer):
         self._unwritten[sequence] = len(data)
         self._unwritten_bytes += len(data)
         offset = sequence * self.offer.chunk_bytes
-        return [StoreChunk(self.offer.transfer_id, sequence, offset, data, digest)]
+        return [files.StoreChunk(self.offer.transfer_id, sequence, offset, data, digest)]
 
     def complete(self, payload: dict[str, Any]) -> list[Effect]:
         if self.status == "completed":
@@ -178,21 +156,21 @@ class IncomingFile(FileTransfer):
         if self._phase is Receiving.ENDED:
             return []
         self.updated_at = self._wall()
-        if isinstance(event, IncomingOpened) and self._phase is Receiving.OPENING:
+        if isinstance(event, files.IncomingOpened) and self._phase is Receiving.OPENING:
             return self._opened(event)
-        if isinstance(event, ChunkStored):
+        if isinstance(event, files.ChunkStored):
             return self._stored(event)
-        if isinstance(event, ChunkDiffers):
+        if isinstance(event, files.ChunkDiffers):
             return self._differs(event)
-        if isinstance(event, IncomingFinished) and self._phase is Receiving.FINISHING:
+        if isinstance(event, files.IncomingFinished) and self._phase is Receiving.FINISHING:
             return self._finished(event)
-        return self.fail(event.reason) if isinstance(event, StoreFailed) else []
+        return self.fail(event.reason) if isinstance(event, files.StoreFailed) else []
 
     def fail(self, reason: str) -> list[Effect]:
         nack = self._nack(self._next, reason)
         return [nack, *self._end("failed", reason), self._failed(reason)]
 
-    def _opened(self, event: IncomingOpened) -> list[Effect]:
+    def _opened(self, event: files.IncomingOpened) -> list[Effect]:
         self._phase = Receiving.RECEIVING
         self.spool_path = event.spool_path
         offer = self.offer
@@ -208,7 +186,7 @@ class IncomingFile(FileTransfer):
         )
         return [*self._keep(), report, self._accept()]
 
-    def _stored(self, event: ChunkStored) -> list[Effect]:
+    def _stored(self, event: files.ChunkStored) -> list[Effect]:
         length = self._unwritten.pop(event.sequence, None)
         if length is None:
             return []
@@ -242,7 +220,7 @@ class IncomingFile(FileTransfer):
         step = -(-total // MAX_PROGRESS_EVENTS)
         return sequence % step == 0 or self._count == total
 
-    def _differs(self, event: ChunkDiffers) -> list[Effect]:
+    def _differs(self, event: files.ChunkDiffers) -> list[Effect]:
         length = self._unwritten.pop(event.sequence, None)
         if length is None:
             return []
@@ -255,14 +233,14 @@ class IncomingFile(FileTransfer):
 
     def _finish(self) -> list[Effect]:
         if self.offer.frames:
-            computed = chunks_hash(self._digests)
+            computed = files.chunks_hash(self._digests)
             if computed != self._claimed_hash:
                 return self.fail("file hash mismatch")
             self.file_hash = computed
         self._phase = Receiving.FINISHING
-        return [FinishIncoming(self.offer.transfer_id, not self.offer.frames)]
+        return [files.FinishIncoming(self.offer.transfer_id, not self.offer.frames)]
 
-    def _finished(self, event: IncomingFinished) -> list[Effect]:
+    def _finished(self, event: files.IncomingFinished) -> list[Effect]:
         if not self.offer.frames and event.sha256 != self.offer.file_hash:
             return self.fail("file hash mismatch")
         self._phase = Receiving.ENDED
@@ -287,13 +265,13 @@ class IncomingFile(FileTransfer):
         self._count += 1
         self._bytes += self.offer.chunk_length(sequence)
         if self.offer.frames:
-            self._digests[sequence * DIGEST_BYTES : (sequence + 1) * DIGEST_BYTES] = digest
+            self._digests[sequence * files.DIGEST_BYTES : (sequence + 1) * files.DIGEST_BYTES] = digest
         while self._next < self.offer.total_chunks and self._have[self._next]:
             self._next += 1
 
     def _reject(self, sequence: Any, reason: str, expected: int | None = None) -> list[Effect]:
         nack = self._nack(self._next if expected is None else expected, reason)
-        rejected = self._report("file_chunk_rejected", seq=shown_sequence(sequence), reason=reason)
+        rejected = self._report("file_chunk_rejected", seq=files.shown_sequence(sequence), reason=reason)
         return [rejected] if reason == "overrun" else [nack, rejected]
 
     def _end(self, status: str, error: str | None) -> list[Effect]:
@@ -305,7 +283,7 @@ class IncomingFile(FileTransfer):
         self._unwritten_bytes = 0
         self._digests = bytearray()
         transfer_id = self.offer.transfer_id
-        return [DropIncoming(transfer_id), ForgetTransfer(transfer_id, "incoming")]
+        return [files.DropIncoming(transfer_id), files.ForgetTransfer(transfer_id, "incoming")]
 
     def _accept(self) -> Effect:
         return self._message("file.accept", next_seq=self._next)
@@ -321,7 +299,7 @@ class IncomingFile(FileTransfer):
             "received_bytes": self._bytes,
             "total_bytes": self.offer.total_bytes,
         }
-        return Report("file_chunk_received", members)
+        return files.Report("file_chunk_received", members)
 
     def _ack(self, sequence: int) -> Effect:
         payload = {
@@ -330,7 +308,7 @@ class IncomingFile(FileTransfer):
             "next_seq": self._next,
             "received_bytes": self._bytes,
         }
-        return ToPeer(self.peer.uuid, "file.ack", payload)
+        return files.ToPeer(self.peer.uuid, "file.ack", payload)
 
     def _complete_ack(self) -> Effect:
         total = self.offer.total_bytes
@@ -340,7 +318,7 @@ class IncomingFile(FileTransfer):
         """A file that is only in memory has no stored record, because both end with the process."""
         if not self.spooled:
             return []
-        return [KeepTransfer(self.offer.transfer_id, "incoming", self._record())]
+        return [files.KeepTransfer(self.offer.transfer_id, "incoming", self._record())]
 
     def _record(self) -> dict[str, Any]:
         return {

@@ -37,23 +37,7 @@ from comity.rooms.protocol.effects import (
     SignallingReady,
     TakeAnswer,
 )
-from comity.rooms.protocol.signalling import (
-    IV_BYTES,
-    MAX_CANDIDATES,
-    Candidates,
-    Described,
-    IceCandidate,
-    Listed,
-    Listing,
-    OfferWanted,
-    PeerJoined,
-    RelayRefusal,
-    RoomCipher,
-    StreamAdded,
-    StreamTaken,
-    read_candidates,
-    read_message,
-)
+from comity.rooms.protocol.signalling import IceCandidate, Listed, RoomCipher
 from comity.wire.errors import ComityError
 from comity.wire.rate_limit import RateLimiter
 
@@ -229,29 +213,29 @@ class Meeting:
     def receive(self, text: bytes, now: float) -> list[MeetingEffect]:
         """A message from the relay."""
         try:
-            message = read_message(text, self._cipher)
+            message = signalling.read_message(text, self._cipher)
         except ComityError as fault:
             return [Notify(SignallingFault(fault.message))]
         match message:
-            case Listing():
+            case signalling.Listing():
                 return self._listed(message, now)
-            case PeerJoined(peer):
+            case signalling.PeerJoined(peer):
                 self._remember(peer)
                 return [Notify(PeerSeen(peer))]
-            case StreamAdded(peer):
+            case signalling.StreamAdded(peer):
                 return self._added(peer, now)
-            case OfferWanted(uuid):
+            case signalling.OfferWanted(uuid):
                 return self._offer_to(uuid, now)
-            case Described():
+            case signalling.Described():
                 return self._offered(message, now) if message.kind == "offer" else self._answered(message)
-            case Candidates():
+            case signalling.Candidates():
                 return self._candidates(message, now)
-            case StreamTaken():
+            case signalling.StreamTaken():
                 self._seed_at = now + self._seed_delay
                 self._seed_delay = min(2 * self._seed_delay, VIEW_SECONDS[1])
                 taken = f"the stream id {self._attending.stream} is already in use"
                 return [Notify(SignallingProblem(taken, "STREAMID_IN_USE"))]
-            case RelayRefusal():
+            case signalling.RelayRefusal():
                 return self._refused(message, now)
             case _:
                 return []
@@ -262,7 +246,7 @@ class Meeting:
         if attempt is None or not ("candidates" in message or "candidate" in message):
             return []
         try:
-            candidates = read_candidates(message, self._cipher)
+            candidates = signalling.read_candidates(message, self._cipher)
         except ComityError as fault:
             return [Notify(SignallingFault(fault.message))]
         return self._take_candidates(number, attempt, candidates)
@@ -272,7 +256,7 @@ class Meeting:
         attempt = self._attempts.get(number)
         if attempt is None:
             return []
-        described = Described(
+        described = signalling.Described(
             uuid=attempt.uuid,
             session=attempt.session,
             kind="offer" if attempt.offering else "answer",
@@ -281,7 +265,7 @@ class Meeting:
             ticket=ticket,
         )
         try:
-            text = signalling.write_description(described, self._cipher, self._draw(IV_BYTES))
+            text = signalling.write_description(described, self._cipher, self._draw(signalling.IV_BYTES))
         except ComityError as fault:
             return self._give_up(number, fault.message, now)
         attempt.described = True
@@ -292,7 +276,7 @@ class Meeting:
     def found(self, number: int, candidate: IceCandidate, now: float) -> None:
         """An address of ours was found for an attempt."""
         attempt = self._attempts.get(number)
-        if attempt is None or len(attempt.found) >= MAX_CANDIDATES:
+        if attempt is None or len(attempt.found) >= signalling.MAX_CANDIDATES:
             return
         attempt.found.append(candidate)
         if attempt.described and attempt.bundle_at is None:
@@ -351,12 +335,14 @@ class Meeting:
             attempt.bundle_at = None
             attempt.bundle_step = min(2 * attempt.bundle_step, BUNDLE_SECONDS[1])
             found, attempt.found = tuple(attempt.found), []
-            bundle = Candidates(attempt.uuid, attempt.session, found)
-            text = signalling.write_candidates(bundle, attempt.role, self._cipher, self._draw(IV_BYTES))
+            bundle = signalling.Candidates(attempt.uuid, attempt.session, found)
+            text = signalling.write_candidates(
+                bundle, attempt.role, self._cipher, self._draw(signalling.IV_BYTES)
+            )
             return [SendToRelay(text)] if self._connected else []
         return []
 
-    def _listed(self, listing: Listing, now: float) -> list[MeetingEffect]:
+    def _listed(self, listing: signalling.Listing, now: float) -> list[MeetingEffect]:
         self._peers.clear()
         for peer in listing.peers:
             self._remember(peer)
@@ -424,7 +410,7 @@ class Meeting:
             MakeOffer(number),
         ]
 
-    def _offered(self, offer: Described, now: float) -> list[MeetingEffect]:
+    def _offered(self, offer: signalling.Described, now: float) -> list[MeetingEffect]:
         view = self._views.get(offer.stream or "")
         if view is None or not view.asked or offer.stream is None:
             return [Notify(SignallingFault("an offer came that was not asked for"))]
@@ -442,7 +428,7 @@ class Meeting:
         _, early = self._early.pop((offer.uuid, offer.session), (0.0, []))
         return effects + self._take_candidates(number, attempt, tuple(early)) if early else effects
 
-    def _answered(self, answer: Described) -> list[MeetingEffect]:
+    def _answered(self, answer: signalling.Described) -> list[MeetingEffect]:
         number, attempt = self._attempt_of(answer.uuid, answer.session)
         if attempt is None or number is None or not attempt.offering or attempt.remote_known:
             return []
@@ -451,7 +437,7 @@ class Meeting:
         effects: list[MeetingEffect] = [TakeAnswer(number, answer.sdp)]
         return [*effects, AddCandidates(number, early)] if early else effects
 
-    def _candidates(self, bundle: Candidates, now: float) -> list[MeetingEffect]:
+    def _candidates(self, bundle: signalling.Candidates, now: float) -> list[MeetingEffect]:
         number, attempt = self._attempt_of(bundle.uuid, bundle.session)
         if attempt is not None and number is not None:
             return self._take_candidates(number, attempt, bundle.candidates)
@@ -459,14 +445,14 @@ class Meeting:
         if key not in self._early and len(self._early) >= MAX_EARLY:
             return []
         _, early = self._early.setdefault(key, (now, []))
-        kept = bundle.candidates[: max(0, MAX_CANDIDATES - len(early))]
+        kept = bundle.candidates[: max(0, signalling.MAX_CANDIDATES - len(early))]
         early.extend(kept)
         return [] if len(kept) == len(bundle.candidates) else [Notify(SignallingFault(_TOO_MANY))]
 
     def _take_candidates(
         self, number: int, attempt: Attempt, candidates: tuple[IceCandidate, ...]
     ) -> list[MeetingEffect]:
-        taken = candidates[: max(0, MAX_CANDIDATES - attempt.candidates_taken)]
+        taken = candidates[: max(0, signalling.MAX_CANDIDATES - attempt.candidates_taken)]
         attempt.candidates_taken += len(taken)
         faults = [] if len(taken) == len(candidates) else [Notify(SignallingFault(_TOO_MANY))]
         if taken and attempt.remote_known:
@@ -474,7 +460,7 @@ class Meeting:
         attempt.early.extend(taken)
         return [*faults]
 
-    def _refused(self, refusal: RelayRefusal, now: float) -> list[MeetingEffect]:
+    def _refused(self, refusal: signalling.RelayRefusal, now: float) -> list[MeetingEffect]:
         if refusal.code == "PEER_GONE":
             gone = [
                 number
@@ -525,4 +511,4 @@ class Meeting:
         return digits
 
 
-_TOO_MANY: Final = f"a peer sent more than {MAX_CANDIDATES} candidates"
+_TOO_MANY: Final = f"a peer sent more than {signalling.MAX_CANDIDATES} candidates"

@@ -20,28 +20,9 @@ from typing import Any, Final, Self
 
 from msgspec.structs import replace
 
+from comity.rooms.protocol import files
 from comity.rooms.protocol.channel import transfer_mark
-from comity.rooms.protocol.files import (
-    DIGEST_BYTES,
-    ChunkRead,
-    CloseSource,
-    FileAnswer,
-    FileOffer,
-    FilePeer,
-    FileSource,
-    FileTransfer,
-    FileWindow,
-    ForgetTransfer,
-    FrameToPeer,
-    HashSource,
-    KeepTransfer,
-    ReadChunk,
-    SourceFailed,
-    SourceHashed,
-    ToPeer,
-    chunks_hash,
-    shown_sequence,
-)
+from comity.rooms.protocol.files import FileAnswer, FileOffer, FilePeer, FileTransfer
 from comity.wire.errors import InvalidError
 from comity.wire.machine import CancelTimer, Effect, SetTimer
 
@@ -66,7 +47,7 @@ class OutgoingFile(FileTransfer):
     def __init__(
         self,
         offer: FileOffer,
-        source: FileSource,
+        source: files.FileSource,
         peer: FilePeer,
         *,
         ack_timeout: float,
@@ -80,7 +61,7 @@ class OutgoingFile(FileTransfer):
         self._max_retries = max_retries
         self._phase = Sending.PAUSED
         self._mark = transfer_mark(offer.transfer_id)
-        self._window = FileWindow(offer)
+        self._window = files.FileWindow(offer)
         self._hashed = bytearray(offer.total_chunks if offer.frames else 0)
         self._hash_reads: set[int] = set()
         self._retries = 0
@@ -93,7 +74,7 @@ class OutgoingFile(FileTransfer):
         """A transfer of an earlier process; it is paused until its peer is there again."""
         try:
             offer = FileOffer(**{name: record[name] for name in FileOffer.__struct_fields__})
-            source = FileSource(
+            source = files.FileSource(
                 kind=record["source"], total_bytes=offer.total_bytes, path=record["source_path"]
             )
             owner = record["owner"]
@@ -135,10 +116,10 @@ class OutgoingFile(FileTransfer):
         self.updated_at = self._wall()
         keep: list[Effect] = []
         if self.source.kind != "memory":
-            keep = [KeepTransfer(self.offer.transfer_id, "outgoing", self._record())]
+            keep = [files.KeepTransfer(self.offer.transfer_id, "outgoing", self._record())]
         if self.offer.file_hash is None and not self.offer.frames:
             self._phase = Sending.HASHING
-            return [*keep, HashSource(self.offer.transfer_id)]
+            return [*keep, files.HashSource(self.offer.transfer_id)]
         return [*keep, *self._make_offer(now)]
 
     def change_limits(self, ack_timeout: float | None, max_retries: int | None) -> None:
@@ -180,12 +161,12 @@ class OutgoingFile(FileTransfer):
     def answer(self, event: FileAnswer, now: float) -> list[Effect]:
         if self._phase is Sending.ENDED:
             return []
-        if isinstance(event, ChunkRead):
+        if isinstance(event, files.ChunkRead):
             return self._read(event, now)
-        if isinstance(event, SourceHashed) and self._phase is Sending.HASHING:
+        if isinstance(event, files.SourceHashed) and self._phase is Sending.HASHING:
             self.offer = replace(self.offer, file_hash=event.sha256)
             return self._make_offer(now)
-        if isinstance(event, SourceFailed):
+        if isinstance(event, files.SourceFailed):
             return self.fail(event.reason, tell=self._phase is not Sending.HASHING)
         return []
 
@@ -216,7 +197,7 @@ class OutgoingFile(FileTransfer):
     def _make_offer(self, now: float) -> list[Effect]:
         self._phase = Sending.OFFERED
         self._clear_in_flight()
-        return [ToPeer(self.peer.uuid, "file.offer", self.offer.to_payload()), self._wait(now)]
+        return [files.ToPeer(self.peer.uuid, "file.offer", self.offer.to_payload()), self._wait(now)]
 
     def _offer_anew(self, now: float) -> list[Effect]:
         """The receiver has forgotten the transfer. That may not happen again and again without progress."""
@@ -326,7 +307,7 @@ class OutgoingFile(FileTransfer):
             missing = self._hash_what_is_missing()
             if missing or self._hash_reads:
                 return missing
-            self.offer = replace(self.offer, file_hash=chunks_hash(self._digests))
+            self.offer = replace(self.offer, file_hash=files.chunks_hash(self._digests))
         self._phase = Sending.COMPLETING
         return [self._complete()]
 
@@ -351,14 +332,14 @@ class OutgoingFile(FileTransfer):
     def _send_again(self, sequence: int) -> list[Effect]:
         return [self._range(sequence)] if self._window.take_again(sequence) else []
 
-    def _read(self, event: ChunkRead, now: float) -> list[Effect]:
+    def _read(self, event: files.ChunkRead, now: float) -> list[Effect]:
         sequence = event.sequence
         if not 0 <= sequence < self.offer.total_chunks:
             return []
         if len(event.data) != self.offer.chunk_length(sequence):
             return self.fail("the file changed while it was sent", tell=True)
         if self.offer.frames:
-            self._digests[sequence * DIGEST_BYTES : (sequence + 1) * DIGEST_BYTES] = event.digest
+            self._digests[sequence * files.DIGEST_BYTES : (sequence + 1) * files.DIGEST_BYTES] = event.digest
             self._hashed[sequence] = 1
         if sequence in self._hash_reads:
             self._hash_reads.discard(sequence)
@@ -370,21 +351,21 @@ class OutgoingFile(FileTransfer):
         more = self._pump() if self._window.is_half_read else []
         return [self._chunk(event), *more]
 
-    def _chunk(self, event: ChunkRead) -> Effect:
+    def _chunk(self, event: files.ChunkRead) -> Effect:
         sequence = event.sequence
         if self.offer.frames:
-            return FrameToPeer(self.peer.uuid, self._mark, sequence, event.digest, event.data)
+            return files.FrameToPeer(self.peer.uuid, self._mark, sequence, event.digest, event.data)
         payload = {
             "transfer_id": self.offer.transfer_id,
             "seq": sequence,
             "data_base64": base64.b64encode(event.data).decode(),
             "chunk_hash": event.digest.hex(),
         }
-        return ToPeer(self.peer.uuid, "file.chunk", payload)
+        return files.ToPeer(self.peer.uuid, "file.chunk", payload)
 
     def _range(self, sequence: int) -> Effect:
         offset = sequence * self.offer.chunk_bytes
-        return ReadChunk(self.offer.transfer_id, sequence, offset, self.offer.chunk_length(sequence))
+        return files.ReadChunk(self.offer.transfer_id, sequence, offset, self.offer.chunk_length(sequence))
 
     def _clear_in_flight(self) -> None:
         self._window.clear()
@@ -398,7 +379,7 @@ class OutgoingFile(FileTransfer):
         return []
 
     def _not_sent(self, sequence: Any) -> list[Effect]:
-        return [self._report("file_ack_rejected", seq=shown_sequence(sequence), reason="not_sent")]
+        return [self._report("file_ack_rejected", seq=files.shown_sequence(sequence), reason="not_sent")]
 
     def _completed(self) -> list[Effect]:
         self.completed_at = self._wall()
@@ -421,7 +402,7 @@ class OutgoingFile(FileTransfer):
         """For good: the source is given back. A failed transfer keeps it, to be resumed."""
         transfer_id = self.offer.transfer_id
         stopped = self._stop(status, error)
-        return [stopped, CloseSource(transfer_id), ForgetTransfer(transfer_id, "outgoing")]
+        return [stopped, files.CloseSource(transfer_id), files.ForgetTransfer(transfer_id, "outgoing")]
 
     def _stop(self, status: str, error: str | None) -> Effect:
         self._phase = Sending.ENDED

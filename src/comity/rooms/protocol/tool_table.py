@@ -11,24 +11,8 @@ from msgspec.structs import replace
 
 from comity.mcp.protocol.catalog import Namespace, Selection
 from comity.mcp.protocol.results import ToolResult, structured
-from comity.rooms.protocol.tool_arguments import (
-    Argument,
-    Json,
-    VdoToolError,
-    as_given,
-    choice,
-    expected_clock,
-    file_bytes,
-    flag,
-    identifier,
-    number,
-    one_peer,
-    optional_text,
-    or_unset,
-    required_text,
-    required_value,
-    target,
-)
+from comity.rooms.protocol import tool_arguments as read
+from comity.rooms.protocol.tool_arguments import Argument, Json, VdoToolError
 from comity.wire.errors import ConfigError, ForbiddenError
 
 MIN_CHUNK: Final = 1024
@@ -49,30 +33,30 @@ _COUNT: Final = {"type": "integer", "minimum": 0}
 _CHUNK: Final = {"type": "integer", "minimum": MIN_CHUNK}
 _PEER: Final = {"oneOf": [_TEXT, {"type": "object"}]}
 
-ANY: Final = Argument({}, required_value, required=True)
-TEXT: Final = Argument(_TEXT, optional_text)
-NAME: Final = Argument(_TEXT, required_text, required=True)
-STREAM: Final = Argument(_TEXT, identifier)
-RAW_TEXT: Final = Argument(_TEXT, as_given)
-FLAG: Final = Argument(_FLAG, flag())
-TARGET: Final = Argument(_PEER, target)
+ANY: Final = Argument({}, read.required_value, required=True)
+TEXT: Final = Argument(_TEXT, read.optional_text)
+NAME: Final = Argument(_TEXT, read.required_text, required=True)
+STREAM: Final = Argument(_TEXT, read.identifier)
+RAW_TEXT: Final = Argument(_TEXT, read.as_given)
+FLAG: Final = Argument(_FLAG, read.flag())
+TARGET: Final = Argument(_PEER, read.target)
 UUID: Final = Argument(_TEXT, None)
-WAIT: Final = Argument({"type": "integer", "minimum": 0, "maximum": 30_000}, number(0, 30_000, lowest=0))
-CHUNK: Final = Argument(_CHUNK, number(None, MAX_CHUNK, floor=MIN_CHUNK))
-ACK_TIMEOUT: Final = Argument(_POSITIVE, number(None, 30_000))
-RETRIES: Final = Argument(_COUNT, number(None, 1000, lowest=0))
-TIMEOUT: Final = Argument(_POSITIVE, number(60_000, 600_000))
+WAIT: Final = Argument({"type": "integer", "minimum": 0, "maximum": 30_000}, read.number(0, 30_000, lowest=0))
+CHUNK: Final = Argument(_CHUNK, read.number(None, MAX_CHUNK, floor=MIN_CHUNK))
+ACK_TIMEOUT: Final = Argument(_POSITIVE, read.number(None, 30_000))
+RETRIES: Final = Argument(_COUNT, read.number(None, 1000, lowest=0))
+TIMEOUT: Final = Argument(_POSITIVE, read.number(60_000, 600_000))
 """Ruling 60: how long a tool waits for its transfer or reply before it answers as things stand."""
 
 
 def _positive(default: int, highest: int) -> Argument:
-    return Argument(_POSITIVE, number(default, highest))
+    return Argument(_POSITIVE, read.number(default, highest))
 
 
 def _one_of(*shown: str, others: tuple[str, ...] = (), default: str | None = None, refusal: str) -> Argument:
     """`others` are understood as well, and not listed."""
     named = (default or shown[0], *shown, *others)
-    return Argument({"type": "string", "enum": list(shown)}, choice(*named, refusal=refusal))
+    return Argument({"type": "string", "enum": list(shown)}, read.choice(*named, refusal=refusal))
 
 
 class VdoTool(Struct, frozen=True, kw_only=True):
@@ -145,11 +129,11 @@ _ROWS: Final = (
         "vdo_connect",
         "core",
         "Join a room and open a session. `room` is a name, or the line that an invite gave you.",
-        room=Argument(_TEXT, as_given, required=True),
+        room=Argument(_TEXT, read.as_given, required=True),
         stream_id=STREAM,
         target_stream_id=STREAM,
         host=RAW_TEXT,
-        password=Argument({"oneOf": [_TEXT, _FLAG]}, as_given),
+        password=Argument({"oneOf": [_TEXT, _FLAG]}, read.as_given),
         force_turn=FLAG,
         heartbeat_ms=_positive(15_000, 120_000),
         reconnect_ms=_positive(3000, 30_000),
@@ -159,14 +143,14 @@ _ROWS: Final = (
         join_token=TEXT,
         join_token_secret=TEXT,
         join_token_ttl_ms=Argument(
-            {"type": "integer", "minimum": 1000}, number(600_000, 86_400_000, floor=1000)
+            {"type": "integer", "minimum": 1000}, read.number(600_000, 86_400_000, floor=1000)
         ),
         enforce_join_token=FLAG,
-        allow_peer_stream_ids=Argument({"type": "array", "items": _TEXT}, as_given),
+        allow_peer_stream_ids=Argument({"type": "array", "items": _TEXT}, read.as_given),
         file_chunk_bytes=CHUNK,
         file_max_bytes=_positive(67_108_864, MAX_FILE_BYTES),
         file_ack_timeout_ms=_positive(1200, 30_000),
-        file_max_retries=Argument(_COUNT, number(6, 1000, lowest=0)),
+        file_max_retries=Argument(_COUNT, read.number(6, 1000, lowest=0)),
         require_session_mac=FLAG,
         file_spool_dir=TEXT,
         file_spool_threshold_bytes=_positive(4_194_304, 536_870_912),
@@ -181,7 +165,7 @@ _ROWS: Final = (
         data=ANY,
         target=TARGET,
         uuid=UUID,
-        signed=Argument(_FLAG, flag(), profile="extended"),
+        signed=Argument(_FLAG, read.flag(), profile="extended"),
     ),
     _tool(
         "vdo_receive",
@@ -204,7 +188,7 @@ _ROWS: Final = (
         "vdo_file_send",
         "file",
         "Send a file from base64 to one peer.",
-        data_base64=Argument(_TEXT, file_bytes, required=True),
+        data_base64=Argument(_TEXT, read.file_bytes, required=True),
         **_SENDING,
     ),
     _task(
@@ -256,8 +240,8 @@ _ROWS: Final = (
         "state",
         "Set a key of the state that all peers share.",
         key=NAME,
-        value=Argument({}, or_unset),  # without a value it is a deleted key
-        broadcast=Argument(_FLAG, flag(default=True)),
+        value=Argument({}, read.or_unset),  # without a value it is a deleted key
+        broadcast=Argument(_FLAG, read.flag(default=True)),
         target=TARGET,
         uuid=UUID,
     ),
@@ -284,7 +268,7 @@ _ROWS: Final = (
         "Set a key only if its entry here still has this clock; 0 means that there is none.",
         key=NAME,
         value=ANY,
-        expected_clock=Argument(_COUNT, expected_clock, required=True),
+        expected_clock=Argument(_COUNT, read.expected_clock, required=True),
     ),
     _tool(
         "vdo_state_watch",
@@ -298,7 +282,7 @@ _ROWS: Final = (
         "extended",
         "Send data to one peer and wait for its reply.",
         data=ANY,
-        target=Argument(_PEER, one_peer, required=True),
+        target=Argument(_PEER, read.one_peer, required=True),
         timeout_ms=TIMEOUT,
     ),
     _tool(

@@ -14,29 +14,9 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from comity.rooms.protocol import files
 from comity.rooms.protocol.channel import FRAME_HEADER, FileFrame, transfer_mark
-from comity.rooms.protocol.files import (
-    DEFAULT_MIME,
-    HASH_TEXT,
-    CloseSource,
-    DropIncoming,
-    FileAnswer,
-    FileOffer,
-    FilePeer,
-    FileSource,
-    ForgetTransfer,
-    Report,
-    ToPeer,
-    chunk_count,
-    chunk_payload_overhead,
-    first_nack,
-    fitted_chunk,
-    is_mime,
-    read_offer,
-    read_transfer_id,
-    shown_name,
-    shown_sequence,
-)
+from comity.rooms.protocol.files import FileAnswer, FileOffer, FilePeer, FileSource, Report, ToPeer
 from comity.rooms.protocol.incoming_file import IncomingFile
 from comity.rooms.protocol.outgoing_file import OutgoingFile, Sending
 from comity.wire.errors import InvalidError
@@ -107,7 +87,7 @@ class Transfers:
             raise InvalidError("file data must not be empty")
         if source.total_bytes > limits.max_bytes:
             raise InvalidError(f"file exceeds max {limits.max_bytes} bytes")
-        transfer_id = read_transfer_id(options.transfer_id)
+        transfer_id = files.read_transfer_id(options.transfer_id)
         if transfer_id is None:
             raise InvalidError("invalid transfer_id: use 1 to 128 printable characters")
         known = self.outgoing.get(transfer_id)
@@ -147,7 +127,7 @@ class Transfers:
         """An envelope of the family `file.`"""
         if kind == "file.offer":
             return self._offered(peer, payload, now)
-        transfer_id = read_transfer_id(payload.get("transfer_id"))
+        transfer_id = files.read_transfer_id(payload.get("transfer_id"))
         if transfer_id is None:
             return [_protocol_error("missing_transfer_id", kind, peer)]
         if kind in _TO_SENDER:
@@ -250,25 +230,27 @@ class Transfers:
 
     def _offer(self, source: FileSource, peer: FilePeer, options: SendOptions, transfer_id: str) -> FileOffer:
         wanted = options.chunk_bytes or self._limits.chunk_bytes
-        most = chunk_count(source.total_bytes, 1024)
+        most = files.chunk_count(source.total_bytes, 1024)
         overhead = FRAME_HEADER
         if not peer.frames:
-            overhead = self._envelope_bytes + chunk_payload_overhead(transfer_id, most)
-        chunk = fitted_chunk(wanted, max_message=peer.max_message, frames=peer.frames, overhead=overhead)
+            overhead = self._envelope_bytes + files.chunk_payload_overhead(transfer_id, most)
+        chunk = files.fitted_chunk(
+            wanted, max_message=peer.max_message, frames=peer.frames, overhead=overhead
+        )
         mime = options.mime or ""
         return FileOffer(
             transfer_id=transfer_id,
-            name=shown_name(options.name) or transfer_id,
-            mime=mime if is_mime(mime) else DEFAULT_MIME,
+            name=files.shown_name(options.name) or transfer_id,
+            mime=mime if files.is_mime(mime) else files.DEFAULT_MIME,
             total_bytes=source.total_bytes,
-            total_chunks=chunk_count(source.total_bytes, chunk),
+            total_chunks=files.chunk_count(source.total_bytes, chunk),
             chunk_bytes=chunk,
             frames=peer.frames,
         )
 
     def _offered(self, peer: FilePeer, payload: dict[str, Any], now: float) -> list[Effect]:
         try:
-            offer = read_offer(payload, max_bytes=self._limits.max_bytes, takes_frames=peer.frames)
+            offer = files.read_offer(payload, max_bytes=self._limits.max_bytes, takes_frames=peer.frames)
             known = self.incoming.get(offer.transfer_id)
             if known is not None and known.peer.owner == peer.owner and known.status != "failed":
                 return known.offered_again(offer, peer)
@@ -300,7 +282,7 @@ class Transfers:
         data, digest = _chunk_data(payload.get("data_base64")), None
         claimed = payload.get("chunk_hash")
         if claimed is not None:
-            if not isinstance(claimed, str) or not HASH_TEXT.fullmatch(claimed.lower()):
+            if not isinstance(claimed, str) or not files.HASH_TEXT.fullmatch(claimed.lower()):
                 data = b""
             else:
                 digest = bytes.fromhex(claimed)
@@ -324,11 +306,11 @@ class Transfers:
             state = {"transfer_id": transfer_id, "next_seq": 0, "status": "unknown_transfer"}
             reply: Effect = ToPeer(peer.uuid, "file.resume_state", state)
         else:
-            reply = first_nack(peer, transfer_id, "unknown_transfer")
+            reply = files.first_nack(peer, transfer_id, "unknown_transfer")
         if kind == "file.chunk":
             members = {
                 "transfer_id": transfer_id,
-                "seq": shown_sequence(payload.get("seq")),
+                "seq": files.shown_sequence(payload.get("seq")),
                 "reason": reason,
             }
             return [reply, Report("file_chunk_rejected", members)]
@@ -377,14 +359,14 @@ class Transfers:
             gone = self.outgoing.pop(transfer_id)
             self._moved_at.pop(transfer_id, None)
             if gone.status == "failed":
-                effects += [CloseSource(transfer_id), ForgetTransfer(transfer_id, "outgoing")]
+                effects += [files.CloseSource(transfer_id), files.ForgetTransfer(transfer_id, "outgoing")]
         over = [name for name, incoming in self.incoming.items() if incoming.is_over]
         for transfer_id in over[:-MAX_FINISHED]:
             dropped = self.incoming.pop(transfer_id)
             self._moved_at.pop(transfer_id, None)
             self._marks.pop(transfer_mark(transfer_id), None)
             if dropped.status == "completed":
-                effects += [DropIncoming(transfer_id), ForgetTransfer(transfer_id, "incoming")]
+                effects += [files.DropIncoming(transfer_id), files.ForgetTransfer(transfer_id, "incoming")]
         return effects
 
 
@@ -399,9 +381,9 @@ def _chunk_data(text: Any) -> bytes:
 
 
 def _offer_refused(peer: FilePeer, payload: dict[str, Any], reason: str) -> list[Effect]:
-    transfer_id = read_transfer_id(payload.get("transfer_id"))
+    transfer_id = files.read_transfer_id(payload.get("transfer_id"))
     refused = Report("file_offer_rejected", {"transfer_id": transfer_id, "reason": reason})
-    return [refused] if transfer_id is None else [first_nack(peer, transfer_id, reason), refused]
+    return [refused] if transfer_id is None else [files.first_nack(peer, transfer_id, reason), refused]
 
 
 def _protocol_error(reason: str, kind: str, peer: FilePeer) -> Effect:
