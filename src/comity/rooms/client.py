@@ -64,7 +64,7 @@ class RelayTarget(Struct, frozen=True):
 
 
 def read_relay(url: str, token: str | None = None, tls_sha256: str | None = None) -> RelayTarget:
-    """Raises ConfigError with what is wrong."""
+    """Raise ConfigError with what is wrong."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -82,7 +82,7 @@ def read_relay(url: str, token: str | None = None, tls_sha256: str | None = None
 
 
 async def dial_relay(target: RelayTarget, tls: ssl.SSLContext | None = None) -> ClientWebSocket:
-    """`tls` replaces the certificates that the system trusts. Raises UnreachableError and UnusableAnswerError."""
+    """`tls` replaces the certificates that the system trusts. Raise UnreachableError and UnusableAnswerError."""
     context = None
     if target.url.startswith("wss"):
         pinned = None if target.tls_sha256 is None else pinned_context(target.tls_sha256)
@@ -176,7 +176,7 @@ class RoomMeeting:
         self._perform(self._machine.receive_on_channel(attempt, message))
 
     async def next_event(self) -> Notice | LinkOpened:
-        """Raises LinkClosed after `close`."""
+        """Raise LinkClosed after `close`."""
         while not self._notices:
             if self._closed:
                 raise LinkClosed("the room was left")

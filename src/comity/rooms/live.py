@@ -285,7 +285,7 @@ class LiveRoom:
         return future
 
     async def link_stats(self) -> dict[str, dict[str, Any]]:
-        """How each peer is reached, by its uuid."""
+        """Return how each peer is reached, by its uuid."""
         found = {}
         for line in list(self._lines.values()):
             stats = await line.link.stats()
@@ -401,7 +401,7 @@ class LiveRoom:
             self.keeping.keep_more(self.id, self._clock_kept, nodes)
 
     def _caller(self, stream_id: str) -> Caller:
-        """A peer by the node that it has proven to be, or else by the name it has in the room."""
+        """Return a peer by the node that it has proven to be, or else by the name it has in the room."""
         node = self.session.proven_node(stream_id)
         return room_peer(stream_id) if node is None else room_peer(node, "signature")
 
@@ -520,7 +520,7 @@ class LiveRoom:
         self._begin(self._watch(line))
 
     def _keeps(self, rival: PeerLine, news: LinkOpened) -> bool:
-        """Whether the link that is there stays; the other side comes to the same answer."""
+        """Return whether the link that is there stays; the other side comes to the same answer."""
         if rival.link.is_offerer == news.link.is_offerer:
             return False
         we_are_smaller = self.session.options.stream_id < (news.stream or "")

@@ -135,7 +135,7 @@ class Peers(Part):
             self._tools.stop_waiting()
 
     async def open_tools(self) -> "RoomTools":
-        """The tools, and with them the sessions that were open when the node ended."""
+        """Return the tools, and with them the sessions that were open when the node ended."""
         if self._tools is not None:
             return self._tools
         if self._relays is None:
@@ -220,7 +220,7 @@ class Peers(Part):
         )
 
     async def _has_something(self) -> bool:
-        """Whether there are sessions or invites; nothing is imported for that."""
+        """Return whether there are sessions or invites; nothing is imported for that."""
         store = self._runtime.store
         for space in ("rooms:session", "rooms:invite"):
             if await store.scan(space, limit=1):
@@ -242,7 +242,7 @@ class Peers(Part):
 
     @staticmethod
     def demands(runtime: "NodeRuntime") -> "tool_table.Demands":
-        """What the settings demand of every session."""
+        """Return what the settings demand of every session."""
         peers = runtime.settings.of(PeersSettings)
         secret = None
         if peers.enforce_join_token:
@@ -256,7 +256,7 @@ class Peers(Part):
 
 
 def check_webrtc() -> CheckResult:
-    """Whether peers on other machines can be joined."""
+    """Return whether peers on other machines can be joined."""
     found = webrtc.available_libraries()
     if not found:
         return CheckResult(

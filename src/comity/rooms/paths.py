@@ -113,7 +113,7 @@ class FilePaths:
         return (None, refused) if refused else (folder, "")
 
     def _is_named(self, path: Path) -> bool:
-        """Whether the owner has allowed the place in the settings, or it is in `shared`."""
+        """Return whether the owner has allowed the place in the settings, or it is in `shared`."""
         return any(path.is_relative_to(folder) for folder in (*self._folders, _real(self.shared)))
 
     def _refuse_own(self, path: Path) -> None:
@@ -188,7 +188,7 @@ class AllowedPath:
         return self._base / self._inner
 
     def open_file(self) -> BinaryIO:
-        """Raises VdoToolError."""
+        """Raise VdoToolError."""
         protected = self._protected()
         try:
             with self._parent(protected, make=False) as (folder, name):
@@ -208,7 +208,7 @@ class AllowedPath:
         protected.check_file(status, self.path)
 
     def make_folder(self) -> Path:
-        """A folder at this path, made where it is missing. Raises VdoToolError."""
+        """Make the folder at this path where it is missing. Raise VdoToolError."""
         protected = self._protected()
         try:
             with self._parent(protected, make=True) as (folder, name):
@@ -224,7 +224,7 @@ class AllowedPath:
         return self.path
 
     def write_file(self, source: BinaryIO, *, overwrite: bool) -> int:
-        """All of `source`, as a file that is there whole or not at all. Raises VdoToolError."""
+        """Write all of `source`, as a file that is there whole or not at all. Raise VdoToolError."""
         protected = self._protected()
         try:
             with self._parent(protected, make=True) as (folder, name):
@@ -268,7 +268,7 @@ class AllowedPath:
 
     @contextlib.contextmanager
     def _parent(self, protected: ProtectedFiles, *, make: bool) -> Iterator[tuple[int, str]]:
-        """The folder that the file is in, opened, and its name there. Nothing is made in a folder that is protected."""
+        """Open the folder that the file is in; yield it and the name there. Nothing is made in a folder that is protected."""
         *folders, name = self._inner.parts
         if make:
             self._base.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -288,7 +288,7 @@ class AllowedPath:
             os.close(opened)
 
     def _sentence(self, why: OSError, verb: str) -> str:
-        """As the reference tells it, by the name of the error (peers 1.6)."""
+        """Return the sentence of the reference, by the name of the error (peers 1.6)."""
         if why.errno in _LINKS:
             return f"path not allowed: there is a symbolic link, or no folder, on the way to {self.path}"
         name = errno.errorcode.get(why.errno or 0, "EIO")
@@ -319,7 +319,7 @@ def _protected_places(paths: FilePaths) -> Iterator[tuple[Inode, str]]:
 
 
 def _is_data_folder(opened: int, place: str) -> bool:
-    """Whether a node keeps its data there. One file with a common name says that only of the folder that it is in: a copy
+    """Return whether a node keeps its data there. One file with a common name says that only of the folder that it is in: a copy
     of an identity in the home folder does not make everything below that a data folder.
     """
     if _exists(f"{place}/{DATABASE}", opened):

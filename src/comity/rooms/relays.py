@@ -53,7 +53,7 @@ class NodeRelays:
         self._opening = asyncio.Lock()
 
     async def open_tools(self, demands: Demands) -> RoomTools:
-        """The tools, and with them the sessions that were open when the node ended."""
+        """Return the tools, and with them the sessions that were open when the node ended."""
         async with self._opening:
             if self.tools is None:
                 self.tools = await self._open_tools(demands)
@@ -135,7 +135,7 @@ class NodeRelays:
         return [own, *(f"{own.partition(':')[0]}://{name}:{port}{SIGNAL_PATH}" for name in names)]
 
     def _invite_address(self, host: str | None) -> tuple[str, str | None]:
-        """The address that an invite names, and the fingerprint of its certificate where that is our own."""
+        """Return the address that an invite names, and the fingerprint of its certificate where that is our own."""
         own = self._own_addresses()
         address = host or self._peers.relay or (own[-1] if own else "")
         if not address:
@@ -167,7 +167,7 @@ class NodeRelays:
         return read_relay(kept.options.host, kept.relay_token, kept.tls_sha256)
 
     def _links_for(self, kept: KeptSession) -> LinkMaker:
-        """The maker for the ICE servers of the invite and those of the settings."""
+        """Return the maker for the ICE servers of the invite and those of the settings."""
         servers = self._ice_servers()
         for one in kept.ice or ():
             urls = one.get("urls")
@@ -186,7 +186,7 @@ class NodeRelays:
         return self._makers[wanted]
 
     def _ice_servers(self) -> list[IceServer]:
-        """Those of the settings; the TURN servers among them with the login."""
+        """Return those of the settings; the TURN servers among them with the login."""
         peers = self._peers
         file = peers.turn_credential
         credential = "" if file is None else read_private(file).decode("utf-8", "replace").strip()

@@ -57,7 +57,7 @@ class Relays(Protocol):
     def is_own(self, host: str) -> bool: ...
 
     def open_links(self, kept: KeptSession) -> RoomLinks:
-        """Go to the relay of a session. Raises ConfigError."""
+        """Go to the relay of a session. Raise ConfigError."""
         ...
 
 
@@ -82,7 +82,7 @@ class Rooms:
         return len(self._live)
 
     def serves(self, room_id: str) -> bool:
-        """Whether the relay of this node lets strangers into the room with this id at the relay."""
+        """Return whether the relay of this node lets strangers into the room with this id at the relay."""
         if any(room_id_of(room.session.options) == room_id for room in self._live.values()):
             return True
         now = self._clock.now() * 1000
@@ -184,7 +184,7 @@ class Rooms:
         tls_sha256: str | None = None,
         ice: tuple[dict[str, Any], ...] | None = None,
     ) -> Invite:
-        """A new line, or the one that was given before and has not expired."""
+        """Return a new line, or the one that was given before and has not expired."""
         name = sanitize_id(room)
         if name is None:
             raise InvalidError("the room needs a name of letters, digits and _")
@@ -209,7 +209,7 @@ class Rooms:
         return invite
 
     def open_invites(self) -> list[KeptInvite]:
-        """Those that somebody can still come in by."""
+        """Return those that somebody can still come in by."""
         self._forget_expired()
         return sorted(self._invites.values(), key=lambda invite: invite.exp)
 
@@ -229,7 +229,7 @@ class Rooms:
         return len(ended)
 
     def known_invite(self, room: str) -> str | None:
-        """The line of a room that this node has invited to."""
+        """Return the line of a room that this node has invited to."""
         known = self._invites.get(room)
         return None if known is None or known.exp <= self._clock.now() * 1000 else known.line
 
@@ -242,7 +242,7 @@ class Rooms:
         return hashlib.sha256(b"comity invite secret\n" + self._runtime.key.seed).digest()
 
     def _at_home(self, kept: KeptSession) -> KeptSession:
-        """The address of the node's own relay may have changed since."""
+        """Return it with the address that the node's own relay has now."""
         own = self.relays.own
         if not kept.own_relay or own is None:
             return kept
@@ -279,7 +279,7 @@ def room_id_of(options: SessionOptions) -> str:
 
 
 def split_token(host: str) -> tuple[str, str | None]:
-    """An address without the token in its query, which nobody needs to see; and the token."""
+    """Return an address without the token in its query, which nobody needs to see; and the token."""
     parts = urlsplit(host)
     token = parse_qs(parts.query).get("token", [None])[0]
     return (host, None) if token is None else (host.partition("?")[0], token)

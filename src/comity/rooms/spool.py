@@ -71,7 +71,7 @@ class _Incoming:
         self.syncing: Future[None] | None = None
 
     def sync_early(self, syncer: ThreadPoolExecutor) -> None:
-        """Raises the OSError of the last time: the system tells it only once."""
+        """Raise the OSError of the last time: the system tells it only once."""
         if self.file is not None and (self.syncing is None or self.syncing.done()):
             self.wait_synced()
             self.unsynced = 0
@@ -155,12 +155,12 @@ class Spool:
         self._sources[transfer_id] = data
 
     def offer_file(self, transfer_id: str, file: BinaryIO) -> SourceMark:
-        """The file is the spool's from now on."""
+        """Take over an open file to send."""
         self._sources[transfer_id] = file
         return _mark_of(os.fstat(file.fileno()))
 
     def reopen_source(self, transfer_id: str, path: str, mark: SourceMark) -> bool:
-        """Whether the file is still there as it was."""
+        """Return whether the file is still there as it was."""
         try:
             file = os.fdopen(os.open(path, _SOURCE), "rb", buffering=0)
         except OSError:
@@ -174,7 +174,7 @@ class Spool:
     def reopen_incoming(
         self, transfer_id: str, spool_path: str, total_bytes: int, check_chunks_of: int | None
     ) -> dict[int, bytes] | None:
-        """The chunks that were written before, by sequence; None if the file is gone. After a power cut the disk may
+        """Return the chunks that were written before, by sequence; None if the file is gone. After a power cut the disk may
         have the journal and not the bytes: a chunk counts only if it still has its hash. A file that was complete is
         durable, and need not be checked.
         """
@@ -212,13 +212,13 @@ class Spool:
         (self._reader if kind in _READING else self._writer).put(lambda: work(self, effect))
 
     async def wait_room(self) -> None:
-        """Until there is not too much that was received and is not written."""
+        """Wait while too much was received and is not written."""
         while self._unwritten_bytes > MAX_UNWRITTEN:
             self._fell.clear()
             await self._fell.wait()
 
     def open_received(self, transfer_id: str) -> BinaryIO | None:
-        """A file that has arrived, for reading; None if its bytes are gone."""
+        """Return a file that has arrived, for reading; None if its bytes are gone."""
         incoming = self._incoming.get(transfer_id)
         if incoming is None:
             return None
@@ -358,7 +358,7 @@ class Spool:
 
 
 def _range(source: "BinaryIO | bytes | bytearray", offset: int, length: int) -> bytes:
-    """A file is only touched by the one thread that reads it, or the one that writes it."""
+    """Read a range. A file is used by one thread only: the one that reads, or the one that writes."""
     if isinstance(source, bytes | bytearray):
         return bytes(source[offset : offset + length])
     source.seek(offset)

@@ -139,7 +139,7 @@ class RoomStore:
         return await self._decoded(SESSIONS, _session)
 
     async def claim(self, session_id: str) -> bool:
-        """Whether the session is this process's to run, for `LEASE_SECONDS` from now."""
+        """Return whether the session is this process's to run, for `LEASE_SECONDS` from now."""
         try:
             (lease,) = await self._store.commit(
                 Acquire(name=f"room:{session_id}", holder=self._holder, ttl=LEASE_SECONDS)
@@ -159,7 +159,7 @@ class RoomStore:
         await self._record.commit([put], room_act("ROOM_JOINED", caller, kept.session_id))
 
     async def forget_session(self, session_id: str, caller: Caller) -> None:
-        """With all that it kept."""
+        """Delete a session with all that it stored."""
         self.flush()
         operations: list[Operation] = [
             Delete(space=SESSIONS, key=session_id),
@@ -308,7 +308,7 @@ class RoomStore:
     # How it is done.
 
     async def _decoded(self, space: str, decoder: "msgspec.json.Decoder[_T]") -> list[_T]:
-        """One that cannot be read is left where it is, and does not keep the others away."""
+        """Return all that can be read; a value that cannot stays where it is."""
         found = []
         for key, value in await self._all(space, ""):
             try:
@@ -329,7 +329,7 @@ class RoomStore:
         return found
 
     async def _all(self, space: str, prefix: str) -> list[tuple[str, bytes]]:
-        """All values that can be decrypted. Values of a lost key are left out."""
+        """Return all values that can be decrypted. Values of a lost key are left out."""
         vault = self._vault()
         opened = [(key, vault.open(value)) for key, value in await self._pages(space, prefix)]
         return [(key, value) for key, value in opened if value is not None]
@@ -348,7 +348,7 @@ class RoomStore:
         self._submit(*later)
 
     async def flush_durably(self) -> None:
-        """The same, until it cannot be lost with the process any more."""
+        """Do the same, and wait until it is durable."""
         later, self._later = self._later, []
         if later:
             await self._store.commit(*later)
@@ -409,7 +409,7 @@ def file_act(
 
 
 def _shown(text: str) -> str:
-    """The end of a path or name, without characters that cannot be printed."""
+    """Return the end of a path or name, without characters that cannot be printed."""
     printable = "".join(character if character.isprintable() else "\ufffd" for character in text)
     return printable if len(printable) <= MAX_SHOWN_LENGTH else f"…{printable[1 - MAX_SHOWN_LENGTH :]}"
 
@@ -423,7 +423,7 @@ def _key(session_id: str, node: str, message_id: str) -> str:
 
 
 def _short(name: str) -> str:
-    """A peer chose the name: it may be long, and have any characters."""
+    """Return a short key for a name that a peer chose: it may be long, and have any characters."""
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

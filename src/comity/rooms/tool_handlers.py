@@ -77,7 +77,7 @@ class RoomTools:
             room.wake()
 
     async def call(self, name: str, given: Any, who: ToolCaller) -> Json:
-        """Raises VdoToolError, in the words of the contract."""
+        """Raise VdoToolError, in the words of the contract."""
         tool = find_tool(name, who.profile)
         checked = tool.check(given, who.profile)
         method: Callable[..., Awaitable[Json]] = getattr(self, name)
@@ -91,7 +91,7 @@ class RoomTools:
     async def call_by_owner(
         self, name: str, given: Json, *, client: str, caller: Caller, folder: str | None
     ) -> Json:
-        """A tool of the table, or one that only the commands of the owner have."""
+        """Call a tool of the table, or one that only the commands of the owner have."""
         own = self._OF_THE_OWNER.get(name)
         if own is not None:
             return await own(self, given, client)
@@ -407,12 +407,12 @@ class RoomTools:
         return answers.session_payload(room.id, acknowledged=through is not None)
 
     async def _links(self, given: Json, _client: str) -> Json:
-        """How each peer of a session is reached."""
+        """Return how each peer of a session is reached."""
         room = self._room_of_owner(given)
         return answers.session_payload(room.id, links=await room.link_stats())
 
     async def _invites(self, _given: Json, _client: str) -> Json:
-        """Which rooms somebody can still come into by an invite. It shows no line."""
+        """Return which rooms somebody can still come into by an invite. It shows no line."""
         listed = [{"room": one.room, "expires_at": one.exp / 1000} for one in self.rooms.open_invites()]
         return {"ok": True, "invites": listed}
 
@@ -423,7 +423,7 @@ class RoomTools:
         return {"ok": True, "room": name, "sessions_ended": await self.rooms.revoke(name)}
 
     async def _export(self, given: Json, _client: str) -> Json:
-        """Signed messages, a page of them."""
+        """Return a page of signed messages."""
         after = given.get("after", 0)
         if type(after) is not int or after < 0:
             raise VdoToolError("invalid after: it must be a whole number")
@@ -446,7 +446,7 @@ class RoomTools:
     # What they share.
 
     def _with_own_invite(self, given: Json) -> Json:
-        """A room that this node has invited to is joined as its guests join it."""
+        """Join a room that this node has invited to as its guests join it."""
         if is_invite(given["room"]) or given["host"] is not None or given["password"] is not None:
             return given
         name = sanitize_id(given["room"])
@@ -519,7 +519,7 @@ def _number_at(room: LiveRoom, place: str | None) -> int | None:
 
 
 def _of_the_contract(answer: Json) -> Json:
-    """Without what only the tools of `extended` have a use for."""
+    """Remove what only the tools of `extended` use."""
     shown = {name: value for name, value in answer.items() if name != "message_ids"}
     for name in ("peers", "sync_peers"):
         if name in shown and all(isinstance(peer, dict) for peer in shown[name]):
@@ -528,7 +528,7 @@ def _of_the_contract(answer: Json) -> Json:
 
 
 async def _complete(work: Coroutine[Any, Any, int]) -> int:
-    """Run it to its end, also when the caller is cancelled: a file that was saved has its entry in the record."""
+    """Run it to its end, also when the caller is cancelled, so that a saved file has its entry in the record."""
     task = asyncio.create_task(work)
     try:
         return await asyncio.shield(task)

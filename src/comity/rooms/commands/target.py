@@ -163,7 +163,7 @@ async def open_rooms(
 
 
 async def find_session(rooms: RoomAccess, room: str | None) -> dict[str, Any]:
-    """The open session of a room, by the room's name or the session's id; the only one if none is named."""
+    """Return the open session of a room, by the room's name or the session's id; the only one if none is named."""
     sessions = (await rooms.ask("vdo_list_sessions", {}))["sessions"]
     found = [one for one in sessions if room is None or room in (one["room"], one["session_id"])]
     if len(found) == 1:
@@ -178,7 +178,7 @@ async def find_session(rooms: RoomAccess, room: str | None) -> dict[str, Any]:
 
 
 def folder_of(path: str) -> tuple[str, str]:
-    """The path that a person typed, whole, and the folder that it opens: the person means this very file."""
+    """Return the path that a person typed, whole, and the folder that it opens: the person means this very file."""
     whole = Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises for a user that is not there
     whole = whole if whole.is_absolute() else Path.cwd() / whole
     return str(whole), str(whole.parent)
@@ -202,7 +202,7 @@ def run_in_session(
     work: Callable[[JoinedRoom], Awaitable[_Result]],
     client: str | None = None,
 ) -> _Result:
-    """The same in the session that `find_session` finds."""
+    """Do the same in the session that `find_session` finds."""
 
     async def run(rooms: RoomAccess) -> _Result:
         return await work(JoinedRoom(rooms, await find_session(rooms, room)))

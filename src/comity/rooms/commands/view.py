@@ -91,7 +91,7 @@ async def show_room(
 async def _enter(
     rooms: RoomAccess, wanted: str, name: str | None, relay: str | None, file_max_bytes: int | None
 ) -> tuple[dict[str, Any], bool]:
-    """The session, and whether it is a new one. A room that the node is in is shown as it is."""
+    """Return the session, and whether it is a new one. A room that the node is in is shown as it is."""
     if not is_invite(wanted) and name is None and relay is None:
         for session in (await rooms.ask("vdo_list_sessions", {}))["sessions"]:
             if session["room"] == sanitize_id(wanted):
@@ -219,7 +219,7 @@ class _View(JoinedRoom, ABC):
         return not known
 
     def words(self, event: dict[str, Any]) -> str | None:
-        """The event in words, without links: a peer that has another one is still here."""
+        """Return the event in words, without links: a peer that has another one is still here."""
         detail = event.get("detail") or {}
         if event["type"] == "data_channel_close" and detail["streamID"] in self._here.values():
             return None
@@ -276,7 +276,7 @@ class _View(JoinedRoom, ABC):
 
     @abstractmethod
     def lines(self) -> AsyncIterator[str]:
-        """What the person types, line by line, until the end of it."""
+        """Return what the person types, line by line, until the end of it."""
 
     @abstractmethod
     def show(self, event: dict[str, Any]) -> None: ...
@@ -483,7 +483,7 @@ def _keys_of(text: str) -> list[str]:
 
 
 def sentence_of(event: dict[str, Any]) -> str | None:
-    """An event in words; None for what only programs want to know. What a peer wrote is made harmless."""
+    """Return an event in words; None for what only programs want to know. What a peer wrote is made harmless."""
     kind = event["type"]
     if kind == "data_received":
         data = event["data"]
@@ -500,7 +500,7 @@ def not_sent(peer: str | None) -> str:
 
 
 def with_remedy(reason: str) -> str:
-    """What the tools say in the words of the contract, and what to do about it."""
+    """Add what to do to a refusal in the words of the contract."""
     again = (
         f"join the room again with --file-max-bytes (vdo_connect: file_max_bytes), at most {MAX_FILE_BYTES}"
     )

@@ -20,7 +20,7 @@ def bytes_of(message: Message) -> int:
 
 
 def cost_of(message: Message) -> int:
-    """What an unread message counts for."""
+    """Return what an unread message counts for."""
     return bytes_of(message) + _KEPT
 
 
@@ -93,7 +93,7 @@ class ChannelCore(ABC):
             raise LinkClosed(self._ended)
 
     def count_sent(self, message: Message) -> int:
-        """The size of a message that will be sent. Raises if it does not fit."""
+        """Return the size of a message that will be sent. Raises if it does not fit."""
         size = bytes_of(message)
         if size > self._link.max_message_bytes:
             raise TooLargeError("the message", self._link.max_message_bytes)

@@ -62,7 +62,7 @@ class Joining:
         self._closed: str | None = None
 
     async def offer(self) -> tuple[str, str | None]:
-        """The SDP, and the name of a ticket. Without a WebRTC library there may still be a ticket."""
+        """Return the SDP, and the name of a ticket. Without a WebRTC library there may still be a ticket."""
         if self._listener is not None:
             self._ticket = await self._listener.lay_ticket()
             if self._closed is not None:
@@ -74,7 +74,7 @@ class Joining:
         return await (await self._by_webrtc()).offer(), name
 
     async def answer(self, sdp: str, ticket: str | None) -> str | None:
-        """Our SDP; None if the ticket was used, and there is nothing to answer."""
+        """Return our SDP; None if the ticket was used, and there is nothing to answer."""
         folder = self._settings.tickets
         if folder is not None and ticket is not None:
             # used up, or its owner is gone: the offer is there as well
@@ -103,7 +103,7 @@ class Joining:
             await self._webrtc.add_candidates(candidates)
 
     async def wait_link(self) -> ChannelLink:
-        """The link, by whichever way it opens. Raises LinkClosed. How long to wait is the caller's affair."""
+        """Return the link, by whichever way it opens. Raise LinkClosed. How long to wait is the caller's affair."""
         if self._link is not None:
             return self._link
         ways: list[asyncio.Task[ChannelLink]] = []

@@ -64,7 +64,7 @@ class IceServer(Struct, frozen=True):
     credential: str = ""
 
     def options(self) -> dict[str, Any]:
-        """As both libraries take them."""
+        """Return them as both libraries take them."""
         login = {"username": self.username or None, "credential": self.credential or None}
         return {"urls": list(self.urls), **login}
 
@@ -139,19 +139,19 @@ class Connection(Protocol):
     async def add_candidate(self, candidate: IceCandidate) -> None: ...
 
     async def path(self) -> tuple[Literal["direct", "relayed", "unknown"], float | None]:
-        """The kind of path in use, and its round trip in seconds where the library tells it."""
+        """Return the kind of path in use, and its round trip in seconds where the library tells it."""
         ...
 
     async def close(self) -> None: ...
 
 
 def available_libraries() -> tuple[Library, ...]:
-    """Those that are installed, the faster first. Nothing is imported."""
+    """Return those that are installed, the faster first. Nothing is imported."""
     return tuple(name for name in LIBRARIES if importlib.util.find_spec(_MODULES[name]) is not None)
 
 
 def install_command() -> str:
-    """A command that adds the library to this very installation."""
+    """Return a command that adds the library to this very installation."""
     return extras.install_command("aiortc" if sys.platform == "win32" else "wrtc")
 
 
@@ -177,7 +177,7 @@ def fingerprint_of(sdp: str) -> str:
 
 
 def message_limit_of(sdp: str) -> int:
-    """What the sender of this SDP takes in one message; 0 in it means any size (RFC 8841)."""
+    """Return what the sender of this SDP takes in one message; 0 in it means any size (RFC 8841)."""
     found = _MAX_SIZE.search(sdp)
     limit = int(found[1]) if found else _SIZE_WHEN_SILENT
     return min(limit, MAX_MESSAGE_BYTES) if limit else MAX_MESSAGE_BYTES
@@ -310,7 +310,7 @@ class WebRtcLink(LinkCore[WebRtcChannel]):
                     await self._connection.add_candidate(candidate)
 
     async def wait_open(self) -> Self:
-        """The link, when messages can be sent on it. Raises LinkClosed."""
+        """Return the link, when messages can be sent on it. Raise LinkClosed."""
         await self._control_there.wait()
         self.check_open()
         await self.control.wait_opened()

@@ -45,7 +45,7 @@ class WrtcChannel:
 
 @contextlib.contextmanager
 def _until_closed() -> Iterator[None]:
-    """An operation on a connection that is closed meanwhile ends as if its task had been cancelled; it was not."""
+    """Raise LinkClosed for an operation on a connection that is closed meanwhile: it ends as if its task were cancelled."""
     try:
         yield
     except asyncio.CancelledError:

@@ -67,7 +67,7 @@ class Ticket(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def ticket_folder() -> Path:
-    """A folder that all programs of this user find, and nobody else may enter."""
+    """Return a folder that all programs of this user find, and nobody else may enter."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if runtime.startswith("/"):
         return Path(runtime) / "comity-links"
@@ -289,7 +289,7 @@ class WebSocketListener:
             return self._server
 
     def _check(self, connection: ServerConnection, request: Request) -> Response | None:
-        """A page in a browser cannot send the secret, and says that it is one."""
+        """Refuse a request without the secret of a ticket, and every page in a browser."""
         kind, _, secret = request.headers.get("authorization", "").partition(" ")
         if (
             "origin" in request.headers
@@ -332,7 +332,7 @@ class LaidTicket:
         self._came = came
 
     async def wait_link(self, seconds: float = TICKET_SECONDS) -> WebSocketLink:
-        """Raises PeerError when nobody comes, LinkClosed when the ticket is withdrawn."""
+        """Raise PeerError when nobody comes, LinkClosed when the ticket is withdrawn."""
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.wait((self._came,))
@@ -347,7 +347,7 @@ class LaidTicket:
 
 
 async def use_ticket(folder: Path, name: str) -> WebSocketLink | None:
-    """The link that a ticket stands for. None where there is no such ticket: the peer is not on this host."""
+    """Return the link that a ticket stands for. None where there is no such ticket: the peer is not on this host."""
     if len(name) != 32 or not all(digit in "0123456789abcdef" for digit in name):
         return None
     path = folder / name

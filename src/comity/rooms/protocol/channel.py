@@ -105,7 +105,7 @@ TextMessage = BridgeEnvelope | Control | AppData
 
 
 def read_text_message(data: bytes) -> TextMessage:
-    """Raises MalformedError, which says what is wrong. The caller has checked the size."""
+    """Raise MalformedError, which says what is wrong. The caller has checked the size."""
     message = strict_json.loads(data, lone_surrogates=True)
     if type(message) is not dict:
         raise MalformedError("a message on the control channel must be a JSON object")
@@ -120,7 +120,7 @@ def read_text_message(data: bytes) -> TextMessage:
 
 
 def write_envelope(envelope: BridgeEnvelope, key: bytes | None = None, *, exact: bool = False) -> bytes:
-    """The text of a bridge envelope; under a MAC when there is a key. `exact`: numbers that JavaScript would
+    """Return the text of a bridge envelope; under a MAC when there is a key. `exact`: numbers that JavaScript would
     round are written as they are; the MAC is over its form all the same, which the reader makes again.
     """
     signed = envelope.signed_bytes()

@@ -77,7 +77,7 @@ _ORDER: Final = {kind: (*names, *_MAY_BE_ABSENT.get(kind, ())) for kind, names i
 
 
 def iso_moment(seconds: float) -> str:
-    """A moment as JavaScript writes it: UTC, milliseconds, `Z`."""
+    """Return a moment as JavaScript writes it: UTC, milliseconds, `Z`."""
     moment = datetime.fromtimestamp(round(seconds * 1000) / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -87,7 +87,7 @@ def moment_or_none(seconds: float | None) -> str | None:
 
 
 def session_event(kind: str, seconds: float, /, **members: Any) -> dict[str, Any]:
-    """An event with exactly the members of its type; `seconds` is wall time."""
+    """Return an event with exactly the members of its type; `seconds` is wall time."""
     event: dict[str, Any] = {"type": kind, "ts": iso_moment(seconds)}
     for name in _ORDER[kind]:
         if name in members:
@@ -132,13 +132,13 @@ class EventLog:
             self._bytes -= self._events.pop(self._numbers.pop(at))[1]
 
     def waiting_for(self, reader: str) -> int:
-        """How many events `read` would give, the notice of lost ones included."""
+        """Return how many events `read` would give, the notice of lost ones included."""
         cursor = self._cursor(reader)
         kept = len(self._numbers) - bisect_left(self._numbers, cursor)
         return kept + (self._next - cursor > kept)
 
     def read(self, reader: str, most: int, seconds: float) -> list[dict[str, Any]]:
-        """The oldest events that this reader has not had. A new reader starts with the oldest one kept."""
+        """Return the oldest events that this reader has not had. A new reader starts with the oldest one kept."""
         cursor = self._cursor(reader)
         chosen, lost, end = self._from(cursor, most)
         found = [session_event("events_dropped", seconds, count=lost)] if lost else []
@@ -164,7 +164,7 @@ class EventLog:
     def peek_messages(
         self, reader: str, most: int, after: int | None = None
     ) -> list[tuple[int, dict[str, Any]]]:
-        """The same, only messages of others."""
+        """Do the same for messages of others only."""
         start = bisect_left(self._numbers, self._cursor(reader) if after is None else after + 1)
         all_numbers = itertools.islice(self._numbers, start, None)
         messages = (number for number in all_numbers if self._events[number][0]["type"] == "data_received")
@@ -182,7 +182,7 @@ class EventLog:
         return [self._events[number][0] for number in passed]
 
     def _from(self, cursor: int, most: int) -> tuple[list[int], int, int]:
-        """The events at a cursor, how many were lost among them, and where a reader stands that has had these."""
+        """Return the events at a cursor, how many were lost among them, and where a reader stands that has had these."""
         start = bisect_left(self._numbers, cursor)
         chosen = self._numbers[start : start + max(0, most)]
         lost = self._end_of(chosen, start) - cursor - len(chosen)
@@ -201,7 +201,7 @@ class EventLog:
         return self._cursors.get(reader, self._numbers[0] if self._numbers else self._next)
 
     def _end_of(self, chosen: list[int], start: int) -> int:
-        """Where a reader stands that has had these: behind the last, or before the next one that is kept."""
+        """Return where a reader stands that has had these: behind the last, or before the next one that is kept."""
         if chosen:
             return chosen[-1] + 1
         return self._numbers[start] if start < len(self._numbers) else self._next

@@ -66,12 +66,12 @@ def read_transfer_id(value: Any) -> str | None:
 
 
 def shown_sequence(value: Any) -> int | None:
-    """The number of a chunk as a peer said it; None for what is no number."""
+    """Return the number of a chunk as a peer said it; None for what is no number."""
     return value if type(value) is int and abs(value) < 2**63 else None
 
 
 def read_offer(payload: dict[str, Any], *, max_bytes: int, takes_frames: bool) -> FileOffer:
-    """Raises InvalidError with the reason that the sender gets."""
+    """Raise InvalidError with the reason that the sender gets."""
     transfer_id = read_transfer_id(payload.get("transfer_id"))
     if transfer_id is None:
         raise InvalidError("invalid transfer_id")
@@ -110,7 +110,7 @@ def is_mime(text: str) -> bool:
 
 
 def fitted_chunk(wanted: int | None, *, max_message: int, frames: bool, overhead: int) -> int:
-    """The chunk size to use: `wanted`, or what a message of the link holds beside `overhead` bytes of its own. Where
+    """Return the chunk size to use: `wanted`, or what a message of the link holds beside `overhead` bytes of its own. Where
     nobody asked for a size, a frame has whole pages, as many as fit: each chunk costs both sides the same work.
     """
     room = max_message - overhead if frames else (max_message - overhead) // 4 * 3
@@ -129,7 +129,7 @@ def chunk_payload_overhead(transfer_id: str, total_chunks: int) -> int:
 
 
 def shown_name(value: Any) -> str:
-    """The last part of a name, without what is not shown; empty when nothing is left."""
+    """Return the last part of a name, without what is not shown; empty when nothing is left."""
     if not isinstance(value, str):
         return ""
     last = value[-4096:].replace("\\", "/").rsplit("/", 1)[-1]
@@ -139,13 +139,13 @@ def shown_name(value: Any) -> str:
 
 
 def spool_name(transfer_id: str, now_ms: int, token: str) -> str:
-    """The name of a spool file; `token` is 8 hexadecimal digits."""
+    """Return the name of a spool file; `token` is 8 hexadecimal digits."""
     safe = _UNSAFE.sub("_", transfer_id)[:120]
     return f"incoming_{safe}_{now_ms}_spool_{token}.bin"
 
 
 def chunks_hash(digests: bytes | bytearray) -> str:
-    """The hash of a whole file that is made of the hashes of its chunks, in their order (ruling 55)."""
+    """Return the hash of a whole file that is made of the hashes of its chunks, in their order (ruling 55)."""
     return CHUNKS_PREFIX + hashlib.sha256(digests).hexdigest()
 
 
@@ -201,11 +201,11 @@ class FileWindow:
         return bool(self._acked[sequence]) or sequence in self._under_way or sequence < following
 
     def sent_until(self, moment: float) -> list[int]:
-        """Those under way that were sent at this time or before."""
+        """Return those under way that were sent at this time or before."""
         return sorted(sequence for sequence, at in self._under_way.items() if at is not None and at <= moment)
 
     def take_reads(self) -> list[int]:
-        """As many as the window still takes, at least one chunk; they are being read from now on."""
+        """Return as many as the window still takes, at least one chunk; they are being read from now on."""
         offer, size = self._offer, self.size
         taken: list[int] = []
         while self._next < offer.total_chunks and not self.link_is_full:
@@ -469,7 +469,7 @@ class FileTransfer(ABC):
         return self._report("file_transfer_failed", direction=self.direction, reason=reason)
 
     def _summary(self, own: dict[str, Any], file_hash: str | None, *, has_data: bool) -> dict[str, Any]:
-        """The members of the contract, in its order (peers 1.6); `own` are those of one direction."""
+        """Return the members of the contract, in its order (peers 1.6); `own` are those of one direction."""
         offer = self.offer
         return {
             "transfer_id": offer.transfer_id,

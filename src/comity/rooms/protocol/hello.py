@@ -69,7 +69,7 @@ def own_layer(
     fingerprints: tuple[str, str],
     max_message: int,
 ) -> dict[str, Any]:
-    """What we announce; `fingerprints` are ours and theirs."""
+    """Return what we announce; `fingerprints` are ours and theirs."""
     proof = _proof(room, stream_id, public_key, ts, nonce, fingerprints)
     return {
         "id": key.vacant_id.hex(),
@@ -81,7 +81,7 @@ def own_layer(
 
 
 def read_hello(payload: dict[str, Any]) -> HelloPayload:
-    """Lenient, as the reference: capabilities that are not true are not there. Raises InvalidError."""
+    """Lenient, as the reference: capabilities that are not true are not there. Raise InvalidError."""
     offered = payload.get("capabilities")
     if offered is not None and type(offered) is not dict:
         raise InvalidError("capabilities must be an object")
@@ -103,7 +103,7 @@ def read_hello(payload: dict[str, Any]) -> HelloPayload:
 def prove_layer(
     hello: HelloPayload, envelope: BridgeEnvelope, *, room: str, fingerprints: tuple[str, str] | None
 ) -> OwnLayer:
-    """The layer of the sender, proven; `fingerprints` are ours and theirs. Raises InvalidError."""
+    """Return the layer of the sender, proven; `fingerprints` are ours and theirs. Raise InvalidError."""
     layer = hello.layer
     assert layer is not None
     if fingerprints is None:
@@ -173,7 +173,7 @@ def mint(secret: str, *, room: str, stream_id: str, exp: int, nonce: str) -> str
 
 
 def verify_claims(token: Any, secret: str) -> dict[str, Any]:
-    """The claims of a token that the secret signed."""
+    """Return the claims of a token that the secret signed."""
     if not isinstance(token, str) or not token:
         raise JoinTokenError("token must be a non-empty string")
     parts = token.split(".") if len(token) <= _MAX_LENGTH else ()
@@ -198,7 +198,7 @@ def verify_claims(token: Any, secret: str) -> dict[str, Any]:
 def admit(
     token: Any, secret: str, *, room: str, stream_id: str | None, now_ms: float, latest: float | None = None
 ) -> dict[str, Any]:
-    """The claims of a token that opens `room` to `stream_id` now. `latest`: a token must not outlive this."""
+    """Return the claims of a token that opens `room` to `stream_id` now. `latest`: a token must not outlive this."""
     if token is None or token == "":
         raise JoinTokenError(REQUIRED)
     claims = verify_claims(token, secret)
@@ -261,7 +261,7 @@ class SessionKeys:
         self.public_key = base64.b64encode(_SPKI + crypto_scalarmult_base(secret)).decode()
 
     def shared_with(self, public_key: Any) -> bytes:
-        """The MAC key of this session and the owner of `public_key`."""
+        """Return the MAC key of this session and the owner of `public_key`."""
         try:
             return crypto_scalarmult(self._secret, _read_public(public_key))
         except CryptoError:

@@ -68,7 +68,7 @@ class IncomingFile(FileTransfer):
     def restored(
         cls, record: dict[str, Any], chunks: Mapping[int, bytes], *, wall: Callable[[], float]
     ) -> Self:
-        """A transfer of an earlier process, with what it had written, by sequence and hash."""
+        """Return a transfer of an earlier process, with what it had written, by sequence and hash."""
         try:
             offer = FileOffer(**{name: record[name] for name in FileOffer.__struct_fields__})
             owner, stream_id = record["owner"], record["stream_id"]
@@ -102,7 +102,7 @@ class IncomingFile(FileTransfer):
         return [files.OpenIncoming(offer.transfer_id, offer.total_bytes, self.spooled, self._spool_name)]
 
     def offered_again(self, offer: FileOffer, peer: FilePeer) -> list[Effect]:
-        """The same peer offers the same file again: answer with the missing chunks."""
+        """Answer a second offer of the same file by the same peer with the missing chunks."""
         known = self.offer
         said = ("total_bytes", "chunk_bytes", "frames", "file_hash")
         same = all(getattr(offer, name) == getattr(known, name) for name in said)
@@ -315,7 +315,7 @@ class IncomingFile(FileTransfer):
         return self._message("file.complete_ack", file_hash=self.file_hash, total_bytes=total)
 
     def _keep(self) -> list[Effect]:
-        """A file that is only in memory has no stored record, because both end with the process."""
+        """Store the record. A file that is only in memory has none, because both end with the process."""
         if not self.spooled:
             return []
         return [files.KeepTransfer(self.offer.transfer_id, "incoming", self._record())]

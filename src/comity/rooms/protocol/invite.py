@@ -53,7 +53,7 @@ class Invite(Struct, frozen=True, kw_only=True):
 
 
 def invite_secret(node_secret: bytes, room: str, exp: int) -> str:
-    """The join secret of one invite."""
+    """Return the join secret of one invite."""
     return hmac.digest(node_secret, f"{room}\n{exp}".encode(), "sha256").hex()
 
 
@@ -62,7 +62,7 @@ def is_invite(text: Any) -> bool:
 
 
 def read_invite(text: str) -> Invite:
-    """Raises MalformedError for a line that was not copied whole, InvalidError for one that cannot be used."""
+    """Raise MalformedError for a line that was not copied whole, InvalidError for one that cannot be used."""
     line = text.strip()
     if not line.startswith(PREFIX) or len(line) > _MAX_LENGTH:
         raise MalformedError(f"an invite is one line that begins with {PREFIX}; copy all of it")

@@ -19,7 +19,7 @@ def trim(text: str) -> str:
 
 
 def read_integer(value: Any) -> int | None:
-    """As `parseInt`: the leading digits of a text, a number without its fraction. A boolean is no number."""
+    """Read like `parseInt`: the leading digits of a text, a number without its fraction. A boolean is no number."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -42,7 +42,7 @@ def read_boolean(value: Any) -> bool | None:
 
 
 def read_text(value: Any) -> str | None:
-    """A text as it is; a number as JavaScript writes it where that is certain; else None."""
+    """Return a text as it is; a number as JavaScript writes it where that is certain; else None."""
     if isinstance(value, str):
         return value
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= 2**53:
@@ -53,7 +53,7 @@ def read_text(value: Any) -> str | None:
 
 
 def sanitize_id(value: Any) -> str | None:
-    """A room or stream id: each run of other characters than ASCII words is `_`; None when nothing is left."""
+    """Return a room or stream id: each run of other characters than ASCII words is `_`; None when nothing is left."""
     text = read_text(value)
     if text is None:
         return None

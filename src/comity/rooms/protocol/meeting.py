@@ -135,7 +135,7 @@ class Meeting:
         return self._attempts.get(number)
 
     def stream_behind(self, attempt: Attempt) -> str | None:
-        """The other peer's stream: the one that we view, or what the relay says of it; a claim, no proof."""
+        """Return the other peer's stream: the one that we view, or what the relay says of it; a claim, no proof."""
         if not attempt.offering:
             return attempt.stream
         peer = self._peers.get(attempt.uuid)
@@ -187,14 +187,14 @@ class Meeting:
         return [GiveUp(view.attempt, "no longer wanted")]
 
     def connected(self, now: float) -> list[MeetingEffect]:
-        """The relay is reached."""
+        """Join the room: the relay is reached."""
         self._dialling = False
         self._connected = True
         self._listing_by = now + LISTING_SECONDS
         return [SendToRelay(signalling.join_room(self._cipher.room_id(self._attending.room)))]
 
     def disconnected(self, reason: str, now: float) -> list[MeetingEffect]:
-        """The connection to the relay was lost or failed. Attempts that have begun continue."""
+        """Dial later: the connection to the relay was lost or failed. Attempts that have begun continue."""
         self._dialling = self._connected = self._joined = False
         self._listing_by = self._seed_at = None
         self._peers.clear()
@@ -211,7 +211,7 @@ class Meeting:
         return [Notify(SignallingLost(reason, wait))]
 
     def receive(self, text: bytes, now: float) -> list[MeetingEffect]:
-        """A message from the relay."""
+        """Handle a message from the relay."""
         try:
             message = signalling.read_message(text, self._cipher)
         except ComityError as fault:
@@ -241,7 +241,7 @@ class Meeting:
                 return []
 
     def receive_on_channel(self, number: int, message: dict[str, Any]) -> list[MeetingEffect]:
-        """Candidates that a peer of the reference sends on the open channel."""
+        """Handle candidates that a peer of the reference sends on the open channel."""
         attempt = self._attempts.get(number)
         if attempt is None or not ("candidates" in message or "candidate" in message):
             return []
@@ -252,7 +252,7 @@ class Meeting:
         return self._take_candidates(number, attempt, candidates)
 
     def described(self, number: int, sdp: str, ticket: str | None, now: float) -> list[MeetingEffect]:
-        """Our description of an attempt is ready."""
+        """Send our description of an attempt."""
         attempt = self._attempts.get(number)
         if attempt is None:
             return []
@@ -274,7 +274,7 @@ class Meeting:
         return [SendToRelay(text)] if self._connected else []
 
     def found(self, number: int, candidate: IceCandidate, now: float) -> None:
-        """An address of ours was found for an attempt."""
+        """Add an address of ours to an attempt."""
         attempt = self._attempts.get(number)
         if attempt is None or len(attempt.found) >= signalling.MAX_CANDIDATES:
             return
@@ -283,7 +283,7 @@ class Meeting:
             attempt.bundle_at = now + attempt.bundle_step
 
     def link_opened(self, number: int, now: float) -> list[MeetingEffect]:
-        """The link of an attempt is open. An older one to the same peer, in the same role, makes way."""
+        """Note that the link of an attempt is open. Give up an older one to the same peer in the same role."""
         attempt = self._attempts.get(number)
         if attempt is None:
             return []
@@ -298,7 +298,7 @@ class Meeting:
         return [GiveUp(other, "the peer has a newer link") for other in older]
 
     def failed(self, number: int, reason: str, now: float) -> list[MeetingEffect]:
-        """An attempt came to nothing, or its link has ended. The shell has no link for it any more."""
+        """End an attempt that failed, or whose link has ended. The shell has no link for it any more."""
         attempt = self._attempts.pop(number, None)
         if attempt is None:
             return []
@@ -374,7 +374,7 @@ class Meeting:
         return [Notify(PeerSeen(peer))]
 
     def _play_if_there(self, stream: str, view: _View, now: float) -> list[MeetingEffect]:
-        """What is not in the room yet is asked for when it comes; to be sure, after a while in any case."""
+        """Play a stream now, or when it comes; to be sure, after a while in any case."""
         if any(peer.stream == stream for peer in self._peers.values()):
             return self._play(stream, view, now)
         view.play_at = now + CONNECT_SECONDS

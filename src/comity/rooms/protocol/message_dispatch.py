@@ -62,7 +62,7 @@ class MessageDispatcher:
         self._wall = wall
 
     def closed(self, uuid: str, now: float) -> list[Effect]:
-        """A link was closed: its transfers wait, and the hello of a peer that waited for its stream id is checked."""
+        """Handle the end of a link: its transfers wait, and a peer that waited for its stream id is checked."""
         peer = self._peers.get(uuid)
         effects = [*self._peers.closed(uuid, now), *self._files.peer_gone(uuid)]
         for waiting, envelope, hello in self._peers.waiting_for(peer.stream_id) if peer is not None else ():
@@ -104,7 +104,7 @@ class MessageDispatcher:
         return self._when_admitted(peer, event, len(event.data), now)
 
     def _when_admitted(self, peer: RoomPeer, message: Any, size: int, now: float) -> list[Effect]:
-        """Ruling 58: now, when the hello has passed, or never."""
+        """Handle a message now, when the hello has passed, or never (ruling 58)."""
         if peer.is_admitted:
             return self._admitted(peer, message, size, now)
         if peer.handshake_state == "rejected":
@@ -173,7 +173,7 @@ class MessageDispatcher:
         return [CloseLink(peer.uuid, "not admitted"), *self.closed(peer.uuid, now)]
 
     def _greeted(self, peer: RoomPeer, before: str, now: float) -> list[Effect]:
-        """The first hello of this link has passed: what waited on either side goes on."""
+        """Continue what waited on either side: the first hello of this link has passed."""
         if peer.was_greeted:
             return []
         peer.was_greeted = True
@@ -196,7 +196,7 @@ class MessageDispatcher:
         return []
 
     def _signal(self, peer: RoomPeer, message: dict[str, Any], size: int, now: float) -> list[Effect]:
-        """Descriptions and candidates over the channel belong to the link, within the limits of the relay."""
+        """Pass on descriptions and candidates of the link, within the limits of the relay."""
         candidates = message.get("candidates")
         if size > MAX_SIGNAL_BYTES:
             return self._peers.fault(peer, now, "protocol_error", reason="signal_too_large")
@@ -275,7 +275,7 @@ class Lifecycle:
         return [Report("connected", {}), Report("ready", members)]
 
     def lost(self, reason: str, retry_in: float) -> list[Effect]:
-        """`retry_in` is in seconds."""
+        """Report the loss. `retry_in` is in seconds."""
         if self.state in {"idle", "stopped"}:
             return []
         if self.state == "connected":
@@ -296,7 +296,7 @@ class Lifecycle:
         return [CloseSignalling(), Report("stopped", {})]
 
     def members(self) -> dict[str, Any]:
-        """Its part of the status (peers 1.5)."""
+        """Return its part of the status (peers 1.5)."""
         return {
             "reconnect_count": self.reconnect_count,
             "reconnect_delay_ms": self.delay_ms,

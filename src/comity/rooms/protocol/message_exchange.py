@@ -43,7 +43,7 @@ class MessageExchange:
         return self._outbox.status(message_id)
 
     def absent_node(self, target: Any) -> str | None:
-        """The node that had this stream id when it was last here."""
+        """Return the node that had this stream id when it was last here."""
         name = self.absent_stream(target)
         return None if name is None else self._nodes.get(name)
 
@@ -52,7 +52,7 @@ class MessageExchange:
         return name if isinstance(name, str) else None
 
     def sender_of(self, message_id: str) -> tuple[str, str | None]:
-        """The node that a message came from, and its stream id."""
+        """Return the node that a message came from, and its stream id."""
         sender = self._senders.get(message_id)
         if sender is None:
             raise InvalidError(
@@ -61,7 +61,7 @@ class MessageExchange:
         return sender
 
     def check(self, nodes: list[str], body: dict[str, Any]) -> None:
-        """Raises InvalidError for what no message can carry, OverloadedError when too much waits already."""
+        """Raise InvalidError for what no message can carry, OverloadedError when too much waits already."""
         size = len(write_data(body)) + self._overhead
         for node in nodes:
             peer = self._peers.of_node(node)
@@ -77,7 +77,7 @@ class MessageExchange:
         now: float,
         stream: str | None = None,
     ) -> list[Effect]:
-        """Raises as `check` does, before anything has changed. `stream`: where a node has several stream ids."""
+        """Raise as `check` does, before anything has changed. `stream`: where a node has several stream ids."""
         self.check([node], body)
         effects = self._outbox.queue(node, message_id, body, re, stream)
         peer = self._peers.of_node(node, stream)
@@ -88,7 +88,7 @@ class MessageExchange:
     def receive(
         self, peer: RoomPeer, kind: str, payload: dict[str, Any], size: int, now: float
     ) -> list[Effect]:
-        """`msg.data` or `msg.receipt` of a proven node."""
+        """Handle `msg.data` or `msg.receipt` of a proven node."""
         assert peer.layer is not None
         node = peer.layer.vacant_id.hex()
         if kind == "msg.receipt":
@@ -100,7 +100,7 @@ class MessageExchange:
         return self._shown(mail, effects)
 
     def greeted(self, peer: RoomPeer, now: float) -> list[Effect]:
-        """A node is there: what waited for it goes out."""
+        """Send what waited for a node that is there now."""
         if peer.layer is None or peer.stream_id is None:
             return []
         node = peer.layer.vacant_id.hex()

@@ -59,7 +59,7 @@ def export_lines(messages: Iterable[dict[str, Any]]) -> bytes:
 
 
 def verify_export(data: bytes) -> list[ExportedMessage]:
-    """All messages, verified. Raises InvalidError that names the first line that does not hold."""
+    """Return all messages, verified. Raise InvalidError that names the first line that does not hold."""
     tips: dict[PairKey, VacantEnvelope] = {}
     verified: list[ExportedMessage] = []
     for number, line in enumerate(data.split(b"\n"), 1):
@@ -152,7 +152,7 @@ def not_kept(message: KeepMessage, why: ComityError, *, early: bool = False) -> 
 
 
 def signed_pair(message: KeepMessage) -> PairKey | None:
-    """The pair in whose chain a message of the inbox has its place; None for one that is not signed."""
+    """Return the pair in whose chain a message of the inbox has its place; None for one that is not signed."""
     envelope = message.record.get("envelope")
     return None if envelope is None else PairKey.from_envelope(from_a2a_message(envelope))
 
@@ -160,7 +160,7 @@ def signed_pair(message: KeepMessage) -> PairKey | None:
 def place_signed(
     message: KeepMessage, state: ReplayState, restored_at: datetime | None = None
 ) -> ReplayState | MessageNotKept:
-    """The chain after a signed message of the inbox, or why it cannot be kept. `restored_at`: nothing that was signed up
+    """Return the chain after a signed message of the inbox, or why it cannot be kept. `restored_at`: nothing that was signed up
     to then is taken.
     """
     read = from_a2a_message(message.record["envelope"])
@@ -176,7 +176,7 @@ def place_signed(
 def sign_message(
     data: Any, key: SigningKey, to: VacantId, state: ReplayState, *, idempotency_key: str, seconds: float
 ) -> tuple[dict[str, Any], ReplayState]:
-    """An envelope with its place after `state` in the chain of the pair, in the form of the wire, and the chain then.
+    """Return an envelope with its place after `state` in the chain of the pair, in the form of the wire, and the chain then.
     `seconds` is wall time.
     """
     envelope = signed_envelope(
@@ -226,7 +226,7 @@ class MessageOutbox:
         return self._statuses.get(message_id)
 
     def check_room(self, count: int, size: int) -> None:
-        """Raises OverloadedError when so many more messages of this size are too many."""
+        """Raise OverloadedError when so many more messages of this size are too many."""
         if len(self._waiting) + count > MAX_WAITING or self._bytes + count * size > MAX_WAITING_BYTES:
             raise OverloadedError(
                 f"more than {MAX_WAITING} messages or {MAX_WAITING_BYTES:,} bytes wait for their receipts"
@@ -257,8 +257,8 @@ class MessageOutbox:
             self._bytes += waiting.size
 
     def flush(self, node: str, uuid: str, now: float, stream: str | None = None) -> list[Effect]:
-        """The node is there, under this stream id: what waits for it goes out, in order. What is meant for another stream
-        id of the node goes there, or here when its time is up.
+        """Send what waits for a node, in order, to this stream id of it. What is meant for another stream id of the node goes
+        there, or here when its time is up.
         """
         mine = [
             waiting
@@ -271,7 +271,7 @@ class MessageOutbox:
         return [self._send(self._waiting[message_id], uuid, now), *self.watch(now)]
 
     def receipt(self, node: str, payload: dict[str, Any]) -> list[Effect]:
-        """Only the node that a message was for can end it."""
+        """End a message. Only the node that it was for can."""
         waiting = self._waiting.get(str(payload.get("id"))[:MAX_ID_LENGTH])
         status = payload.get("status")
         if waiting is None or waiting.node != node or not waiting.tries or status not in RECEIPTS:
@@ -300,7 +300,7 @@ class MessageOutbox:
         return ToPeer(uuid, "msg.data", waiting.payload)
 
     def watch(self, now: float) -> list[Effect]:
-        """Look again after a while, as long as something waits."""
+        """Set the timer that checks what waits."""
         if self._ticking or not self._waiting:
             return []
         self._ticking = True
@@ -358,7 +358,7 @@ class MessageInbox:
     def receive(
         self, node: str, uuid: str, payload: dict[str, Any], size: int, stream: str | None = None
     ) -> tuple[Mail | None, list[Effect]]:
-        """A `msg.data` of a proven node. The mail is to be shown now."""
+        """Handle a `msg.data` of a proven node. The mail is to be shown now."""
         message_id = payload.get("id")
         if not isinstance(message_id, str) or not 0 < len(message_id) <= MAX_ID_LENGTH:
             raise InvalidError("a message needs an id of 1 to 128 characters")
@@ -386,7 +386,7 @@ class MessageInbox:
         return mail if show else None, [KeepMessage("in", node, message_id, mail.record())]
 
     def kept(self, event: MessageKept) -> tuple[Mail | None, list[Effect]]:
-        """It is durable: it may be receipted, and shown if it was not."""
+        """Send the receipt of a message that is durable, and show it if it was not shown."""
         key = (event.node, event.message_id)
         found = self._keeping.pop(key, None)
         if found is None:
@@ -469,7 +469,7 @@ class MessageInbox:
 
 
 def read_signed(envelope: Any, *, sender: str, receiver: VacantId | None) -> tuple[VacantEnvelope, Any]:
-    """The envelope and its data, if `sender` signed it for `receiver`. Raises a ComityError otherwise."""
+    """Return the envelope and its data, if `sender` signed it for `receiver`. Raise a ComityError otherwise."""
     read = recognise(from_a2a_message(envelope))
     if read is None:
         raise InvalidError("the signature of the envelope does not verify")

@@ -71,7 +71,7 @@ class OutgoingFile(FileTransfer):
 
     @classmethod
     def restored(cls, record: dict[str, Any], **given: Any) -> Self:
-        """A transfer of an earlier process; it is paused until its peer is there again."""
+        """Return a transfer of an earlier process; it is paused until its peer is there again."""
         try:
             offer = FileOffer(**{name: record[name] for name in FileOffer.__struct_fields__})
             source = files.FileSource(
@@ -129,7 +129,7 @@ class OutgoingFile(FileTransfer):
             self._max_retries = max_retries
 
     def restart_with(self, peer: FilePeer, now: float) -> list[Effect]:
-        """The peer is back, perhaps under another uuid."""
+        """Continue with a peer that is back, perhaps under another uuid."""
         if self.offer.frames and not peer.frames:
             return self.fail("the peer does not take file frames any more")
         self.peer = peer
@@ -151,7 +151,7 @@ class OutgoingFile(FileTransfer):
         return self._pump() if self._phase is Sending.SENDING else []
 
     def receive(self, kind: str, payload: dict[str, Any], now: float) -> list[Effect]:
-        """An envelope of the receiver's."""
+        """Handle an envelope of the receiver."""
         handler = self._HANDLERS.get(kind)
         if handler is None or self._phase in {Sending.ENDED, Sending.PAUSED, Sending.HASHING}:
             return []
@@ -200,7 +200,7 @@ class OutgoingFile(FileTransfer):
         return [files.ToPeer(self.peer.uuid, "file.offer", self.offer.to_payload()), self._wait(now)]
 
     def _offer_anew(self, now: float) -> list[Effect]:
-        """The receiver has forgotten the transfer. That may not happen again and again without progress."""
+        """Offer again to a receiver that forgot the transfer, but not again and again without progress."""
         base = self._window.base
         self._forgotten = 0 if base > self._furthest else self._forgotten + 1
         self._furthest = max(self._furthest, base)
@@ -280,7 +280,7 @@ class OutgoingFile(FileTransfer):
         return self._send_from(following, now)
 
     def _catch_up(self, following: int, now: float) -> list[Effect]:
-        """What the receiver lacks of all that was sent before we asked is sent again."""
+        """Send again what the receiver lacks of all that was sent before we asked."""
         if following > self._window.base:
             self._retries = 0
         self._window.acknowledge_up_to(following)
@@ -312,7 +312,7 @@ class OutgoingFile(FileTransfer):
         return [self._complete()]
 
     def _hash_what_is_missing(self) -> list[Effect]:
-        """Chunks that an earlier process sent: their hashes are part of the hash of the whole."""
+        """Read chunks that an earlier process sent: their hashes are part of the hash of the whole."""
         effects: list[Effect] = []
         at = self._hashed.find(0)
         while at >= 0 and len(self._hash_reads) < _MAX_HASH_READS:
@@ -399,7 +399,7 @@ class OutgoingFile(FileTransfer):
         return [self._stop("failed", reason), *message, self._failed(reason)]
 
     def _end(self, status: str, error: str | None) -> list[Effect]:
-        """For good: the source is given back. A failed transfer keeps it, to be resumed."""
+        """End it for good and give the source back. A failed transfer keeps it, to be resumed."""
         transfer_id = self.offer.transfer_id
         stopped = self._stop(status, error)
         return [stopped, files.CloseSource(transfer_id), files.ForgetTransfer(transfer_id, "outgoing")]
@@ -417,8 +417,8 @@ class OutgoingFile(FileTransfer):
         return f"file-out:{self.offer.transfer_id}"
 
     def _wait(self, now: float) -> Effect:
-        """Patient before the first acknowledgement, which may stand behind a whole window in the other direction, and
-        twice as patient after each try.
+        """Set the timer. It is longer before the first acknowledgement, which may stand behind a whole window in the other
+        direction, and twice as long after each try.
         """
         seconds = max(self._ack_timeout, 4 * self._window.ack_time)
         if self._phase is Sending.OFFERED:

@@ -109,7 +109,7 @@ class SignallingRelay:
         return RelayCounts(len(self._peers), len(self._rooms), len(self._owners))
 
     def connect(self, peer_id: str, address: str | None, *, trusted: bool) -> Disconnect | None:
-        """A new peer, by the id that it gets here; `address` None is this machine. What is returned refuses it."""
+        """Add a peer, by the id that it gets here, or return why not. `address` None is this machine."""
         if len(self._peers) >= self._limits.peers:
             return Disconnect(peer_id, TRY_LATER, "the relay is full; try again later")
         if address is not None:
@@ -283,7 +283,7 @@ class SignallingRelay:
         return _say(to, {**message, "UUID": peer_id})
 
     def _migrate(self, peer_id: str, peer: _Peer, message: dict[str, Any]) -> Iterator[RelayEffect]:
-        """The director of a room moves one of its peers to another room."""
+        """Move a peer to another room, for the director of its room."""
         name, target = _id_in(message, "roomid"), message.get("target")
         room = self._rooms.get(peer.room or "")
         if (

@@ -125,7 +125,7 @@ class RoomSession:
         return self._carry([*effects, *self._life.stop()])
 
     def send(self, data: Any, target: Any, now: float) -> tuple[dict[str, Any], Sequence[Effect]]:
-        """`ok` is False when nobody could be sent to. Messages to our own nodes have ids and get receipts."""
+        """Send data. `ok` is False when nobody could be sent to. Messages to our own nodes have ids and get receipts."""
         body = {"data": data}
         peers = self._targets(target)
         plain = [peer for peer in peers if self._node_of(peer) is None]
@@ -154,11 +154,11 @@ class RoomSession:
     def send_signed(
         self, envelope: dict[str, Any], message_id: str, node: str, now: float
     ) -> Sequence[Effect]:
-        """A signed message for one node; the shell has made the envelope and its place in the chain."""
+        """Send a signed message to one node; the shell has made the envelope and its place in the chain."""
         return self._carry(self.messages.post(node, message_id, {"envelope": envelope}, None, now))
 
     def signed_targets(self, target: Any) -> list[str]:
-        """The nodes that a signed message goes to. Raises InvalidError for a peer without a proven node."""
+        """Return the nodes that a signed message goes to. Raise InvalidError for a peer without a proven node."""
         nodes = []
         for peer in self._targets(target):
             node = self._node_of(peer)
@@ -186,7 +186,7 @@ class RoomSession:
     def put_state(
         self, key: str, value: Any, target: Any = None, *, broadcast: bool = True
     ) -> tuple[StateEntry, Sequence[Effect]]:
-        """UNSET deletes. With `broadcast` False and no target no patch is sent; later snapshots have it."""
+        """Write a key; UNSET deletes it. With `broadcast` False and no target no patch is sent; later snapshots have it."""
         entry = self.state.put(key, value, iso_moment(self._wall()))
         peers = self._targets(target) if broadcast or target is not None else []
         return entry, self._carry(self._exchange.written(entry, peers))
@@ -222,7 +222,7 @@ class RoomSession:
         ack_timeout: float | None = None,
         max_retries: int | None = None,
     ) -> tuple[OutgoingFile, Sequence[Effect]]:
-        """Completed or cancelled: as it stands."""
+        """Resume a transfer; one that is completed or cancelled stays as it is."""
         outgoing = self.files.outgoing.get(transfer_id)
         if outgoing is None:
             raise InvalidError(f"unknown transfer_id: {transfer_id}")
@@ -238,7 +238,7 @@ class RoomSession:
         return self._carry(self.files.cancel(transfer_id))
 
     def file_target(self, target: Any) -> FilePeer:
-        """The one peer a file goes to (peers 1.6)."""
+        """Return the one peer a file goes to (peers 1.6)."""
         peers = self._targets(target)
         if self._life.state in {"idle", "stopped"}:
             raise InvalidError("not connected")
@@ -249,7 +249,7 @@ class RoomSession:
         return self._peers.file_peer(peers[0])
 
     def read_events(self, reader: str, most: int) -> tuple[list[dict[str, Any]], Sequence[Effect]]:
-        """Messages that this gives out were read: they need not survive a restart any more."""
+        """Return the next events. Messages among them were read: they need not survive a restart any more."""
         events = self.events.read(reader, most, self._wall())
         return events, self._mark_read(events)
 
@@ -279,7 +279,7 @@ class RoomSession:
         nodes: Mapping[str, str] | None = None,
         now: float,
     ) -> Sequence[Effect]:
-        """What an earlier process kept: transfers, messages, and which node has which stream id."""
+        """Restore what an earlier process stored: transfers, messages, and which node has which stream id."""
         effects: list[Effect] = []
         for record in outgoing:
             try:
@@ -402,7 +402,7 @@ class RoomSession:
         return [peer for peer in self._wanted(target) if peer.is_open and peer.is_admitted]
 
     def proven_node(self, stream_id: str) -> str | None:
-        """The node behind a stream id that is linked now, where it has proven which one it is."""
+        """Return the node behind a stream id that is linked now, where it has proven which one it is."""
         peer = self._peers.resolve(stream_id)
         return None if peer is None or peer.layer is None else peer.layer.vacant_id.hex()
 
@@ -480,13 +480,13 @@ class RoomSession:
 
 
 def _not_restored(record: dict[str, Any], direction: str, reason: str) -> Effect:
-    """One record that cannot be read does not keep a session from opening."""
+    """Report a record that cannot be read; the session opens without it."""
     members = {"transfer_id": record.get("transfer_id"), "direction": direction, "reason": reason}
     return Report("file_transfer_failed", members)
 
 
 def _envelope_bytes(options: SessionOptions) -> int:
-    """What a sealed envelope takes beside its payload."""
+    """Return what a sealed envelope takes beside its payload."""
     empty = BridgeEnvelope(
         kind="file.complete_ack",
         ts=10**13,

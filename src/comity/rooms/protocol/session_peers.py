@@ -68,18 +68,18 @@ class RoomPeers:
         return iter(list(self._peers.values()))
 
     def reachable(self) -> list[RoomPeer]:
-        """The peers that get our messages: open and admitted."""
+        """Return the peers that get our messages: open and admitted."""
         return [peer for peer in self._peers.values() if peer.is_open and peer.is_admitted]
 
     def resolve(self, name: str) -> RoomPeer | None:
-        """A peer by its uuid, else by its stream id (peers 1.4); nobody can take another's uuid for a name."""
+        """Return a peer by its uuid, else by its stream id (peers 1.4); nobody can take another's uuid for a name."""
         if name in self._peers:
             return self._peers[name]
         named = [peer for peer in self._peers.values() if peer.stream_id == name]
         return max(named, key=lambda peer: (peer.is_admitted, peer.is_open), default=None)
 
     def of_node(self, node: str, stream_id: str | None = None) -> RoomPeer | None:
-        """Where one of our own nodes is reached now. It may be in the room under several stream ids."""
+        """Return where one of our own nodes is reached now. It may be in the room under several stream ids."""
         here = [
             peer for peer in self.reachable() if peer.layer is not None and peer.layer.vacant_id.hex() == node
         ]
@@ -100,7 +100,7 @@ class RoomPeers:
         return [*effects, Report("peer_connected", {"uuid": event.uuid, "detail": detail})]
 
     def channel_opened(self, event: ChannelOpened, now: float) -> list[Effect]:
-        """Our greeting goes out at once; whether the peer counts at once is a matter of the demands."""
+        """Greet the peer at once. Whether it is admitted at once depends on the demands."""
         known = self._peers.get(event.uuid)
         if known is not None and known.is_open:
             return []
@@ -147,7 +147,7 @@ class RoomPeers:
         return effects
 
     def greet(self, peer: RoomPeer) -> list[Effect]:
-        """Our hello, without a MAC: the peer may not know the key yet."""
+        """Send our hello, without a MAC: the peer may not know the key yet."""
         sent = SendText(peer.uuid, write_envelope(self._hello("sync.hello", peer)))
         return [sent, Report("sync_hello_sent", {"ok": True, "target_uuid": peer.uuid})]
 
@@ -167,7 +167,7 @@ class RoomPeers:
         )
 
     def handle_hello(self, peer: RoomPeer, envelope: BridgeEnvelope, now: float) -> tuple[bool, list[Effect]]:
-        """Whether the hello passed, and what follows from it."""
+        """Return whether the hello passed, and what follows from it."""
         if not peer.hellos.take(now):
             return False, self.fault(peer, now, "protocol_error", reason="too_many_hellos")
         mark = (envelope.from_stream_id[:128], envelope.ts, envelope.nonce[:64])
@@ -193,7 +193,7 @@ class RoomPeers:
         return [peer for peer in self if peer.is_open and peer.was_replaced]
 
     def waiting_for(self, stream_id: str | None) -> list[tuple[RoomPeer, BridgeEnvelope, HelloPayload]]:
-        """Those whose hello had to wait until this stream id is free."""
+        """Return those whose hello had to wait until this stream id is free."""
         return [
             (peer, *peer.waiting_hello)
             for peer in self
@@ -201,14 +201,14 @@ class RoomPeers:
         ]
 
     def check(self, peer: RoomPeer, envelope: BridgeEnvelope, now: float) -> list[Effect] | None:
-        """None for an envelope of an admitted peer that may be processed; else the report of the fault."""
+        """Return None for an envelope of an admitted peer that may be processed; else the report of the fault."""
         reason = self._distrust(peer, envelope)
         if reason is None:
             return None
         return self.fault(peer, now, "protocol_auth_failed", kind=envelope.kind[:64], reason=reason)
 
     def check_data(self, peer: RoomPeer, kind: str, now: float) -> list[Effect] | None:
-        """Plain data has no MAC."""
+        """Refuse plain data, which has no MAC, where one is required."""
         if not self._options.demands.require_session_mac:
             return None
         return self.fault(peer, now, "protocol_auth_failed", kind=kind, reason="mac_missing")
@@ -220,7 +220,7 @@ class RoomPeers:
         return [Report(event, {"uuid": peer.uuid, "stream_id": peer.stream_id, **members})]
 
     def no_hello(self, uuid: str) -> list[Effect]:
-        """The time for a hello is up: close the link of a peer that is not admitted."""
+        """Close the link of a peer that is not admitted when the time for its hello is up."""
         peer = self._peers.get(uuid)
         if peer is None or not peer.is_open or peer.is_admitted or peer.waiting_hello is not None:
             return []
@@ -268,7 +268,7 @@ class RoomPeers:
         return shown
 
     def _make_room(self, now: float) -> list[Effect]:
-        """Where the session is full, drop the first peer that is not admitted."""
+        """Drop the first peer that is not admitted, if the session is full."""
         here = self._here()
         outsiders = [peer for peer in here if not peer.is_admitted]
         if len(here) < MAX_PEERS or not outsiders:
@@ -329,7 +329,7 @@ class RoomPeers:
     def _take_over(
         self, peer: RoomPeer, envelope: BridgeEnvelope, hello: HelloPayload, verdict: Admitted
     ) -> list[Effect] | None:
-        """What is done about others with the same stream id; None when this one has to wait."""
+        """Replace or report others with the same stream id; None when this peer has to wait."""
         effects: list[Effect] = []
         replaced: list[RoomPeer] = []
         stream_id = envelope.from_stream_id

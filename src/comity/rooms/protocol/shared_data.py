@@ -121,21 +121,21 @@ class SharedState:
         return None if held is None else held.entry
 
     def entries(self) -> list[StateEntry]:
-        """All of them, tombstones included, by key."""
+        """Return all of them, tombstones included, by key."""
         return [self._held[key].entry for key in sorted(self._held)]
 
     def values(self) -> dict[str, Any]:
         return {entry.key: entry.value for entry in self.entries() if not entry.is_deleted}
 
     def digest(self) -> str:
-        """The same at two peers that hold the same entries."""
+        """Return a hash that is the same at two peers that hold the same entries."""
         if self._digest[0] != self._revision:
             marks = [[entry.key, entry.clock, entry.actor] for entry in self.entries()]
             self._digest = (self._revision, hashlib.sha256(js_stringify(marks)).hexdigest())
         return self._digest[1]
 
     def changes_since(self, revision: int, prefix: str = "") -> list[StateEntry]:
-        """What changed after `revision`, in the order of the changes; of a key only its last change."""
+        """Return what changed after `revision`, in the order of the changes; of a key only its last change."""
         changed = [
             held for key, held in self._held.items() if held.revision > revision and key.startswith(prefix)
         ]
@@ -143,7 +143,7 @@ class SharedState:
         return [held.entry for held in changed]
 
     def put(self, key: str, value: Any, updated_at: str) -> StateEntry:
-        """A local write; UNSET deletes. Raises InvalidError when a limit is reached."""
+        """Write a key here; UNSET deletes it. Raise InvalidError when a limit is reached."""
         name = trim(key)
         if not name:
             raise InvalidError("key is required")
@@ -158,7 +158,7 @@ class SharedState:
         return merge.entry
 
     def swap(self, key: str, value: Any, expected_clock: int, updated_at: str) -> StateEntry:
-        """A local write only if the entry still has this clock here; 0 means that there is none."""
+        """Write a key here only if its entry still has this clock; 0 means that there is none."""
         current = self.entry(trim(key))
         clock = 0 if current is None or current.is_deleted else current.clock
         if clock != expected_clock:
@@ -166,7 +166,7 @@ class SharedState:
         return self.put(key, value, updated_at)
 
     def merge(self, patch: Any, *, default_actor: str, updated_at: str) -> Merge:
-        """A patch or an entry of a snapshot, as it came from a peer."""
+        """Merge a patch or an entry of a snapshot, as it came from a peer."""
         if type(patch) is not dict:
             return Merge(applied=False, reason="missing_key")
         key = trim(read_text(patch.get("key")) or "")
@@ -208,7 +208,7 @@ class SharedState:
     def snapshot_parts(
         self, most_entries: int, most_bytes: int, entries: Iterable[StateEntry] | None = None
     ) -> Iterator[list[dict[str, Any]]]:
-        """The entries in parts that each fit one message; an empty state is one empty part."""
+        """Return the entries in parts that each fit one message; an empty state is one empty part."""
         part: list[dict[str, Any]] = []
         size = 0
         sent = False
@@ -313,7 +313,7 @@ class StateExchange:
         self._wall = wall
 
     def receive(self, peer: RoomPeer, envelope: BridgeEnvelope, now: float) -> list[Effect]:
-        """An envelope of the family `state.`"""
+        """Handle an envelope of the family `state.`"""
         if envelope.kind == "state.patch":
             return self._patch(peer, envelope.payload, now)
         if envelope.kind == "state.snapshot":
@@ -326,14 +326,14 @@ class StateExchange:
         return self._peers.fault(peer, now, "state_protocol_unhandled", kind=envelope.kind[:64])
 
     def request(self, peer: RoomPeer) -> Effect:
-        """One of our own nodes that holds the same gives an empty answer."""
+        """Ask for a snapshot. One of our own nodes that holds the same gives an empty answer."""
         asked = {"room": self._options.room, "requester_stream_id": self._options.stream_id}
         if peer.layer is not None:
             asked["state_digest"] = self._state.digest()
         return ToPeer(peer.uuid, "state.snapshot_req", asked)
 
     def snapshot(self, peer: RoomPeer, entries: list[StateEntry] | None = None) -> list[Effect]:
-        """Everything, or only `entries`, in as many messages as it takes."""
+        """Send everything, or only `entries`, in as many messages as it takes."""
         room = max(1024, peer.max_message - _SNAPSHOT_ROOM)
         clocks = dict(list(self._state.actor_clock.items())[:MAX_ACTORS_TOLD])
         members: dict[str, Any] = {"room": self._options.room, "stream_id": self._options.stream_id}
@@ -348,7 +348,7 @@ class StateExchange:
         ]
 
     def written(self, entry: StateEntry, peers: list[RoomPeer]) -> list[Effect]:
-        """A local write, and those who are patches of it now."""
+        """Report a local write, and send it to these peers."""
         patches = [ToPeer(peer.uuid, "state.patch", entry.to_json()) for peer in peers]
         return [_updated("local", entry), *patches]
 
@@ -364,7 +364,7 @@ class StateExchange:
         return [] if merge.reason == "stale_patch" else self._refused(peer, payload, merge.reason, now)
 
     def _is_known(self, payload: dict[str, Any]) -> bool:
-        """Whether we hold this very entry, or a later one: then it comes back to us and does no harm."""
+        """Return whether we hold this very entry, or a later one: then it comes back to us and does no harm."""
         key, clock = payload.get("key"), payload.get("clock")
         entry = self._state.entry(key) if isinstance(key, str) else None
         return entry is not None and type(clock) is int and clock <= entry.clock

@@ -72,7 +72,7 @@ class RoomCipher(Struct, frozen=True):
         return signalling_stream(stream) + self._suffix
 
     def clear_stream(self, stream_id: str) -> str | None:
-        """The stream behind an id on the wire; None for one that was not made with this password."""
+        """Return the stream behind an id on the wire; None for one that was not made with this password."""
         return stream_id.removesuffix(self._suffix) if stream_id.endswith(self._suffix) else None
 
     def encrypt(self, text: str, iv: bytes) -> tuple[str, str]:
@@ -83,7 +83,7 @@ class RoomCipher(Struct, frozen=True):
         return (encryptor.update(padded) + encryptor.finalize()).hex(), iv.hex()
 
     def decrypt(self, text: str, vector: str) -> str:
-        """Raises MalformedError when the password is another one, or something was changed on the way."""
+        """Raise MalformedError when the password is another one, or something was changed on the way."""
         iv, sealed = _bytes(vector), _bytes(text)
         if len(iv) != IV_BYTES or not sealed or len(sealed) % 16:
             raise MalformedError("the encrypted part of a signalling message is damaged")
@@ -187,7 +187,7 @@ RelayMessage = (
 
 
 def read_message(text: bytes, cipher: RoomCipher) -> RelayMessage | None:
-    """None for what is none of our concern. Raises MalformedError, InvalidError and TooLargeError."""
+    """None for what is none of our concern. Raise MalformedError, InvalidError and TooLargeError."""
     message = strict_json.loads(text, lone_surrogates=True)
     if type(message) is not dict:
         raise MalformedError("a signalling message is a JSON object")
@@ -220,7 +220,7 @@ def _from_peer(message: dict[str, Any], cipher: RoomCipher) -> RelayMessage | No
 
 
 def read_candidates(message: dict[str, Any], cipher: RoomCipher) -> tuple[IceCandidate, ...]:
-    """The candidates of a message, through the relay or on the channel. Those without an address are left out."""
+    """Return the candidates of a message, through the relay or on the channel. Those without an address are left out."""
     name = "candidates" if "candidates" in message else "candidate"
     content = _opened(message, name, cipher)
     entries = content if type(content) is list else [content]

@@ -34,7 +34,7 @@ class ConnectDefaults(Struct, frozen=True, kw_only=True):
 def connect_options(
     arguments: Json, defaults: ConnectDefaults, now_ms: float
 ) -> tuple[SessionOptions, Invite | None]:
-    """The options of a new session, and the invite that `room` was, if it was one."""
+    """Return the options of a new session, and the invite that `room` was, if it was one."""
     given = arguments["room"]
     invite = _read_invite(given, now_ms) if is_invite(given) else None
     room = invite.room if invite is not None else sanitize_id(given)
@@ -252,7 +252,7 @@ def events_payload(session_id: str, events: list[Json]) -> Json:
 
 
 def completed_transfer(session: RoomSession, transfer_id: str) -> Json:
-    """The summary of an incoming file that is complete, or the contract's refusal."""
+    """Return the summary of an incoming file that is complete, or the contract's refusal."""
     incoming = session.files.incoming.get(transfer_id)
     if incoming is None:
         raise VdoToolError(f"unknown transfer_id: {transfer_id}")

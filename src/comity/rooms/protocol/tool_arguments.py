@@ -61,7 +61,7 @@ def or_unset(arguments: Json, name: str) -> Any:
 
 
 def required_value(arguments: Json, name: str) -> Any:
-    """Any JSON, null included; only the key has to be there."""
+    """Read any JSON, null included; only the key has to be there."""
     if name not in arguments:
         raise VdoToolError(f"{name} is required")
     return arguments[name]
@@ -88,7 +88,7 @@ def identifier(arguments: Json, name: str) -> str | None:
 
 
 def target(arguments: Json, _name: str = "target") -> Any:
-    """A text, an object or None. A uuid is a target as well."""
+    """Read a text, an object or None. A uuid is a target as well."""
     named, uuid = arguments.get("target"), arguments.get("uuid")
     if named is not None and uuid is not None:
         raise VdoToolError("provide target or uuid, not both")
@@ -115,7 +115,7 @@ def flag(*, default: bool = False) -> Read:
 
 
 def number(default: int | None, highest: int, *, lowest: int = 1, floor: int = 0) -> Read:
-    """What is missing, no number, or below `lowest` is the default; the result lies between `floor` and `highest`."""
+    """Read a number; one that is missing or below `lowest` is the default. The result lies between `floor` and `highest`."""
 
     def read(arguments: Json, name: str) -> int | None:
         value = read_integer(arguments.get(name))
@@ -142,7 +142,7 @@ def expected_clock(arguments: Json, name: str) -> int:
 
 
 def file_bytes(arguments: Json, name: str) -> bytes:
-    """As lenient as the reference: what is no base64 is skipped."""
+    """Read base64 as leniently as the reference: other characters are skipped."""
     text = arguments.get(name)
     if not isinstance(text, str):
         raise VdoToolError(f"{name} is required")

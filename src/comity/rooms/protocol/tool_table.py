@@ -70,7 +70,7 @@ class VdoTool(Struct, frozen=True, kw_only=True):
     is_task: bool = False
 
     def schema(self, profile: str) -> Json:
-        """The input schema as it is listed in a profile."""
+        """Return the input schema as it is listed in a profile."""
         listed = {name: one for name, one in self.arguments.items() if one.profile in (None, profile)}
         schema: Json = {"type": "object", "properties": {name: one.schema for name, one in listed.items()}}
         required = [name for name, one in listed.items() if one.required]
@@ -79,7 +79,7 @@ class VdoTool(Struct, frozen=True, kw_only=True):
         return {**schema, "additionalProperties": False}
 
     def check(self, given: Any, profile: str) -> Json:
-        """The arguments, if they are an object with no other names than those of the tool."""
+        """Return the arguments if they are an object with no other names than those of the tool."""
         given = {} if given is None else given
         if type(given) is not dict:
             raise VdoToolError(f"{self.name} arguments must be an object")
@@ -93,7 +93,7 @@ class VdoTool(Struct, frozen=True, kw_only=True):
         return given
 
     def read(self, given: Json) -> Json:
-        """What its method is given. Raise VdoToolError for what cannot be read."""
+        """Return what its method is given. Raise VdoToolError for what cannot be read."""
         return {name: one.read(given, name) for name, one in self.arguments.items() if one.read is not None}
 
 
@@ -322,7 +322,7 @@ CONTRACT_PROFILES: Final = PROFILES[:4]
 
 
 def read_profile(text: str, name: str = "--tool-profile") -> str:
-    """The profile meant; `name` is what the person typed it as."""
+    """Return the profile meant; `name` is what the person typed it as."""
     profile = text.strip().lower()
     if profile not in TOOLS_OF:
         raise ConfigError(f"{name} must be one of {', '.join(PROFILES)}, not {text[:60]!r}")
@@ -330,12 +330,12 @@ def read_profile(text: str, name: str = "--tool-profile") -> str:
 
 
 def allowed_profiles(chosen: str) -> tuple[str, ...]:
-    """The profiles that a client is shown: the document's four, unless it has chosen ours."""
+    """Return the profiles that a client is shown: the document's four, unless it has chosen ours."""
     return PROFILES if chosen == "extended" else CONTRACT_PROFILES
 
 
 def find_tool(name: str, profile: str) -> VdoTool:
-    """The tool as this profile has it. Raise VdoToolError for one that is unknown or disabled."""
+    """Return the tool as this profile has it. Raise VdoToolError for one that is unknown or disabled."""
     tool = TOOLS.get(name)
     if tool is None or profile not in TOOLS_OF:
         raise VdoToolError(f"unknown tool: {name}")
@@ -406,7 +406,7 @@ class Demands(Struct, frozen=True, kw_only=True):
         )
 
     def are_met_by(self, session: "Demands") -> bool:
-        """Whether a session demands at least as much."""
+        """Return whether a session demands at least as much."""
         if self.enforce_join_token and not session.enforce_join_token:
             return False
         if self.require_session_mac and not session.require_session_mac:

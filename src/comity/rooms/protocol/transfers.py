@@ -81,7 +81,7 @@ class Transfers:
     def send(
         self, source: FileSource, peer: FilePeer, options: SendOptions, now: float
     ) -> tuple[OutgoingFile, list[Effect]]:
-        """Raises InvalidError for what cannot be sent."""
+        """Raise InvalidError for what cannot be sent."""
         limits = self._limits
         if source.total_bytes < 1:
             raise InvalidError("file data must not be empty")
@@ -113,7 +113,7 @@ class Transfers:
         return [*self._sweep_from(outgoing.offer.transfer_id, now), *outgoing.restart_with(peer, now)]
 
     def cancel(self, transfer_id: str) -> list[Effect]:
-        """In whichever direction it is under way. Nothing for one that is over."""
+        """Cancel a transfer in whichever direction it is under way; one that is over stays as it is."""
         outgoing, incoming = self.outgoing.get(transfer_id), self.incoming.get(transfer_id)
         if outgoing is None and incoming is None:
             raise InvalidError(f"unknown transfer_id: {transfer_id}")
@@ -124,7 +124,7 @@ class Transfers:
         return effects
 
     def receive(self, peer: FilePeer, kind: str, payload: dict[str, Any], now: float) -> list[Effect]:
-        """An envelope of the family `file.`"""
+        """Handle an envelope of the family `file.`"""
         if kind == "file.offer":
             return self._offered(peer, payload, now)
         transfer_id = files.read_transfer_id(payload.get("transfer_id"))
@@ -157,7 +157,7 @@ class Transfers:
         return [*outgoing.receive(kind, payload, now), *self._prune()]
 
     def frame(self, peer: FilePeer, frame: FileFrame) -> list[Effect]:
-        """A file frame whose seal was checked."""
+        """Handle a file frame whose seal was checked."""
         incoming = self.incoming.get(self._marks.get(frame.mark, ""))
         if incoming is None or not incoming.offer.frames or incoming.peer.owner != peer.owner:
             reason = "unknown_transfer" if incoming is None else "wrong_peer"
@@ -167,7 +167,7 @@ class Transfers:
         return incoming.chunk(frame.sequence, frame.data, frame.digest)
 
     def answer(self, event: FileAnswer, now: float) -> list[Effect]:
-        """What the shell says about a source or a store; both directions have their own answers."""
+        """Handle an answer of the shell about a source or a store; both directions have their own."""
         effects: list[Effect] = []
         outgoing, incoming = self.outgoing.get(event.transfer_id), self.incoming.get(event.transfer_id)
         if outgoing is not None:
@@ -187,7 +187,7 @@ class Transfers:
         return [effect for outgoing in self._sent_to(uuid) for effect in outgoing.peer_gone()]
 
     def peer_back(self, peer: FilePeer, now: float) -> list[Effect]:
-        """What waits for this peer goes on."""
+        """Continue what waits for this peer."""
         effects: list[Effect] = []
         for transfer_id, outgoing in list(self.outgoing.items()):
             if outgoing.phase is Sending.PAUSED and outgoing.peer.owner == peer.owner:
@@ -198,7 +198,7 @@ class Transfers:
         return effects
 
     def rename_owner(self, old: str, new: str) -> None:
-        """A peer that began before its hello is known better now."""
+        """Note who a peer is that began before its hello."""
         for _, one in self._unfinished():
             if one.peer.owner == old:
                 one.peer = replace(one.peer, owner=new)
