@@ -87,9 +87,9 @@ if TYPE_CHECKING:
     from comity.identity.protocol.keys import SigningKey as SigningKey
     from comity.identity.protocol.keys import VacantId as VacantId
     from comity.node.node import Node as Node
-    from comity.node.node import load_settings as load_settings
     from comity.runtime.settings import Settings as Settings
     from comity.runtime.settings import VcpSettings as VcpSettings
+    from comity.runtime.settings_file import load_settings as load_settings
     from comity.vcp.client import VcpClient as VcpClient
     from comity.vcp.plugins import VcpExtension as VcpExtension
     from comity.vcp.protocol.context import CallerContext as CallerContext
@@ -206,14 +206,12 @@ _NAMES = {
         "SigningKey",
         "VacantId",
     ),
-    "comity.node.node": (
-        "Node",
-        "load_settings",
-    ),
+    "comity.node.node": ("Node",),
     "comity.runtime.settings": (
         "Settings",
         "VcpSettings",
     ),
+    "comity.runtime.settings_file": ("load_settings",),
     "comity.vcp.client": ("VcpClient",),
     "comity.vcp.plugins": ("VcpExtension",),
     "comity.vcp.protocol.context": ("CallerContext",),

@@ -225,7 +225,7 @@ def test_what_nobody_foresaw_is_one_line_and_debug_shows_the_traceback(comity, m
     def broken(*_):
         raise TypeError("a bug\nin two lines")
 
-    monkeypatch.setattr("comity.node.node.load_settings", broken)
+    monkeypatch.setattr("comity.runtime.settings_file.load_settings", broken)
     outcome = comity("id", "show")
     assert outcome.code == 1
     assert outcome.err.count("\n") == 1
@@ -239,7 +239,7 @@ def test_ctrl_c_ends_with_130_and_no_traceback(comity, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("comity.node.node.load_settings", interrupted)
+    monkeypatch.setattr("comity.runtime.settings_file.load_settings", interrupted)
     assert comity("id", "show") == (130, "", "stopped\n")
 
 

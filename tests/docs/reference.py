@@ -23,9 +23,9 @@ from msgspec import structs
 import comity
 from comity.cli.app import CHAPTERS, load_command, run
 from comity.http.statuses import http_status, rpc_code, sentence_for_strangers
-from comity.node.node import PARTS, load_settings
+from comity.runtime.lazy import load_parts
 from comity.runtime.settings import AgentSettings, Settings
-from comity.runtime.settings_file import values_of
+from comity.runtime.settings_file import load_settings, values_of
 from comity.store import interface
 from comity.terminal.options import HomeOptions, settings_of
 from comity.testing import bearer, running_node
@@ -41,7 +41,7 @@ _PART = r"(<!-- from the code: {name} -->\n)(.*?)(<!-- end -->)"
 
 
 def settings() -> Table:
-    sections = {part.name: part.settings() for part in PARTS if part.settings is not None}
+    sections = {part.name: part.settings() for part in load_parts() if part.settings is not None}
     values = values_of(Settings(data=Path("data"), parts=sections))
     options = set(re.findall(r"--[a-z-]+", _help(["up"])))
     return {

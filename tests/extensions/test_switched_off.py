@@ -11,9 +11,10 @@ import pytest
 
 from comity.extensions.part import Extensions
 from comity.node.mcp_server import Mcp
-from comity.node.node import PARTS, load_settings, wanted_parts
 from comity.rooms.part import Peers
+from comity.runtime.lazy import load_parts
 from comity.runtime.settings import SWITCHED_PARTS, AgentSettings, DirectorySettings
+from comity.runtime.settings_file import load_settings
 from comity.testing import bearer, running_node
 from comity.vcp.protocol.registry import HANDSHAKE_SCHEMA
 from comity.wire.errors import ConfigError, NotFoundError
@@ -270,8 +271,7 @@ def test_only_parts_that_can_be_spared_are_switched_off(tmp_path):
         with pytest.raises(ConfigError, match=r"COMITY_OFF must be .*actions, calling, .* or watching"):
             load_settings({"data": tmp_path}, {"COMITY_OFF": name})
     all_off = load_settings({"data": tmp_path}, {"COMITY_OFF": ",".join(SWITCHED_PARTS)}).settings
-    left = {part.name for part in PARTS} - {part.name for part in wanted_parts(all_off)}
-    assert left == {*SWITCHED_PARTS}
+    assert {part.name for part in load_parts() if not part.is_wanted(all_off)} == {*SWITCHED_PARTS}
 
 
 def test_doctor_does_not_look_at_it_and_says_that_it_is_off(comity, monkeypatch):

@@ -15,16 +15,17 @@ from comity.mcp.protocol.conversation import McpConversation
 from comity.mcp.protocol.results import LEGACY, MODERN
 from comity.mcp.stream import McpStream
 from comity.node.mcp_server import Mcp
-from comity.node.node import PARTS, Node
+from comity.node.node import Node
 from comity.release import __version__
 from comity.requests.caller import OWN_PROCESS, Caller
 from comity.rooms.protocol.tool_table import PROFILES
+from comity.runtime.lazy import load_parts
 from comity.runtime.settings import AgentSettings
 from comity.testing import running_node
 from tests.callers import OWNER, STRANGER, visitor
 from tests.mcp.conversing import Talk, initialize, modern, request
 
-GROUPS = sorted({part.tool_group for part in PARTS if part.tool_group})
+GROUPS = sorted({part.tool_group for part in load_parts() if part.tool_group})
 EXTENSIONS = ("personal", "relational", "consensus", "torch", "intent")
 _SESSION = re.compile(r"ses_[0-9a-f]{32}")
 LISTS = {

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 import comity.node.http_server
-import comity.node.node
+from comity.runtime.lazy import PARTS
 from comity.runtime.part import Part
 from comity.runtime.settings import AgentSettings
 from comity.testing import bearer, running_node
@@ -116,17 +116,18 @@ async def test_every_operation_is_answered_and_who_may_use_it_is_true(tmp_path):
                         assert answer.status_code not in {401, 404, 405}, (method, path)
 
 
+class Toy(Part):
+    name = "toy"
+
+    async def serve(self, runtime):
+        async def play(_request):
+            return JSONResponse({})
+
+        self.routes = [Route("/toy/{size}", play, methods=["PUT"])]
+
+
 async def test_a_path_of_another_part_is_listed_too(monkeypatch):
-    class Toy(Part):
-        name = "toy"
-
-        async def serve(self, runtime):
-            async def play(_request):
-                return JSONResponse({})
-
-            self.routes = [Route("/toy/{size}", play, methods=["PUT"])]
-
-    monkeypatch.setattr(comity.node.node, "PARTS", [*comity.node.node.PARTS, Toy])
+    monkeypatch.setitem(PARTS, "toy", f"{__name__}:Toy")
     async with running_node() as node:
         document = await document_of(node)
     OpenAPIV31SpecValidator(document).validate()

@@ -1,4 +1,4 @@
-"""A part in one file: with a line in the list of `node.py`, a node has all of it."""
+"""A part in one file: with a line in `PARTS`, a node has all of it."""
 
 from typing import Annotated
 

@@ -12,7 +12,7 @@ from comity.runtime.settings import (
     TlsSettings,
     VaultSettings,
 )
-from comity.runtime.settings_file import DEFAULT, load_settings, values_of
+from comity.runtime.settings_file import DEFAULT, load_settings, read_settings, values_of
 from comity.system import is_loopback
 from comity.wire.errors import ConfigError
 
@@ -27,7 +27,7 @@ def home(tmp_path):
 @pytest.fixture
 def load(home):
     def load(flags=None, environ=None, platform="linux"):
-        return load_settings(flags or {}, environ or {}, home=home, platform=platform)
+        return read_settings(flags or {}, environ or {}, home=home, platform=platform)
 
     return load
 

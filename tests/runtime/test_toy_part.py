@@ -1,4 +1,4 @@
-"""A new part needs one file and one line of `node.py`: everything it says is seen on a real node."""
+"""A new part needs one file and one line of the list `PARTS`: everything it says is seen on a real node."""
 
 import json
 import sys
@@ -6,10 +6,9 @@ import sys
 import httpx
 import pytest
 
-from comity.node.node import PARTS, load_settings, wanted_parts
+from comity.runtime.lazy import PARTS, load_parts
 from comity.runtime.part import CheckResult, Part
-from comity.runtime.settings_file import load_settings as load_plain
-from comity.runtime.settings_file import values_of
+from comity.runtime.settings_file import load_settings, read_settings, values_of
 from comity.store.audit_log import tail
 from comity.testing import VirtualClock, bearer, running_node
 from comity.wire.errors import ConfigError, NotFoundError
@@ -20,9 +19,8 @@ from tests.node.toy import Toy, ToySettings
 
 WITH_TOY = """
 import sys
-from comity.node.node import PARTS
-from tests.node.toy import Toy
-PARTS.append(Toy)
+from comity.runtime.lazy import PARTS
+PARTS["toy"] = "tests.node.toy:Toy"
 from comity.cli.app import run
 sys.exit(run(sys.argv[1:]))
 """
@@ -34,10 +32,9 @@ def data(tmp_path):
 
 
 @pytest.fixture
-def toy():
-    PARTS.append(Toy)
-    yield Toy
-    PARTS.remove(Toy)
+def toy(monkeypatch):
+    monkeypatch.setitem(PARTS, "toy", f"{Toy.__module__}:Toy")
+    return Toy
 
 
 @pytest.fixture
@@ -62,7 +59,7 @@ def test_its_settings_come_from_the_file_the_environment_and_are_refused_by_name
     with pytest.raises(ConfigError, match=r"did you mean COMITY_TOY_GREETING\?"):
         load_settings({"data": data}, {"COMITY_TOY_GREETINGS": "salve"})
     with pytest.raises(ConfigError, match=r"the section \[toy\] is unknown"):
-        load_plain({"data": data}, {})
+        read_settings({"data": data}, {})
 
 
 def test_its_settings_and_checks_are_shown_by_the_command_line(comity, toy, monkeypatch):
@@ -138,7 +135,7 @@ async def test_it_is_closed_with_the_node(toy):
 
 async def test_a_part_that_is_switched_off_is_not_opened_and_offers_nothing(toy):
     async with running_node(parts={"toy": ToySettings(enabled=False)}) as node:
-        assert Toy not in wanted_parts(node.settings)
+        assert Toy in node.runtime.kinds_off
         with pytest.raises(NotFoundError, match="the part toy is switched off on this node"):
             node.runtime.find(Toy)
         async with httpx.AsyncClient(base_url=node.url, headers=bearer(node)) as owner:
@@ -173,9 +170,8 @@ async def test_a_client_that_starts_comity_mcp_has_its_tool_and_can_choose_its_r
 
 
 def test_every_part_says_who_it_is_and_has_plain_results():
-    names = [part.name for part in PARTS]
-    assert len(set(names)) == len(names)
-    assert all(issubclass(part, Part) for part in PARTS)
-    for part in PARTS:
+    assert [part.name for part in load_parts()] == [*PARTS]
+    for part in load_parts():
+        assert issubclass(part, Part)
         for found in part.checks(load_settings({"data": "/nowhere"}, {}).settings):
             assert isinstance(found, CheckResult)

@@ -8,8 +8,8 @@ import pytest
 from comity.identity.key_files import load_identity
 from comity.identity.protocol.revocation import CRLEntry, PublicKey, RevocationReason, signature_holds
 from comity.identity.protocol.tokens import issue_a, issue_b, token_id
-from comity.node.node import PARTS
 from comity.requests.record import Recorder
+from comity.runtime.lazy import PARTS
 from comity.runtime.part import Part
 from comity.runtime.settings import VcpSettings
 from comity.runtime.system_clock import SystemClock
@@ -174,18 +174,19 @@ async def test_those_who_watch_see_how_a_client_calls_itself():
         assert ["last client", shown] in panel["rows"]
 
 
+class Weather(Part):
+    name = "weather"
+
+    @classmethod
+    def vcp_extensions(cls, runtime):
+        async def answer(payload, _session):
+            return {"node": (await runtime()).vacant_id.hex(), **payload}
+
+        return [VcpExtension(id="VCP-X-Weather", answer=answer, conflicts=(PERSONAL,))]
+
+
 async def test_a_part_brings_an_extension_of_its_own(monkeypatch):
-    class Weather(Part):
-        name = "weather"
-
-        @classmethod
-        def vcp_extensions(cls, runtime):
-            async def answer(payload, _session):
-                return {"node": (await runtime()).vacant_id.hex(), **payload}
-
-            return [VcpExtension(id="VCP-X-Weather", answer=answer, conflicts=(PERSONAL,))]
-
-    monkeypatch.setattr("comity.node.node.PARTS", [*PARTS, Weather])
+    monkeypatch.setitem(PARTS, "weather", f"{__name__}:Weather")
     async with running_node() as server:
         async with VcpClient.connect(server.url, extensions=["VCP-X-Weather"], remember=False) as session:
             answer = await session.send_context({"extensions": {"VCP-X-Weather": {"place": "Ghent"}}})

@@ -25,8 +25,8 @@ from comity.identity.secrets import TOKEN_FILE, read_token
 from comity.node.parts import LINK_PATH
 from comity.release import __version__
 from comity.runtime.settings import Settings
+from comity.terminal.open_target import own_node
 from comity.terminal.output import DEBUG_VARIABLE
-from comity.terminal.running_node import own_node
 from comity.vcp.client_over_mcp import REVISION, McpOverHttp
 from comity.vcp.client_targets import McpTarget
 from comity.vcp.protocol import mcp_places as vcp_places

@@ -27,10 +27,10 @@ from comity.envelopes.protocol.message import A2AMessage, A2APart
 from comity.http.client import GuardedHttp
 from comity.identity.key_files import load_or_create_identity
 from comity.identity.protocol.keys import SigningKey, VacantId
-from comity.node.node import load_settings
 from comity.requests.record import Recorder
 from comity.runtime.opening import open_store, open_trail
 from comity.runtime.settings import Settings
+from comity.runtime.settings_file import load_settings
 from comity.runtime.system_clock import SystemClock
 from comity.store.claim import running_node
 from comity.store.interface import Store

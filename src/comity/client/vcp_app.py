@@ -19,8 +19,9 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from comity.http.asgi import Receive, Scope, Send, answer, header
-from comity.node.node import Node, load_settings
+from comity.node.node import Node
 from comity.runtime.settings import Settings, VcpSettings
+from comity.runtime.settings_file import load_settings
 from comity.vcp.doors import VcpOverWebSocket
 from comity.vcp.part import Vcp
 from comity.wire.errors import ComityError

@@ -19,7 +19,7 @@ from comity.identity.protocol.keys import SigningKey, VacantId, id_of
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.system import is_loopback
-from comity.terminal.running_node import own_node
+from comity.terminal.open_target import own_node
 from comity.wire import strict_json
 from comity.wire.errors import (
     ConfigError,

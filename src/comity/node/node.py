@@ -10,24 +10,12 @@ import contextlib
 import logging
 import os
 import signal
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from comity.actions.part import Actions
-from comity.agents.part import Agent, Calling, Publishing
-from comity.directory.part import Directory
-from comity.extensions.part import Extensions
 from comity.node.mcp_server import Mcp
-from comity.node.parts import Operating, Watching
-from comity.rooms.part import Peers
-from comity.runtime import settings_file as config_reading
-from comity.runtime.part import Part
+from comity.runtime.lazy import load_parts
 from comity.runtime.settings import Settings
-from comity.runtime.settings_file import Loaded
 from comity.runtime.system_clock import SystemClock
-from comity.runtime.upkeep import Audit, Limits
-from comity.vcp.part import Vcp
-from comity.votes.part import Votes
 from comity.wire.machine import Clock
 
 if TYPE_CHECKING:
@@ -37,34 +25,6 @@ if TYPE_CHECKING:
     from comity.store.interface import Store
 
 log = logging.getLogger("comity.node")
-
-PARTS: list[type[Part]] = [
-    Audit,
-    Limits,
-    Calling,
-    Votes,
-    Extensions,
-    Vcp,
-    Agent,
-    Actions,
-    Directory,
-    Peers,
-    Publishing,
-    Mcp,
-    Watching,
-    Operating,
-]
-"""In the order in which they open, and in which MCP lists their tools."""
-
-
-def load_settings(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Loaded:
-    """Read the settings file, the environment and flags, with the sections of all parts."""
-    sections = {part.name: part.settings for part in PARTS if part.settings is not None}
-    return config_reading.load_settings(flags, environ, sections=sections)
-
-
-def wanted_parts(settings: Settings) -> list[type[Part]]:
-    return [part for part in PARTS if part.is_wanted(settings)]
 
 
 class Node:
@@ -138,7 +98,7 @@ class Node:
         await runtime.open(self._passphrase, guest=self._guest)
         self.store, self.pipeline = runtime.store, runtime.pipeline
         self.vacant_id, self.notices = runtime.vacant_id, runtime.notices
-        await runtime.open_parts(PARTS)
+        await runtime.open_parts(load_parts())
 
     async def _serve(self) -> None:
         from comity.node.http_server import Http

@@ -1,6 +1,6 @@
-"""Load services late, so that `--help`, `comity mcp` and a switched-off part import nothing that they do not use.
+"""What is loaded late: the parts of a node, and services that `--help`, `comity mcp` and a switched-off part do not use.
 
-A module that needs another one late names it twice: for readers and checkers of types as an import, and for the
+The list of parts is a table of strings, so that commands below `node` may read it. A module that needs another one late names it twice: for readers and checkers of types as an import, and for the
 interpreter as a string:
 
     if TYPE_CHECKING:
@@ -13,7 +13,40 @@ compares both names.
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from comity.runtime.part import Part
+
+PARTS: dict[str, str] = {
+    "audit": "comity.runtime.upkeep:Audit",
+    "limits": "comity.runtime.upkeep:Limits",
+    "calling": "comity.agents.part:Calling",
+    "deliberations": "comity.votes.part:Votes",
+    "extensions": "comity.extensions.part:Extensions",
+    "vcp": "comity.vcp.part:Vcp",
+    "agent": "comity.agents.part:Agent",
+    "actions": "comity.actions.part:Actions",
+    "directory": "comity.directory.part:Directory",
+    "peers": "comity.rooms.part:Peers",
+    "publishing": "comity.agents.part:Publishing",
+    "mcp": "comity.node.mcp_server:Mcp",
+    "watching": "comity.node.parts:Watching",
+    "operating": "comity.node.parts:Operating",
+}
+"""Every part by its name, as module:Class, in the order in which they open and in which MCP lists their tools."""
+NODE = "comity.node.node:Node"
+
+
+def load_parts() -> "list[type[Part]]":
+    """Return the classes of all parts. Their modules are light to import."""
+    return [load(place) for place in PARTS.values()]
+
+
+def load(place: str) -> Any:
+    """Import what a string names as module:Name."""
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def late(module: str) -> Any:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_o
 from msgspec import Struct
 from msgspec.structs import fields
 
+from comity.runtime.lazy import PARTS
 from comity.system import is_loopback, is_unspecified
 from comity.wire.errors import ConfigError
 
@@ -127,17 +128,7 @@ def _kind(section: type[Struct], name: str, declared: Any) -> Kind:
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 
 DEFAULT_PORT = 8420
-SWITCHED_PARTS = (
-    "actions",
-    "calling",
-    "deliberations",
-    "extensions",
-    "mcp",
-    "peers",
-    "publishing",
-    "vcp",
-    "watching",
-)
+SWITCHED_PARTS = tuple(sorted(PARTS.keys() - {"agent", "audit", "directory", "limits", "operating"}))
 """Parts that `off` may name. The agent and the directory have settings of their own for it; a node always has the rest."""
 
 _PRODUCTION = frozenset(("production", "prod", "staging"))

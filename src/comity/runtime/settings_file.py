@@ -13,11 +13,13 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
 
 from msgspec import Struct
 from msgspec.structs import fields
 
+from comity.runtime.lazy import load_parts
 from comity.runtime.settings import PATH, Kind, Settings, kinds_of
 from comity.wire.errors import ConfigError
 
@@ -50,21 +52,26 @@ class Loaded(Struct, frozen=True, kw_only=True):
     file: Path | None
 
 
-def load_settings(
-    flags: Mapping[str, Any] | None = None,
-    environ: Mapping[str, str] | None = None,
+def load_settings(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Loaded:
+    """Read the settings file, the environment and flags, with the sections of all parts."""
+    sections = {part.name: part.settings for part in load_parts() if part.settings is not None}
+    return read_settings(flags or {}, os.environ if environ is None else environ, sections=sections)
+
+
+def read_settings(
+    flags: Mapping[str, Any],
+    environ: Mapping[str, str],
     home: Path | None = None,
     platform: str = sys.platform,
-    sections: Mapping[str, type[Struct]] | None = None,
+    sections: Mapping[str, type[Struct]] = MappingProxyType({}),
 ) -> Loaded:
     """Read every source. A flag is named by its dotted key (`config` names the file); None is not given.
     `sections` are those that parts declare, by their names.
     """
-    environ = os.environ if environ is None else environ
-    reading = _SettingsReading(home, sections or {})
+    reading = _SettingsReading(home, sections)
     _refuse_unknown_variables(environ, reading)
 
-    given = {key: value for key, value in (flags or {}).items() if value is not None}
+    given = {key: value for key, value in flags.items() if value is not None}
     chosen_file = given.pop("config", None)
     from_flags = _from_flags(given, reading)
     from_environment = _from_environment(environ, reading)

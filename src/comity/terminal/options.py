@@ -105,7 +105,7 @@ _TYPED = {
 
 
 def settings_of(home: HomeOptions, **flags: Any) -> "Loaded":
-    from comity.node.node import load_settings
+    from comity.runtime.settings_file import load_settings
 
     Given.data, Given.config = (
         "" if value is None else f" {flag} {shlex.quote(os.path.abspath(Path(value).expanduser()))}"  # noqa: PTH100 - keeps links
@@ -130,9 +130,9 @@ def fast_loop() -> "Callable[[], asyncio.AbstractEventLoop] | None":
 
 def read_groups(text: str) -> tuple[str, ...]:
     """What --rooms names: groups of MCP tools, with commas between them."""
-    from comity.node.node import PARTS
+    from comity.runtime.lazy import load_parts
 
-    known = list(dict.fromkeys(part.tool_group for part in PARTS if part.tool_group))
+    known = list(dict.fromkeys(part.tool_group for part in load_parts() if part.tool_group))
     chosen = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in chosen:
         if name not in known:

@@ -8,7 +8,7 @@ from comity.http.client import HttpResponse
 from comity.rooms.commands.target import NodeRooms
 from comity.runtime.settings import Settings
 from comity.store.claim import RunningNode
-from comity.terminal.running_node import OwnNode
+from comity.terminal.open_target import OwnNode
 from comity.wire import strict_json
 from comity.wire.errors import ConflictError, InvalidError, NotFoundError, UnusableAnswerError
 

@@ -31,10 +31,9 @@ from comity.requests.record import own_act
 from comity.runtime.opening import reading
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
-from comity.store.claim import FolderClaim
 from comity.system import is_loopback
 from comity.terminal.help import HelpfulApp
-from comity.terminal.open_target import own_id, own_key, refuse_memory, writing
+from comity.terminal.open_target import OwnNode, own_id, own_key, own_node, refuse_memory, writing
 from comity.terminal.options import (
     Directory,
     HomeOptions,
@@ -46,7 +45,6 @@ from comity.terminal.options import (
     settings_of,
 )
 from comity.terminal.output import FAILED, note, one_line, paint, print_fields, print_json, print_line, say
-from comity.terminal.running_node import OwnNode, own_node
 from comity.wire import strict_json
 from comity.wire.errors import ConfigError, NotFoundError
 
@@ -79,15 +77,12 @@ async def set_state(
             return RuntimeState(answer["former"])
     refuse_memory(settings, "a state needs to be kept")
     key = own_key(settings, passphrase_file)
-    with contextlib.ExitStack() as held:
-        if own is None:
-            held.callback(FolderClaim(settings.data).release)
-        async with writing(settings, key) as (store, record, _chain):
-            former = await stored_state(store)
-            operation = store_state(new_state(former, wanted.value))
-            moved = await move_record(store, key.vacant_id, wanted)
-            await record.commit((operation, *moved), own_act(STATE_SET, f"state:{wanted.value}"))
-            return former
+    async with writing(settings, key, claim=own is None) as (store, record, _chain):
+        former = await stored_state(store)
+        operation = store_state(new_state(former, wanted.value))
+        moved = await move_record(store, key.vacant_id, wanted)
+        await record.commit((operation, *moved), own_act(STATE_SET, f"state:{wanted.value}"))
+        return former
 
 
 state_app = HelpfulApp(

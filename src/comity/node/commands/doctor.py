@@ -20,10 +20,10 @@ from pathlib import Path
 
 import typer
 
-from comity.node.node import load_settings, wanted_parts
+from comity.runtime.lazy import load_parts
 from comity.runtime.part import CheckResult, Part
 from comity.runtime.settings import Settings
-from comity.runtime.settings_file import DEFAULT, Loaded
+from comity.runtime.settings_file import DEFAULT, Loaded, load_settings
 from comity.system import install_command
 from comity.terminal.follow_up import with_flags
 from comity.terminal.help import HelpfulApp
@@ -119,8 +119,9 @@ def findings(settings: Settings, sources: dict[str, str]) -> Iterator[CheckResul
     yield check_token(settings.data)
     yield check_database(settings)
     yield check_parts(settings)
-    for part in wanted_parts(settings):
-        yield from check_part(part, settings)
+    for part in load_parts():
+        if part.is_wanted(settings):
+            yield from check_part(part, settings)
     yield check_port(settings, asked_for=sources.get("port", DEFAULT) != DEFAULT)
     yield from check_extras()
 

@@ -20,11 +20,10 @@ from comity.envelopes.vacant_import import VacantFolder
 from comity.http.addresses import read_url
 from comity.identity.key_files import create_identity, has_identity, identity_path, stored_vacant_id
 from comity.identity.protocol.keys import SigningKey, VacantId
-from comity.node.node import load_settings
 from comity.requests.record import own_act
 from comity.runtime.opening import read_foreign
 from comity.runtime.settings import Settings
-from comity.runtime.settings_file import CONFIG_FILE
+from comity.runtime.settings_file import CONFIG_FILE, load_settings
 from comity.runtime.toml_edit import put_value
 from comity.store.claim import running_node
 from comity.store.interface import Advance, Operation, Store

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from comity.mcp.socket import Opening
 from comity.mcp.stdio import serve_stdio
 from comity.node.mcp_server import mcp_side
-from comity.node.node import wanted_parts
 from comity.requests.record import Recorder
 from comity.rooms.protocol.tool_table import Demands
 from comity.rooms.tools import select
+from comity.runtime.lazy import load_parts
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_chain import AuditDraft
@@ -38,7 +38,7 @@ def serve_alone(settings: Settings, opening: Opening) -> None:
         clock = SystemClock()
         record = Recorder(guest, clock)
         side = mcp_side(
-            wanted_parts(settings),
+            [part for part in load_parts() if part.is_wanted(settings)],
             guest.runtime,
             clock,
             tally=record.tally_mcp,

@@ -16,6 +16,7 @@ from comity.runtime.settings import Settings
 from comity.store.claim import is_claimed, running_node
 from comity.terminal.follow_up import follow_up
 from comity.terminal.help import HelpfulApp
+from comity.terminal.open_target import OwnNode, own_node
 from comity.terminal.options import HomeOptions, Json, settings_of
 from comity.terminal.output import (
     FAILED,
@@ -28,7 +29,6 @@ from comity.terminal.output import (
     print_line,
     waiting,
 )
-from comity.terminal.running_node import OwnNode, own_node
 from comity.wire.errors import NoAnswerError, NotFoundError, StoreUnavailableError
 from comity.wire.machine import duration_words
 

@@ -13,8 +13,15 @@ from typing import Annotated, Any
 from comity.identity.key_files import IDENTITY_FILE
 from comity.identity.private_files import ensure_private_folder, sync_folder
 from comity.identity.secrets import TOKEN_FILE, VAULT_KEY_FILE, VAULT_KEY_VARIABLE
-from comity.node.node import load_settings
-from comity.runtime.settings_file import CONFIG_FILE, CONFIG_VARIABLE, DEFAULT, Loaded, flag_of, values_of
+from comity.runtime.settings_file import (
+    CONFIG_FILE,
+    CONFIG_VARIABLE,
+    DEFAULT,
+    Loaded,
+    flag_of,
+    load_settings,
+    values_of,
+)
 from comity.runtime.toml_edit import drop, put_value
 from comity.store.claim import running_node
 from comity.terminal.follow_up import follow_up

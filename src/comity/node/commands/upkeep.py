@@ -20,10 +20,9 @@ from comity.store.audit_log import chains, pruning
 from comity.store.claim import FolderClaim
 from comity.store.interface import REPLIES, ForgetReplies
 from comity.terminal.help import HelpfulApp
-from comity.terminal.open_target import own_key, refuse_memory, writing
+from comity.terminal.open_target import own_key, own_node, refuse_memory, writing
 from comity.terminal.options import Json, KeyOptions, Yes, confirm, option, settings_of, whole_number
 from comity.terminal.output import counted, print_fields, print_json, print_line, waiting
-from comity.terminal.running_node import own_node
 from comity.wire.errors import ConfigError, NotFoundError, StoreUnavailableError
 
 prune_app = HelpfulApp()
@@ -158,11 +157,7 @@ async def _rotate(settings: Settings, key: SigningKey) -> dict[str, Any]:
     file = None if VAULT_KEY_VARIABLE in os.environ else settings.data / VAULT_KEY_FILE
     if file is not None and not file.exists():
         raise NotFoundError(f"there is no {file} yet; the first start of a node makes it")
-    claim = FolderClaim(settings.data)
-    try:
-        async with writing(settings, key) as (store, record, _chain):
-            told = await rotate_vault(store, file, asyncio.sleep)
-            await record.commit((), own_act(VAULT_ROTATED, f"values:{told['resealed']}"))
-            return told
-    finally:
-        claim.release()
+    async with writing(settings, key, claim=True) as (store, record, _chain):
+        result = await rotate_vault(store, file, asyncio.sleep)
+        await record.commit((), own_act(VAULT_ROTATED, f"values:{result['resealed']}"))
+        return result

@@ -18,9 +18,9 @@ from comity.node.event_stream import EVENTS_PATH
 from comity.requests.events import KEPT, NodeEvent
 from comity.runtime.settings import Settings
 from comity.terminal.help import HelpfulApp
+from comity.terminal.open_target import OwnNode, no_node, own_node
 from comity.terminal.options import HomeOptions, Json, option, settings_of, whole_number
 from comity.terminal.output import colour_wanted, note, print_json, print_line
-from comity.terminal.running_node import OwnNode, no_node, own_node
 from comity.wire import strict_json
 from comity.wire.errors import ComityError, NoAnswerError, UnreachableError, UnusableAnswerError
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from comity.requests.caller import OWN_PROCESS
 from comity.rooms.part import Peers
 from comity.runtime.settings import Settings
+from comity.terminal.open_target import OwnNode, no_node, open_guest, own_node
 from comity.terminal.options import HomeOptions, settings_of
-from comity.terminal.running_node import OwnNode, no_node, open_guest, own_node
 from comity.wire.errors import (
     InvalidError,
     NoAnswerError,
