@@ -102,7 +102,7 @@ def _normal(requirement: str) -> str:
 
 def main(target: str) -> None:
     sys.path.insert(0, str(ROOT / "src"))
-    from comity.release import __version__
+    from comity.release import __version__  # noqa: PLC0415 - found by the path above
 
     path = Path(target, f"comity-{__version__}.cdx.json")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import comity
-from comity.runtime.lazy import late
+from comity.runtime.lazy import NODE, PARTS, late, load, load_parts
 
 _SOURCES = Path(comity.__file__).parent
 
@@ -35,6 +35,11 @@ def test_every_module_that_is_named_late_loads_and_is_imported_for_the_checker_u
     assert not wrong
 
 
+def test_every_listed_part_and_the_node_load_under_their_names() -> None:
+    assert [part.name for part in load_parts()] == [*PARTS]
+    assert load(NODE).__name__ == "Node"
+
+
 def _late_modules() -> Iterator[tuple[Path, str, str]]:
     for place in sorted(_SOURCES.rglob("*.py")):
         for node in ast.walk(ast.parse(place.read_bytes())):
@@ -48,10 +53,10 @@ def _late_modules() -> Iterator[tuple[Path, str, str]]:
 
 def _checked_imports(place: Path) -> set[tuple[str, str]]:
     return {
-        (alias.asname or alias.name, f"{block.module}.{alias.name}")
+        (alias.asname or alias.name, f"{block.module}." * isinstance(block, ast.ImportFrom) + alias.name)
         for test in ast.parse(place.read_bytes()).body
         if isinstance(test, ast.If) and isinstance(test.test, ast.Name) and test.test.id == "TYPE_CHECKING"
         for block in test.body
-        if isinstance(block, ast.ImportFrom)
+        if isinstance(block, ast.Import | ast.ImportFrom)
         for alias in block.names
     }

@@ -170,7 +170,6 @@ async def test_a_client_that_starts_comity_mcp_has_its_tool_and_can_choose_its_r
 
 
 def test_every_part_says_who_it_is_and_has_plain_results():
-    assert [part.name for part in load_parts()] == [*PARTS]
     for part in load_parts():
         assert issubclass(part, Part)
         for found in part.checks(load_settings({"data": "/nowhere"}, {}).settings):

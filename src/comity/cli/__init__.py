@@ -3,8 +3,8 @@
 import sys
 from typing import NoReturn
 
+from comity.cli.app import run
+
 
 def main() -> NoReturn:
-    from comity.cli.app import run
-
     sys.exit(run(sys.argv[1:]))

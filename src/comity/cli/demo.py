@@ -17,14 +17,24 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from comity.runtime.lazy import late
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import Json
 from comity.terminal.output import DEBUG_VARIABLE, FAILED, one_line, print_json
 from comity.wire.errors import ComityError
 
 if TYPE_CHECKING:
+    from rich import console as rich_console
+    from rich import progress as rich_progress
+
+    from comity.cli import demo_nodes, demo_scenes
     from comity.cli.demo_nodes import DemoNode, Household
     from comity.cli.demo_scenes import Scene
+else:
+    demo_nodes = late("comity.cli.demo_nodes")
+    demo_scenes = late("comity.cli.demo_scenes")
+    rich_console = late("rich.console")
+    rich_progress = late("rich.progress")
 
 app = HelpfulApp()
 
@@ -68,9 +78,7 @@ def demo(
     the result of each scene. Then it stops the nodes and removes the folder. Your own node and data are not touched. The
     exit code is 1 if a scene fails.
     """
-    from comity.cli.demo_nodes import no_settings_of_the_user
-
-    with no_settings_of_the_user():
+    with demo_nodes.no_settings_of_the_user():
         try:
             good = asyncio.run(_play(_JsonStage() if as_json else _StoryTerminal(slow=not fast), keep=keep))
         except asyncio.CancelledError:  # SIGTERM, or the terminal was closed
@@ -80,17 +88,14 @@ def demo(
 
 
 async def _play(stage: "_JsonStage | _StoryTerminal", *, keep: bool) -> bool:
-    from comity.cli.demo_nodes import SceneFailedError, household
-    from comity.cli.demo_scenes import SCENES
-
     begun = time.monotonic()
-    async with household(keep=keep) as runtime:
+    async with demo_nodes.household(keep=keep) as runtime:
         stage.open()
-        for number, scene in enumerate(SCENES):
+        for number, scene in enumerate(demo_scenes.SCENES):
             try:
                 await stage.play(scene, number, runtime)
             except Exception as failure:  # noqa: BLE001 - whatever it was, the scene has not come out
-                node = failure.node if isinstance(failure, SceneFailedError) else runtime.anna
+                node = failure.node if isinstance(failure, demo_nodes.SceneFailedError) else runtime.anna
                 stage.failed(scene, _problem(failure), node)
                 return False
         stage.close(time.monotonic() - begun, keep=keep)
@@ -143,9 +148,7 @@ class _StoryTerminal:
     """The story. What happens is shown line by line, with time to read where somebody reads."""
 
     def __init__(self, *, slow: bool) -> None:
-        from rich.console import Console
-
-        self._console = Console(highlight=False)
+        self._console = rich_console.Console(highlight=False)
         self._console.width = min(self._console.width, WIDEST)
         self._slow = slow and sys.stdout.isatty()
         self._spelling = _PLAIN if self._console.options.ascii_only else {}
@@ -199,10 +202,12 @@ class _StoryTerminal:
         if not self._console.is_terminal:
             yield lambda _done: None
             return
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
-
-        columns = (TextColumn("    {task.description}"), BarColumn(), DownloadColumn())
-        with Progress(*columns, console=self._console) as shown:
+        columns = (
+            rich_progress.TextColumn("    {task.description}"),
+            rich_progress.BarColumn(),
+            rich_progress.DownloadColumn(),
+        )
+        with rich_progress.Progress(*columns, console=self._console) as shown:
             task = shown.add_task(name, total=total)
             yield lambda done: shown.update(task, completed=done)
 

@@ -136,7 +136,7 @@ class GuardedHttp:
         body: bytes | None,
         seconds: float,
     ) -> "AsyncIterator[httpcore.Response]":
-        import httpcore
+        import httpcore  # noqa: PLC0415 - loaded with the first request
 
         sent = {
             "host": target.authority,
@@ -185,9 +185,9 @@ class GuardedHttp:
     async def _connections(self) -> "httpcore.AsyncConnectionPool":
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
-            import httpcore
+            import httpcore  # noqa: PLC0415 - loaded with the first request
 
-            from comity.http.client_network import GuardedNetwork, system_resolve
+            from comity.http.client_network import GuardedNetwork, system_resolve  # noqa: PLC0415 - same
 
             self._pool = httpcore.AsyncConnectionPool(
                 ssl_context=self._tls,
@@ -205,7 +205,7 @@ class GuardedHttp:
 @asynccontextmanager
 async def _named_failures(where: str, seconds: float) -> AsyncIterator[None]:
     """What the library raises becomes a refusal that says what to do."""
-    import httpcore
+    import httpcore  # noqa: PLC0415 - same
 
     try:
         yield

@@ -21,14 +21,18 @@ from comity.node.mcp_server import Mcp
 from comity.node.parts import Watching
 from comity.release import __version__
 from comity.requests.handler import Admission, Call, HandlerDefaults, Identified, Request
+from comity.runtime.lazy import late
 from comity.runtime.part import Panel
 from comity.runtime.settings_file import default_data_folder
 from comity.store.audit_trail import log_of
 from comity.wire.errors import ComityError, InvalidError, StoreFullError, UnauthenticatedError
 
 if TYPE_CHECKING:
+    from comity.node import page
     from comity.node.page import PageDoor
     from comity.runtime.node_runtime import NodeRuntime
+else:
+    page = late("comity.node.page")
 
 # The smallest handler: it replies with the name under which the node knows the caller. It tests the pipeline end to end.
 
@@ -159,11 +163,11 @@ class Http:
         runtime = self._runtime
         if runtime.find_open(Watching) is None:
             return None
-        from comity.node.page import page_door
-
         runtime.new_entry_link = self.new_entry_link
         runtime.end_browser_sessions = self._entry.end_all
-        return page_door(self._entry, self._status, (view for part in runtime.parts for view in part.views))
+        return page.page_door(
+            self._entry, self._status, (view for part in runtime.parts for view in part.views)
+        )
 
     def new_entry_link(self, *, reads_only: bool = False) -> str:
         return self._runtime.url + self._entry.new_link(reads_only=reads_only)

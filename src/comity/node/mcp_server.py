@@ -12,18 +12,45 @@ from comity.actions.part import Actions
 from comity.identity.protocol.rights import Right
 from comity.requests.caller import OWN_PROCESS
 from comity.rooms.part import Peers
+from comity.runtime.lazy import late
 from comity.runtime.part import Chore, OpenNode, Part
 from comity.vcp.part import Vcp
 from comity.wire.errors import ConfigError
 
 if TYPE_CHECKING:
+    from comity.http import client as http_client
+    from comity.http import owner_socket
+    from comity.identity import private_files
+    from comity.mcp import http as mcp_http
+    from comity.mcp import oauth, sessions
+    from comity.mcp import server as mcp_core
+    from comity.mcp import socket as mcp_socket
     from comity.mcp.calls import Tally
     from comity.mcp.oauth import ResourceServer
+    from comity.mcp.protocol import catalog as catalogs
     from comity.mcp.server import Instruction, NodeMcp
     from comity.mcp.sessions import HttpSession
+    from comity.rooms import tools as room_tools
+    from comity.rooms.protocol import tool_table
     from comity.runtime.node_runtime import NodeRuntime
+    from comity.vcp import issuers
     from comity.vcp.over_mcp import VcpOverMcp
+    from comity.vcp.protocol import mcp_places
     from comity.wire.machine import Clock
+else:
+    http_client = late("comity.http.client")
+    owner_socket = late("comity.http.owner_socket")
+    private_files = late("comity.identity.private_files")
+    mcp_http = late("comity.mcp.http")
+    oauth = late("comity.mcp.oauth")
+    catalogs = late("comity.mcp.protocol.catalog")
+    mcp_core = late("comity.mcp.server")
+    sessions = late("comity.mcp.sessions")
+    mcp_socket = late("comity.mcp.socket")
+    room_tools = late("comity.rooms.tools")
+    tool_table = late("comity.rooms.protocol.tool_table")
+    issuers = late("comity.vcp.issuers")
+    mcp_places = late("comity.vcp.protocol.mcp_places")
 
 _EXPIRE_EVERY: Final = 60.0
 
@@ -40,10 +67,6 @@ def mcp_side(
     """What all doors of MCP share. No part is opened for it: lists are answered at once, and a tool opens the
     node with its first call.
     """
-    from comity.mcp.protocol.catalog import Catalog
-    from comity.mcp.server import NodeMcp
-    from comity.rooms.protocol.tool_table import VDO_TOOLS
-    from comity.vcp.protocol.mcp_places import VcpHandshake
 
     async def negotiator() -> "VcpOverMcp":
         return (await runtime()).find(Vcp).over_mcp
@@ -60,7 +83,7 @@ def mcp_side(
         if peers is not None:
             await peers.client_left(f"{OWN_PROCESS.owner} {client}")
 
-    catalog = Catalog()
+    catalog = catalogs.Catalog()
     for part in parts:
         if part.of_extensions:
             catalog.add_of_extensions(partial(part.tools, for_tools), partial(part.resources, runtime))
@@ -69,12 +92,12 @@ def mcp_side(
             catalog.add_resources(*part.resources(runtime))
         catalog.add_prompts(*part.prompts(runtime))
     if Peers in parts:
-        catalog.add_namespace(VDO_TOOLS)
-    return NodeMcp(
+        catalog.add_namespace(tool_table.VDO_TOOLS)
+    return mcp_core.NodeMcp(
         catalog,
         clock,
         runtime=runtime,
-        handshake=VcpHandshake(versions if Vcp in parts else ()),
+        handshake=mcp_places.VcpHandshake(versions if Vcp in parts else ()),
         negotiator=negotiator,
         tally=tally,
         secret=secret,
@@ -85,14 +108,13 @@ def mcp_side(
 
 def tool_instructions(parts: Collection[type[Part]]) -> "list[Instruction]":
     """What models are told: what the node is for, then what each part says of its tools. The actions come last."""
-    from comity.mcp.protocol.catalog import CORE_GROUP
-    from comity.mcp.server import Instruction
-
     return [
-        Instruction(CORE_GROUP, "Comity connects agents of different owners."),
+        mcp_core.Instruction(catalogs.CORE_GROUP, "Comity connects agents of different owners."),
         *(
-            Instruction(
-                CORE_GROUP if part.has_core_tools else part.tool_group, part.instructions, part.tool_right
+            mcp_core.Instruction(
+                catalogs.CORE_GROUP if part.has_core_tools else part.tool_group,
+                part.instructions,
+                part.tool_right,
             )
             for part in sorted(parts, key=lambda part: part is Actions)
             if part.instructions
@@ -111,8 +133,6 @@ class Mcp(Part):
     """Where `comity mcp` of this user joins; there are no such sockets on Windows."""
 
     async def open(self, runtime: "NodeRuntime") -> None:
-        from comity.mcp.sessions import Sessions
-
         async def this_runtime() -> "NodeRuntime":
             return runtime
 
@@ -133,7 +153,7 @@ class Mcp(Part):
         if vcp is not None:
             self.side.use_negotiator(vcp.over_mcp)
         runtime.stack.push_async_callback(self.side.close)
-        self._sessions = Sessions(
+        self._sessions = sessions.Sessions(
             runtime.store,
             runtime.record,
             runtime.clock,
@@ -147,12 +167,8 @@ class Mcp(Part):
         self.chores = [Chore(_EXPIRE_EVERY, self._sessions.expire)]
 
     async def serve(self, runtime: "NodeRuntime") -> None:
-        from comity.http.owner_socket import has_owner_socket
-        from comity.mcp.http import MCP_PATH, McpEndpoint
-        from comity.mcp.oauth import metadata_paths
-
         self.hot = {
-            MCP_PATH: McpEndpoint(
+            mcp_http.MCP_PATH: mcp_http.McpEndpoint(
                 calls=self.side.calls,
                 sessions=self._sessions,
                 negotiate=self.side.negotiate,
@@ -160,46 +176,42 @@ class Mcp(Part):
                 record=runtime.record,
             )
         }
-        self.public = metadata_paths(MCP_PATH)  # also where nothing is there: 404 says that, 401 would not
+        self.public = oauth.metadata_paths(
+            mcp_http.MCP_PATH
+        )  # also where nothing is there: 404 says that, 401 would not
         runtime.stack.callback(self._sessions.close)
         if runtime.settings.mcp.oauth_issuer:
             self.visitors = await self._resource_server(runtime)
             self.routes = self.visitors.routes()
-        if has_owner_socket():
+        if owner_socket.has_owner_socket():
             await self._open_socket(runtime)
         runtime.stack.callback(
             self.side.changes.closing.set
         )  # so that the doors need not wait for subscribers
 
     async def _resource_server(self, runtime: "NodeRuntime") -> "ResourceServer":
-        from comity.http.client import GuardedHttp
-        from comity.mcp.http import MCP_PATH
-        from comity.mcp.oauth import AuthorizationServer, ResourceServer
-        from comity.vcp.issuers import CRL_LIMIT, CRL_TIMEOUT
-
         settings, mcp = runtime.settings, runtime.settings.mcp
         if not mcp.oauth_keys:
             raise ConfigError("mcp.oauth_issuer needs mcp.oauth_keys, the address or file of its keys")
-        resource = mcp.resource or runtime.url + MCP_PATH
-        http = GuardedHttp(timeout=CRL_TIMEOUT, answer_limit=CRL_LIMIT, allow=settings.dispatch.hosts)
+        resource = mcp.resource or runtime.url + mcp_http.MCP_PATH
+        http = http_client.GuardedHttp(
+            timeout=issuers.CRL_TIMEOUT, answer_limit=issuers.CRL_LIMIT, allow=settings.dispatch.hosts
+        )
         runtime.stack.push_async_callback(http.aclose)
-        server = AuthorizationServer(
+        server = oauth.AuthorizationServer(
             http, runtime.clock, issuer=mcp.oauth_issuer, keys=mcp.oauth_keys, resource=resource
         )
         runtime.stack.push_async_callback(server.aclose)
         await server.start()
-        return ResourceServer(resource=resource, path=MCP_PATH, issuer=mcp.oauth_issuer, judge=server.judge)
+        return oauth.ResourceServer(
+            resource=resource, path=mcp_http.MCP_PATH, issuer=mcp.oauth_issuer, judge=server.judge
+        )
 
     async def _open_socket(self, runtime: "NodeRuntime") -> None:
-        from comity.http.owner_socket import socket_path
-        from comity.identity.private_files import ensure_private_folder
-        from comity.mcp.socket import SOCKET_FILE, McpSocket
-        from comity.rooms.tools import select
-
-        path = socket_path(runtime.settings.data, SOCKET_FILE)
-        await asyncio.to_thread(ensure_private_folder, path.parent)
+        path = owner_socket.socket_path(runtime.settings.data, mcp_socket.SOCKET_FILE)
+        await asyncio.to_thread(private_files.ensure_private_folder, path.parent)
         demands = await asyncio.to_thread(Peers.demands, runtime)
-        door = McpSocket(path, self.side.open_stream, partial(select, demands))
+        door = mcp_socket.McpSocket(path, self.side.open_stream, partial(room_tools.select, demands))
         await door.start()
         runtime.stack.push_async_callback(door.stop)
         self.socket = str(path)

@@ -13,16 +13,23 @@ import signal
 from typing import TYPE_CHECKING
 
 from comity.node.mcp_server import Mcp
-from comity.runtime.lazy import load_parts
+from comity.runtime.lazy import late, load_parts
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.wire.machine import Clock
 
 if TYPE_CHECKING:
     from comity.identity.protocol.keys import VacantId
+    from comity.node import http_server
     from comity.requests.pipeline import Pipeline
+    from comity.runtime import node_runtime
     from comity.runtime.node_runtime import NodeRuntime
+    from comity.store import claim as claims
     from comity.store.interface import Store
+else:
+    http_server = late("comity.node.http_server")
+    node_runtime = late("comity.runtime.node_runtime")
+    claims = late("comity.store.claim")
 
 log = logging.getLogger("comity.node")
 
@@ -92,20 +99,17 @@ class Node:
         self._stopping.set()
 
     async def _open(self) -> None:
-        from comity.runtime.node_runtime import NodeRuntime
-
-        self.runtime = runtime = NodeRuntime(self.settings, self._clock, self._stack, self._stopping)
+        self.runtime = runtime = node_runtime.NodeRuntime(
+            self.settings, self._clock, self._stack, self._stopping
+        )
         await runtime.open(self._passphrase, guest=self._guest)
         self.store, self.pipeline = runtime.store, runtime.pipeline
         self.vacant_id, self.notices = runtime.vacant_id, runtime.notices
         await runtime.open_parts(load_parts())
 
     async def _serve(self) -> None:
-        from comity.node.http_server import Http
-        from comity.store.claim import RunningNode
-
         runtime = self.runtime
-        http = Http(runtime, may_move_port=self._may_move_port)
+        http = http_server.Http(runtime, may_move_port=self._may_move_port)
         for part in runtime.parts:
             await part.serve(runtime)
         await http.start()
@@ -114,7 +118,7 @@ class Node:
         claim, mcp = runtime.claim, runtime.find_open(Mcp)
         assert claim is not None, "who serves has claimed the folder"
         claim.announce(
-            RunningNode(
+            claims.RunningNode(
                 pid=os.getpid(),
                 url=runtime.url,
                 vacant_id=runtime.vacant_id.hex(),

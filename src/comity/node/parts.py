@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from comity.identity.protocol.rights import RIGHT_WORDS, Right
 from comity.requests.handler import Admission, Call, HandlerDefaults, Identified, Request
+from comity.runtime.lazy import late
 from comity.runtime.part import Chore, Part
 from comity.wire.errors import (
     ConflictError,
@@ -27,8 +28,20 @@ from comity.wire.errors import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from starlette import routing
+
+    from comity.http import app
+    from comity.identity import secrets
+    from comity.node import event_stream
     from comity.runtime.node_runtime import NodeRuntime
+    from comity.store import vault
     from comity.store.interface import Store
+else:
+    app = late("comity.http.app")
+    secrets = late("comity.identity.secrets")
+    event_stream = late("comity.node.event_stream")
+    vault = late("comity.store.vault")
+    routing = late("starlette.routing")
 
 # What happens on the node, for whoever watches: the page at `/`, its views, and `/v1/events`.
 
@@ -39,10 +52,12 @@ class Watching(Part):
     open_paths = ("/", "/enter", "/assets")
 
     async def serve(self, runtime: "NodeRuntime") -> None:
-        from comity.node.event_stream import EVENTS_PATH, EventsEndpoint
-
         assert runtime.events is not None, "events are kept where this part is wanted"
-        self.hot = {EVENTS_PATH: EventsEndpoint(runtime.events, runtime.record, runtime.stopping)}
+        self.hot = {
+            event_stream.EVENTS_PATH: event_stream.EventsEndpoint(
+                runtime.events, runtime.record, runtime.stopping
+            )
+        }
 
 
 class OwnerHandler(HandlerDefaults):
@@ -107,10 +122,6 @@ class Operating(Part):
             self.chores = [Chore(_LOOK_EVERY, self._look_after_folder)]
 
     async def serve(self, runtime: "NodeRuntime") -> None:
-        from starlette.routing import Route
-
-        from comity.http.app import HandlerRoute
-
         handlers = {
             STOP_PATH: OwnerHandler("stop", self._stop),
             LINK_PATH: OwnerHandler("link", self._new_link, flag="read_only"),
@@ -119,7 +130,8 @@ class Operating(Part):
         }
         limit = runtime.settings.http.body_limit
         self.routes = [
-            Route(path, HandlerRoute(handler, runtime.pipeline, limit)) for path, handler in handlers.items()
+            routing.Route(path, app.HandlerRoute(handler, runtime.pipeline, limit))
+            for path, handler in handlers.items()
         ]
 
     async def _stop(self) -> dict[str, Any]:
@@ -164,22 +176,15 @@ async def rotate_vault(
     """Seal what is stored with a new key of the file. Where the keys come from the environment instead, with the
     first of those. Raise ConflictError, with all keys still in place, if a value does not open with any of them.
     """
-    from comity.identity.secrets import (
-        VAULT_KEY_VARIABLE,
-        keep_vault_keys,
-        new_vault_key,
-        parse_vault_keys,
-        read_vault_keys,
-    )
-    from comity.store.vault import Vault, reseal_all, rotate_keys
-
     if file is None:
-        keys = parse_vault_keys(os.environ[VAULT_KEY_VARIABLE])
-        resealed = await reseal_all(store, Vault(keys))
+        keys = secrets.parse_vault_keys(os.environ[secrets.VAULT_KEY_VARIABLE])
+        resealed = await vault.reseal_all(store, vault.Vault(keys))
     else:
-        keys = read_vault_keys(file)
-        resealed = await rotate_keys(store, keys, new_vault_key(), partial(keep_vault_keys, file), sleep)
-    place = VAULT_KEY_VARIABLE if file is None else str(file)
+        keys = secrets.read_vault_keys(file)
+        resealed = await vault.rotate_keys(
+            store, keys, secrets.new_vault_key(), partial(secrets.keep_vault_keys, file), sleep
+        )
+    place = secrets.VAULT_KEY_VARIABLE if file is None else str(file)
     if resealed.unreadable:
         tables = ", ".join(f"{count:,} in {table}" for table, count in resealed.unreadable.items())
         total = sum(resealed.unreadable.values())

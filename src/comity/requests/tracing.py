@@ -53,9 +53,9 @@ def open_tracing(environ: Mapping[str, str], complain: Callable[[str], None]) ->
     if wanted in ("", "none") or environ.get(_DISABLED, "").strip().lower() == "true":
         return None
     try:
-        from opentelemetry.sdk.resources import Resource
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - an extra
+        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - an extra
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - an extra
     except ImportError:
         complain(
             f"{EXPORTER_VARIABLE} is set, but OpenTelemetry is not installed; run: {install_command(*_PACKAGES)}"
@@ -76,8 +76,8 @@ def open_tracing(environ: Mapping[str, str], complain: Callable[[str], None]) ->
 
 class Tracing:
     def __init__(self, provider: "TracerProvider") -> None:
-        from opentelemetry.trace import SpanKind, Status, StatusCode
-        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+        from opentelemetry.trace import SpanKind, Status, StatusCode  # noqa: PLC0415 - an extra
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415 - an extra
 
         self._provider = provider
         self._tracer = provider.get_tracer("comity")

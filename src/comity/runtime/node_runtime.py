@@ -32,6 +32,7 @@ from comity.requests.metrics import Metrics
 from comity.requests.pipeline import Pipeline
 from comity.requests.record import Recorder, own_act
 from comity.requests.tracing import open_tracing
+from comity.runtime.lazy import late
 from comity.runtime.opening import open_store, open_trail
 from comity.runtime.part import Chore, Part
 from comity.runtime.settings import Settings
@@ -44,7 +45,10 @@ from comity.wire.errors import ComityError, KeyRefusedError, NotFoundError
 from comity.wire.machine import Clock
 
 if TYPE_CHECKING:
+    from comity.requests import events
     from comity.requests.events import Events
+else:
+    events = late("comity.requests.events")
 
 log = logging.getLogger("comity.node")
 
@@ -142,9 +146,7 @@ class NodeRuntime:
         self.bus = InProcessBus()
         self.stack.push_async_callback(self.bus.close)
         if "watching" not in settings.off:
-            from comity.requests.events import Events
-
-            self.events = Events(self.bus)
+            self.events = events.Events(self.bus)
             self.stack.push_async_callback(self.events.close)
         tracing = open_tracing(os.environ, self.notices.append)
         if tracing is not None:

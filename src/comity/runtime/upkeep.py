@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from comity.identity.protocol.rights import Right
+from comity.runtime.lazy import late
 from comity.runtime.part import CheckResult, Chore, Fact, Panel, Part, Table, View, ViewPage, ViewQuery
 from comity.runtime.settings import Settings
 from comity.wire.errors import ComityError, StoreError
@@ -15,10 +16,30 @@ from comity.wire.errors import ComityError, StoreError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from starlette import routing
+
+    from comity.http import asgi
+    from comity.requests import budget as budgets
+    from comity.requests import metrics as metric_text
+    from comity.requests import record as request_record
     from comity.requests.budget import Quota
     from comity.requests.metrics import Metric
+    from comity.runtime import opening, system_clock
     from comity.runtime.node_runtime import NodeRuntime
+    from comity.store import audit_log, audit_trail
+    from comity.store import interface as store_interface
     from comity.store.audit_log import AuditReport
+else:
+    asgi = late("comity.http.asgi")
+    budgets = late("comity.requests.budget")
+    metric_text = late("comity.requests.metrics")
+    request_record = late("comity.requests.record")
+    opening = late("comity.runtime.opening")
+    system_clock = late("comity.runtime.system_clock")
+    audit_log = late("comity.store.audit_log")
+    audit_trail = late("comity.store.audit_trail")
+    store_interface = late("comity.store.interface")
+    routing = late("starlette.routing")
 
 # The upkeep of the audit record: refusals written by the minute, old entries forgotten, a failed store tried again.
 
@@ -75,15 +96,13 @@ class Audit(Part):
         ]
 
     async def serve(self, runtime: "NodeRuntime") -> None:
-        from starlette.routing import Route
-
-        from comity.http.asgi import Endpoint
-
         async def verify(_scope: object, _receive: object) -> dict[str, bool]:
             return {"started": self.verification.begin("audit", self._verify)}
 
         self.routes = [
-            Route("/v1/audit/verify", Endpoint("POST", verify, feature="audit", record=runtime.record))
+            routing.Route(
+                "/v1/audit/verify", asgi.Endpoint("POST", verify, feature="audit", record=runtime.record)
+            )
         ]
 
     @property
@@ -93,24 +112,19 @@ class Audit(Part):
         return settings.audit_heads if settings.store.engine == "sqlite" else None
 
     async def _verify(self, seen: Callable[[int], None]) -> None:
-        from comity.store.audit_log import verify_chain
-
         runtime = self._runtime
         self._verified, self._fault = None, ""
         try:
-            self._verified = await verify_chain(
+            self._verified = await audit_log.verify_chain(
                 runtime.store, runtime.chain, runtime.vacant_id.public, self.heads, seen
             )
         except ComityError as fault:
             self._fault = fault.message
 
     async def _view(self, query: ViewQuery) -> ViewPage:
-        from comity.store.audit_log import newest
-        from comity.store.audit_trail import log_of
-
         runtime = self._runtime
         before = int(query.after) if query.after.isdecimal() else None
-        entries = await newest(runtime.store, runtime.chain, before, query.limit)
+        entries = await audit_log.newest(runtime.store, runtime.chain, before, query.limit)
         rows = [
             (
                 str(entry.chain_position),
@@ -125,7 +139,10 @@ class Audit(Part):
         ]
         columns = ("entry", "when", "what", "who", "times", "failed at", "hash")
         more = rows[-1][0] if rows and int(rows[-1][0]) > 1 and len(rows) == query.limit else ""
-        facts = [Fact("Entries", f"{await runtime.store.end(log_of(runtime.chain)):,}"), self._verdict()]
+        facts = [
+            Fact("Entries", f"{await runtime.store.end(audit_trail.log_of(runtime.chain)):,}"),
+            self._verdict(),
+        ]
         return ViewPage(facts=facts, tables=[Table(columns, rows, more=more)])
 
     def _verdict(self) -> Fact:
@@ -144,15 +161,14 @@ class Audit(Part):
         self._runtime.record.flush_refusals()
 
     async def _prune(self) -> None:
-        from comity.requests.record import own_act
-        from comity.store.audit_log import pruning
-
         runtime = self._runtime
         days = runtime.settings.audit.retention_days
         if days:
-            operations = await pruning(runtime.store, runtime.chain, runtime.key, runtime.clock.now(), days)
+            operations = await audit_log.pruning(
+                runtime.store, runtime.chain, runtime.key, runtime.clock.now(), days
+            )
             if operations:
-                await runtime.record.commit_counted(operations, own_act("AUDIT_PRUNED"))
+                await runtime.record.commit_counted(operations, request_record.own_act("AUDIT_PRUNED"))
 
     async def _try_store_again(self) -> None:
         """After a commit that failed, so that an idle node is ready again as soon as it can be."""
@@ -169,12 +185,12 @@ class Limits(Part):
     name = "limits"
 
     async def open(self, runtime: "NodeRuntime") -> None:
-        from comity.requests.budget import Quota
-
         self._runtime = runtime
         self.views = [View("limits", "Limits", self._view)]
         self.replies, self.cards = (
-            Quota(runtime.store, runtime.clock, name=name, total=total, has_share=runtime.budget.limits)
+            budgets.Quota(
+                runtime.store, runtime.clock, name=name, total=total, has_share=runtime.budget.limits
+            )
             for name, total in _totals(runtime.settings).items()
         )
         await self._look()
@@ -185,29 +201,28 @@ class Limits(Part):
         return self.replies, self.cards
 
     def metrics(self) -> "Iterator[Metric]":
-        from comity.requests.budget import KINDS
-        from comity.requests.metrics import Metric
-
-        yield Metric(
+        yield metric_text.Metric(
             "comity_budget_refused",
             "Messages that found an empty budget, or waited for one.",
-            {kind: self._runtime.budget.refused[kind] for kind in KINDS},
+            {kind: self._runtime.budget.refused[kind] for kind in budgets.KINDS},
             "kind",
             "counter",
         )
         held = {quota.name: quota.held for quota in self.quotas}
         most = {quota.name: quota.total for quota in self.quotas}
-        yield Metric("comity_stored_bytes", "Bytes stored for others.", held, "quota")
-        yield Metric("comity_stored_limit_bytes", "Bytes that may be stored for others.", most, "quota")
+        yield metric_text.Metric("comity_stored_bytes", "Bytes stored for others.", held, "quota")
+        yield metric_text.Metric(
+            "comity_stored_limit_bytes", "Bytes that may be stored for others.", most, "quota"
+        )
 
     async def _view(self, _query: ViewQuery) -> ViewPage:
-        from comity.requests.budget import KINDS
-
         stored = [
             (quota.name, _mebibytes(quota.held), _mebibytes(quota.total), f"{quota.held / quota.total:.0%}")
             for quota in self.quotas
         ]
-        refused = [(kind.replace("_", " "), f"{self._runtime.budget.refused[kind]:,}") for kind in KINDS]
+        refused = [
+            (kind.replace("_", " "), f"{self._runtime.budget.refused[kind]:,}") for kind in budgets.KINDS
+        ]
         rate = self._runtime.settings.rate
         allowed = f"{rate.requests:,} requests and {_mebibytes(rate.bytes)} in {rate.per_seconds:g} s"
         return ViewPage(
@@ -230,15 +245,14 @@ class Limits(Part):
 
     async def _forget_replies(self) -> None:
         """Where much is stored, those that were kept for a day: their callers may have gone for good."""
-        from comity.requests.budget import KEPT_SECONDS
-        from comity.store.interface import ForgetReplies
-
         if self.replies.held < self.replies.total // 2:
             return
-        before = self._runtime.clock.now() - KEPT_SECONDS
+        before = self._runtime.clock.now() - budgets.KEPT_SECONDS
         after: int | None = 0
         while after is not None:
-            (after,) = await self._runtime.store.commit(ForgetReplies(before=before, after=after))
+            (after,) = await self._runtime.store.commit(
+                store_interface.ForgetReplies(before=before, after=after)
+            )
 
     @classmethod
     def checks(cls, settings: Settings) -> Iterable[CheckResult]:
@@ -247,13 +261,10 @@ class Limits(Part):
 
 def check_storage(settings: Settings) -> CheckResult:
     """What is stored for others, and how much more of it there may be."""
-    from comity.runtime.opening import reading
-    from comity.runtime.system_clock import SystemClock
-
     totals = _totals(settings)
 
     async def look() -> dict[str, int] | None:
-        async with reading(settings, SystemClock()) as store:
+        async with opening.reading(settings, system_clock.SystemClock()) as store:
             return {name: await store.held(name) for name in totals} if await store.is_current() else None
 
     name = "quotas"
@@ -305,10 +316,10 @@ def check_budget(settings: Settings) -> CheckResult:
 
 def _totals(settings: Settings) -> dict[str, int]:
     """How many bytes there may be, by quota."""
-    from comity.requests.budget import CARDS
-    from comity.store.interface import REPLIES
-
-    return {REPLIES: settings.storage.replies_bytes, CARDS: settings.storage.cards_bytes}
+    return {
+        store_interface.REPLIES: settings.storage.replies_bytes,
+        budgets.CARDS: settings.storage.cards_bytes,
+    }
 
 
 def _mebibytes(size: int) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from comity.runtime.lazy import late, load_parts
 from comity.terminal.follow_up import Given
 from comity.wire.errors import ConfigError, KeyRefusedError
 
@@ -18,7 +19,13 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection
 
+    from comity.identity import key_files, private_files
+    from comity.runtime import settings_file
     from comity.runtime.settings_file import Loaded
+else:
+    key_files = late("comity.identity.key_files")
+    private_files = late("comity.identity.private_files")
+    settings_file = late("comity.runtime.settings_file")
 
 
 def option(flag: str, value: str, help_text: str, **more: Any) -> Any:
@@ -105,14 +112,12 @@ _TYPED = {
 
 
 def settings_of(home: HomeOptions, **flags: Any) -> "Loaded":
-    from comity.runtime.settings_file import load_settings
-
     Given.data, Given.config = (
         "" if value is None else f" {flag} {shlex.quote(os.path.abspath(Path(value).expanduser()))}"  # noqa: PTH100 - keeps links
         for flag, value in (("--data", home.data), ("--config", home.config))
     )
     try:
-        return load_settings({"data": home.data, "config": home.config, **flags})
+        return settings_file.load_settings({"data": home.data, "config": home.config, **flags})
     except ConfigError as refusal:
         if refusal.place not in _TYPED:
             raise
@@ -130,8 +135,6 @@ def fast_loop() -> "Callable[[], asyncio.AbstractEventLoop] | None":
 
 def read_groups(text: str) -> tuple[str, ...]:
     """What --rooms names: groups of MCP tools, with commas between them."""
-    from comity.runtime.lazy import load_parts
-
     known = list(dict.fromkeys(part.tool_group for part in load_parts() if part.tool_group))
     chosen = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in chosen:
@@ -155,13 +158,11 @@ def whole_number(name: str, text: str, low: int, high: int) -> int:
 
 
 def read_passphrase(file: str) -> str:
-    from comity.identity.private_files import read_private
-
     if file == "-":
         text = sys.stdin.readline()
     else:
         try:
-            text = read_private(Path(file).expanduser()).decode("utf-8").partition("\n")[0]
+            text = private_files.read_private(Path(file).expanduser()).decode("utf-8").partition("\n")[0]
         except UnicodeDecodeError:
             raise KeyRefusedError(
                 f"{file} is not UTF-8 text; write the passphrase into its first line"
@@ -187,14 +188,12 @@ def ask_passphrase(of: str, option: str = "--passphrase-file") -> str:
 
 def passphrase_for(data: Path, file: str | None) -> str | None:
     """What opens the identity of that folder; None when it is not sealed."""
-    from comity.identity.key_files import identity_path, needs_passphrase
-
     if file is not None:
         return read_passphrase(file)
-    if not needs_passphrase(data):
+    if not key_files.needs_passphrase(data):
         return None
     _refuse_without_terminal(
-        f"{identity_path(data)} is encrypted with a passphrase", "--passphrase-file FILE"
+        f"{key_files.identity_path(data)} is encrypted with a passphrase", "--passphrase-file FILE"
     )
     return getpass.getpass("Passphrase: ")
 

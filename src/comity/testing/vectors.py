@@ -34,9 +34,15 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from comity.runtime.lazy import late
 from comity.wire.errors import ConfigError, InvalidError, NotFoundError
+
+if TYPE_CHECKING:
+    import pytest
+else:
+    pytest = late("pytest")
 
 AREAS = ("envelope", "vcp", "actions", "peers")
 
@@ -89,8 +95,6 @@ def vector_file(area: str, stem: str) -> Any:
     """The content of one file (a list of values for JSON lines). Skips the test when it cannot be had."""
     reason = _absence(area, stem)
     if reason is not None:
-        import pytest
-
         pytest.skip(reason, allow_module_level=True)
     return _content(area, stem)
 
@@ -137,8 +141,6 @@ def format_runner(
     """Plug in the runner of `stems`: the decorated function judges its argument `case`."""
 
     def plug_in(judge: _Judge) -> _Judge:
-        import pytest
-
         name = judge.__name__
         if "vector" not in name or area not in name:
             raise ConfigError(f"{name} has to hold 'vector' and '{area}' in its name; rename the test")

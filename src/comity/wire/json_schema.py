@@ -19,7 +19,7 @@ _MOST: Final = 3
 
 def complainer(schema: Mapping[str, Any]) -> Complain:
     """Raises ConfigError for what is no schema, and for one that would have to be fetched."""
-    import jsonschema_rs  # rooms load when first used
+    import jsonschema_rs  # noqa: PLC0415 - for the first schema
 
     try:
         validator = jsonschema_rs.validator_for(dict(schema), mask="the value", retriever=_never)

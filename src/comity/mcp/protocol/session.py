@@ -42,7 +42,7 @@ class Sealer:
 
     @functools.cached_property
     def _aead(self) -> Any:
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # most clients never need it
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - most clients never need it
 
         return AESGCM(self._key)
 
@@ -53,7 +53,7 @@ class Sealer:
 
     def open(self, sealed: object, binding: bytes, now: float) -> Any:
         """Raises McpError unless it is one of ours, for this request, and still good."""
-        from cryptography.exceptions import InvalidTag
+        from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - most clients never need it
 
         try:
             data = base64.b64decode(sealed, altchars=b"-_", validate=True) if isinstance(sealed, str) else b""

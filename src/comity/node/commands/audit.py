@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -18,6 +18,7 @@ import typer
 from comity.identity.key_files import load_identity, stored_vacant_id
 from comity.identity.protocol.keys import SigningKey
 from comity.requests.record import Recorder, own_act
+from comity.runtime.lazy import late
 from comity.runtime.opening import open_store, reading
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
@@ -38,6 +39,13 @@ from comity.terminal.options import (
 )
 from comity.terminal.output import FAILED, Cell, paint, print_json, print_line, print_table, say
 from comity.wire.errors import ConfigError, NotFoundError, StoreCorruptError
+
+if TYPE_CHECKING:
+    from rich import console as rich_console
+    from rich import progress as rich_progress
+else:
+    rich_console = late("rich.console")
+    rich_progress = late("rich.progress")
 
 app = HelpfulApp(
     "Verify, show or adopt the audit record. Each entry holds the hash of the entry before it; the last one is signed."
@@ -286,9 +294,6 @@ def _progress(total: int, *, wanted: bool) -> Iterator[Callable[[int], None]]:
     if not wanted or total < PROGRESS_FROM:
         yield lambda _entries: None
         return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    with rich_progress.Progress(console=rich_console.Console(stderr=True), transient=True) as bar:
         task = bar.add_task("verifying", total=total)
         yield lambda entries: bar.update(task, advance=entries)

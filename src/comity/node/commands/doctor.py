@@ -17,19 +17,30 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
-from comity.runtime.lazy import load_parts
+from comity.identity.secrets import TOKEN_FILE, read_token
+from comity.runtime.lazy import late, load_parts
 from comity.runtime.part import CheckResult, Part
 from comity.runtime.settings import Settings
 from comity.runtime.settings_file import DEFAULT, Loaded, load_settings
+from comity.runtime.system_clock import SystemClock
+from comity.store.claim import running_node
 from comity.system import install_command
 from comity.terminal.follow_up import with_flags
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import HomeOptions, Json, settings_of
 from comity.terminal.output import FAILED, Cell, print_json, print_line, print_table
 from comity.wire.errors import ComityError, ConfigError, KeyRefusedError
+
+if TYPE_CHECKING:
+    from comity.identity import key_files
+    from comity.runtime import opening
+else:
+    key_files = late("comity.identity.key_files")
+    opening = late("comity.runtime.opening")
 
 app = HelpfulApp()
 
@@ -197,23 +208,19 @@ def check_disk(data: Path) -> CheckResult:
 
 
 def check_identity(data: Path) -> CheckResult:
-    from comity.identity.key_files import identity_path, load_identity, needs_passphrase, stored_vacant_id
-
     try:
-        if _missing(identity_path(data)):
+        if _missing(key_files.identity_path(data)):
             return CheckResult("identity", "ok", "does not exist yet; `comity up` creates it")
-        vacant_id = stored_vacant_id(data)
-        if needs_passphrase(data):
+        vacant_id = key_files.stored_vacant_id(data)
+        if key_files.needs_passphrase(data):
             return CheckResult("identity", "ok", f"{vacant_id}, encrypted with a passphrase")
-        load_identity(data)
+        key_files.load_identity(data)
     except (ComityError, OSError) as refusal:
         return _refused("identity", refusal)
     return CheckResult("identity", "ok", f"{vacant_id}, only you can read the file")
 
 
 def check_token(data: Path) -> CheckResult:
-    from comity.identity.secrets import TOKEN_FILE, read_token
-
     path = data / TOKEN_FILE
     try:
         if _missing(path):
@@ -225,20 +232,17 @@ def check_token(data: Path) -> CheckResult:
 
 
 def check_database(settings: Settings) -> CheckResult:
-    from comity.runtime.opening import load_checksums, reading
-    from comity.runtime.system_clock import SystemClock
-
     if settings.store.engine == "memory":
         return CheckResult(
             "database", "warn", "store.engine is memory: nothing survives a restart", "use sqlite"
         )
-    if not load_checksums():
+    if not opening.load_checksums():
         return CheckResult(
             "database", "warn", "this build of apsw has no page checksums", "install apsw from its wheel"
         )
 
     async def look() -> None:
-        async with reading(settings, SystemClock()):
+        async with opening.reading(settings, SystemClock()):
             pass
 
     try:
@@ -266,8 +270,6 @@ def check_part(part: type[Part], settings: Settings) -> list[CheckResult]:
 
 
 def check_port(settings: Settings, *, asked_for: bool) -> CheckResult:
-    from comity.store.claim import running_node
-
     running = running_node(settings.data)
     if running is not None:
         return CheckResult(

@@ -4,6 +4,7 @@ A secret leaves the data folder only on purpose: into a new file of mode 0600, o
 asked for by name.
 """
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,8 +26,10 @@ from comity.identity.key_files import (
     write_identity,
 )
 from comity.identity.protocol.keys import VacantId
+from comity.runtime.lazy import late
 from comity.runtime.settings_file import CONFIG_FILE
 from comity.terminal.help import HelpfulApp
+from comity.terminal.open_target import own_key
 from comity.terminal.options import (
     HomeOptions,
     Json,
@@ -44,7 +47,12 @@ from comity.vcp.commands import app as token_app
 from comity.wire.errors import ConfigError, ConflictError, KeyRefusedError, NotFoundError
 
 if TYPE_CHECKING:
+    from comity.envelopes import vacant_import
+    from comity.node.commands import identity_import
     from comity.node.commands.identity_import import Takeover
+else:
+    vacant_import = late("comity.envelopes.vacant_import")
+    identity_import = late("comity.node.commands.identity_import")
 
 app = HelpfulApp(
     "Show, create, export or import the identity of a node: an Ed25519 key. The id is its public key."
@@ -181,12 +189,6 @@ def import_(
     The folder is not changed. An existing identity is never overwritten; if it is the same one, missing data is added.
     Afterwards use only one of the two programs, because both would write to the same chains.
     """
-    import asyncio
-
-    from comity.envelopes.vacant_import import read_vacant_folder
-    from comity.node.commands.identity_import import take_over, take_replay
-    from comity.terminal.open_target import own_key
-
     loaded = settings_of(home)
     settings = loaded.settings
     tips = None if replay is None else Path(replay).expanduser()
@@ -194,17 +196,19 @@ def import_(
         if tips is None:
             raise ConfigError("missing argument 'FOLDER'; name the identity folder, --replay FILE, or both")
         key = own_key(settings, home.passphrase_file)
-        report = asyncio.run(take_replay(settings, key, tips))
+        report = asyncio.run(identity_import.take_replay(settings, key, tips))
         if as_json:
             print_json({"vacant_id": key.vacant_id.hex(), "data": str(settings.data), **report.as_json()})
         else:
             _print_takeover(report)
         return
-    source = read_vacant_folder(Path(folder).expanduser())
+    source = vacant_import.read_vacant_folder(Path(folder).expanduser())
     words = None if home.passphrase_file is None else read_passphrase(home.passphrase_file)
     may_configure = loaded.file in {None, settings.data / CONFIG_FILE}
     report = asyncio.run(
-        take_over(settings, source, replay=tips, passphrase=words, may_configure=may_configure)
+        identity_import.take_over(
+            settings, source, replay=tips, passphrase=words, may_configure=may_configure
+        )
     )
     vacant_id = source.key.vacant_id
     if as_json:

@@ -6,7 +6,8 @@ and identity. Where none runs, it is one by itself, and opens a room when it is 
 
 import os
 import sys
-from typing import Annotated, Any
+import time
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import to_builtins
 
@@ -15,9 +16,22 @@ from comity.release import __version__
 from comity.rooms.protocol.loose_values import read_boolean
 from comity.rooms.protocol.tool_table import Demands, read_profile
 from comity.rooms.tools import select
+from comity.runtime.lazy import late
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import HomeOptions, Rooms, option, read_groups, settings_of, whole_number
 from comity.wire.errors import ConfigError, PeerError
+
+if TYPE_CHECKING:
+    from comity.node import mcp_server
+    from comity.node.commands import mcp_attach, mcp_guest
+    from comity.store import claim
+    from comity.vcp.protocol import built_in
+else:
+    built_in = late("comity.vcp.protocol.built_in")
+    mcp_attach = late("comity.node.commands.mcp_attach")
+    mcp_guest = late("comity.node.commands.mcp_guest")
+    mcp_server = late("comity.node.mcp_server")
+    claim = late("comity.store.claim")
 
 app = HelpfulApp()
 
@@ -119,23 +133,17 @@ def mcp(
     select(Demands(), opening)  # raises where the options contradict each other
     settings = settings_of(home).settings
     if "mcp" in settings.off:
-        from comity.node.mcp_server import Mcp
-
-        raise ConfigError(Mcp.off_sentence())
+        raise ConfigError(mcp_server.Mcp.off_sentence())
     _explain_on_terminal()
     link = _running(settings.data, opening)
     if link is not None:
         _forward_until_end(settings.data, link)
     else:
-        from comity.node.commands.mcp_guest import serve_alone
-
-        serve_alone(settings, opening)
+        mcp_guest.serve_alone(settings, opening)
 
 
 def _forward_until_end(folder: Any, link: Any) -> None:
-    from comity.node.commands.mcp_attach import pump
-
-    if not pump(link) and _is_gone(folder):
+    if not mcp_attach.pump(link) and _is_gone(folder):
         raise PeerError(
             "the node that this client was connected to has stopped; start it again with `comity up`, or "
             "start the client again to go on without it"
@@ -146,12 +154,8 @@ def _is_gone(folder: Any) -> bool:
     """Whether the node has ended. Its connections break a moment before the system releases its lock, so we look more
     than once.
     """
-    import time
-
-    from comity.store.claim import running_node
-
     deadline = time.monotonic() + _RELEASE_SECONDS
-    while running_node(folder) is not None:
+    while claim.running_node(folder) is not None:
         if time.monotonic() > deadline:
             return False
         time.sleep(_LOOK_SECONDS)
@@ -171,14 +175,10 @@ def _explain_on_terminal() -> None:
 
 
 def _running(folder: Any, opening: Opening) -> Any:
-    from comity.store.claim import running_node
-
-    node = running_node(folder)
+    node = claim.running_node(folder)
     if node is None or not node.mcp_socket:
         return None
-    from comity.node.commands.mcp_attach import attach
-
-    return attach(node.mcp_socket, opening)
+    return mcp_attach.attach(node.mcp_socket, opening)
 
 
 def _folder() -> str | None:
@@ -213,12 +213,10 @@ def _names(text: str, _name: str) -> tuple[str, ...]:
 
 
 def _extensions(text: str) -> tuple[str, ...]:
-    from comity.vcp.protocol.built_in import NAMES
-
     named = _names(text.lower(), "--vcp")
-    unknown = [name for name in named if name not in NAMES]
+    unknown = [name for name in named if name not in built_in.NAMES]
     if unknown or not named:
-        raise ConfigError(f"--vcp must name extensions among {', '.join(NAMES)}, not {text[:60]!r}")
+        raise ConfigError(f"--vcp must name extensions among {', '.join(built_in.NAMES)}, not {text[:60]!r}")
     return tuple(f"VCP-X-{name.capitalize()}" for name in named)
 
 

@@ -16,7 +16,7 @@ from comity.node.mcp_server import mcp_side
 from comity.requests.record import Recorder
 from comity.rooms.protocol.tool_table import Demands
 from comity.rooms.tools import select
-from comity.runtime.lazy import load_parts
+from comity.runtime.lazy import late, load_parts
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_chain import AuditDraft
@@ -24,8 +24,11 @@ from comity.store.interface import Operation
 from comity.wire.errors import ComityError, RetryLaterError
 
 if TYPE_CHECKING:
+    from comity.node import node as node_module
     from comity.node.node import Node
     from comity.runtime.node_runtime import NodeRuntime
+else:
+    node_module = late("comity.node.node")
 
 log = logging.getLogger("comity.mcp")
 
@@ -102,9 +105,7 @@ class Guest:
         return task.result() if task is not None and task.done() and task.exception() is None else None
 
     async def _open(self) -> "Node":
-        from comity.node.node import Node  # the whole house: only when it is needed
-
-        node = Node(self._settings, guest=True)
+        node = node_module.Node(self._settings, guest=True)
         await node.start()
         noted, self._noted = self._noted, []
         if noted:

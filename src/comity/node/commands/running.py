@@ -16,7 +16,7 @@ from comity.runtime.settings import Settings
 from comity.store.claim import is_claimed, running_node
 from comity.terminal.follow_up import follow_up
 from comity.terminal.help import HelpfulApp
-from comity.terminal.open_target import OwnNode, own_node
+from comity.terminal.open_target import OwnNode, own_node, require_node
 from comity.terminal.options import HomeOptions, Json, settings_of
 from comity.terminal.output import (
     FAILED,
@@ -29,7 +29,7 @@ from comity.terminal.output import (
     print_line,
     waiting,
 )
-from comity.wire.errors import NoAnswerError, NotFoundError, StoreUnavailableError
+from comity.wire.errors import NoAnswerError, StoreUnavailableError
 from comity.wire.machine import duration_words
 
 status_app = HelpfulApp()
@@ -37,8 +37,8 @@ stop_app = HelpfulApp()
 open_app = HelpfulApp()
 
 STATUS_PATH: Final = "/v1/status"
-_CLOSING_SECONDS: Final = 20.0
-_LOOK_EVERY: Final = 0.05
+_EXTRA_SECONDS: Final = 20.0
+_POLL_SECONDS: Final = 0.05
 
 
 @status_app.add("""
@@ -60,12 +60,12 @@ def status(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
         else:
             print_line(f"No node runs on {settings.data}. Start one: {follow_up('comity up')}")
         raise typer.Exit(FAILED)
-    told = asyncio.run(own.ask("GET", STATUS_PATH))
+    node = asyncio.run(own.ask("GET", STATUS_PATH))
     if as_json:
-        print_json({"running": True, "pid": own.pid, **told})
+        print_json({"running": True, "pid": own.pid, **node})
     else:
-        _print_status(told, own)
-    if not told.get("ready"):
+        _print_status(node, own)
+    if not node.get("ready"):
         raise typer.Exit(FAILED)
 
 
@@ -81,8 +81,8 @@ def stop(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     settings = settings_of(home).settings
     own = own_node(settings)
     if own is None:
-        told = {"stopped": False, "data": str(settings.data)}
-        print_answer(told, f"No node runs on {settings.data}.", as_json=as_json)
+        result = {"stopped": False, "data": str(settings.data)}
+        print_answer(result, f"No node runs on {settings.data}.", as_json=as_json)
         return
     began = time.monotonic()
     with waiting(f"stopping the node at {own.url}"):
@@ -120,17 +120,15 @@ def open_(
     the page.
     """
     settings = settings_of(home).settings
-    own = own_node(settings)
-    if own is None:
-        raise NotFoundError(f"no node runs on {settings.data}; start one: `comity up`")
+    own = require_node(settings)
     if end_all:
         ended = asyncio.run(own.ask("POST", BROWSERS_PATH, {}))
         print_answer(
             ended, f"{counted(ended['ended'], 'browser is', 'browsers are')} signed out.", as_json=as_json
         )
         return
-    told = asyncio.run(own.ask("POST", LINK_PATH, {"read_only": read_only}))
-    path = str(told["link"]).partition("://")[2].partition("/")[2]
+    made = asyncio.run(own.ask("POST", LINK_PATH, {"read_only": read_only}))
+    path = str(made["link"]).partition("://")[2].partition("/")[2]
     link = f"{own.url}/{path}"
     if as_json:
         print_json({"link": link, "read_only": read_only})
@@ -141,34 +139,34 @@ def open_(
         webbrowser.open(link)
 
 
-def _print_status(told: dict[str, Any], own: OwnNode) -> None:
-    ready = bool(told.get("ready"))
-    words = "is ready" if ready else f"is not ready: {one_line(str(told.get('state')))}"
+def _print_status(node: dict[str, Any], own: OwnNode) -> None:
+    ready = bool(node.get("ready"))
+    words = "is ready" if ready else f"is not ready: {one_line(str(node.get('state')))}"
     state = paint(words, "bold green" if ready else "bold red")
     print_line(f"The node at {own.url} {state}.")
     print_line()
-    entries = told["audit_entries"]
+    entries = node["audit_entries"]
     print_fields(
         (
-            ("identity", str(VacantId.from_hex(told["vacant_id"]))),
-            ("release", f"comity {told['version']}, {told['environment']}"),
-            ("running", f"{duration_words(told['uptime'])}, process {own.pid}"),
-            ("data", told["data"]),
-            ("calls", f"{told['calls']:,} answered"),
+            ("identity", str(VacantId.from_hex(node["vacant_id"]))),
+            ("release", f"comity {node['version']}, {node['environment']}"),
+            ("running", f"{duration_words(node['uptime'])}, process {own.pid}"),
+            ("data", node["data"]),
+            ("calls", f"{node['calls']:,} answered"),
             ("audit", counted(entries, "entry", "entries") if isinstance(entries, int) else str(entries)),
-            ("store", f"{told['store']}, context {told['encryption']}"),
-            *([("off", f"{', '.join(told['off'])} (setting `off`)")] if told["off"] else []),
+            ("store", f"{node['store']}, context {node['encryption']}"),
+            *([("off", f"{', '.join(node['off'])} (setting `off`)")] if node["off"] else []),
         ),
         indent="  ",
     )
-    for panel in told["panels"].values():
+    for panel in node["panels"].values():
         print_line()
         print_line(paint(one_line(panel["title"]), "bold"))
         print_fields([(one_line(value), one_line(label)) for label, value in panel["rows"]], indent="  ")
 
 
 def _wait_until_stopped(settings: Settings, own: OwnNode) -> None:
-    patience = settings.http.shutdown_seconds + _CLOSING_SECONDS
+    patience = settings.http.shutdown_seconds + _EXTRA_SECONDS
     until = time.monotonic() + patience
     while is_claimed(settings.data):
         now = running_node(settings.data)
@@ -179,7 +177,7 @@ def _wait_until_stopped(settings: Settings, own: OwnNode) -> None:
                 f"the node at {own.url} (process {own.pid}) did not stop within {patience:g} seconds; "
                 f"see its log, or end it: kill {own.pid}"
             )
-        time.sleep(_LOOK_EVERY)
+        time.sleep(_POLL_SECONDS)
 
 
 def _has_browser() -> bool:

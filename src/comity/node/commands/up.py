@@ -26,6 +26,7 @@ from comity.node.mcp_server import Mcp
 from comity.node.node import Node
 from comity.node.parts import Watching
 from comity.release import __version__
+from comity.runtime.lazy import late
 from comity.runtime.settings_file import DEFAULT, Loaded
 from comity.system import is_loopback
 from comity.terminal.follow_up import follow_up
@@ -49,7 +50,10 @@ from comity.wire.errors import ConfigError
 
 if TYPE_CHECKING:
     from comity.directory.publishing import PublicationReport
+    from comity.node.commands import event_output
     from comity.node.commands.event_output import ActSinks
+else:
+    event_output = late("comity.node.commands.event_output")
 
 app = HelpfulApp()
 
@@ -198,9 +202,7 @@ def _open_sinks(node: Node, *, shown: bool) -> "ActSinks | None":
     """None where no events are kept."""
     if node.runtime.events is None:
         return None
-    from comity.node.commands.event_output import ActSinks
-
-    return ActSinks(node.runtime.events, node.settings, shown=shown)
+    return event_output.ActSinks(node.runtime.events, node.settings, shown=shown)
 
 
 async def _first_publication(node: Node, stopped: "asyncio.Future[None]") -> "PublicationReport | None":

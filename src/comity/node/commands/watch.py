@@ -18,7 +18,7 @@ from comity.node.event_stream import EVENTS_PATH
 from comity.requests.events import KEPT, NodeEvent
 from comity.runtime.settings import Settings
 from comity.terminal.help import HelpfulApp
-from comity.terminal.open_target import OwnNode, no_node, own_node
+from comity.terminal.open_target import OwnNode, own_node, require_node
 from comity.terminal.options import HomeOptions, Json, option, settings_of, whole_number
 from comity.terminal.output import colour_wanted, note, print_json, print_line
 from comity.wire import strict_json
@@ -132,9 +132,7 @@ class _Watching:
 
 async def _watch(settings: Settings, after: str, *, as_json: bool) -> None:
     watching = _Watching(after, as_json=as_json)
-    own = own_node(settings)
-    if own is None:
-        raise no_node(settings)
+    own = require_node(settings)
     while True:
         try:
             await watching.follow(own)
