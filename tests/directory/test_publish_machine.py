@@ -10,12 +10,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from comity.directory.events import DIRECTORY_LOG, FIRST_PREVIOUS, DirectoryEvent, check_events, event_at
 from comity.envelopes.protocol.errors import IdempotencyConflict, SequenceMonotonicityError
-from comity.http.statuses import http_status
 from comity.identity.protocol.keys import SigningKey
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryDisk, MemoryStore
 from comity.store.sqlite import SqliteStore
 from comity.testing import VirtualClock
+from comity.wire.errors import http_status
 from tests.directory.publications import Directory, agent, publication
 from tests.store.samples import KEY, trail_at
 

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from comity.directory.protocol.signed_requests import WINDOW_SECONDS, prove_reader, proven_reader
 from comity.envelopes.protocol.errors import NotFoundError, VisibilityViolation
-from comity.http.statuses import http_status
 from comity.store.audit_chain import privacy_hash
 from comity.store.audit_log import tail
-from comity.wire.errors import ComityError, InvalidError, MalformedError, UnauthenticatedError
+from comity.wire.errors import ComityError, InvalidError, MalformedError, UnauthenticatedError, http_status
 from tests.directory.publications import Directory, agent, hexes, publication
 
 OWNER, PARENT, STRANGER = agent("owner"), agent("parent"), agent("stranger")

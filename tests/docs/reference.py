@@ -22,7 +22,6 @@ from msgspec import structs
 
 import comity
 from comity.cli.app import CHAPTERS, load_command, run
-from comity.http.statuses import http_status, rpc_code, sentence_for_strangers
 from comity.runtime.lazy import load_parts
 from comity.runtime.settings import AgentSettings, Settings
 from comity.runtime.settings_file import load_settings, values_of
@@ -30,7 +29,7 @@ from comity.store import interface
 from comity.terminal.options import HomeOptions, settings_of
 from comity.testing import bearer, running_node
 from comity.vcp.protocol.built_in import operations
-from comity.wire.errors import ComityError, ConfigError
+from comity.wire.errors import ComityError, ConfigError, http_status, public_message, rpc_code
 from tests.docs.markdown import DOCS
 
 Table = dict[str, tuple[str, ...]]
@@ -117,7 +116,7 @@ def errors() -> Table:
     for kind in sorted(kinds_of(ComityError), key=lambda kind: (kind.code, kind.__module__)):
         refusal = kind.__new__(kind)
         refusal.args = ("words",)
-        hidden = "" if sentence_for_strangers(refusal) == "words" else " hidden"
+        hidden = "" if public_message(refusal) == "words" else " hidden"
         rows[f"`{_name_of(kind)}`"] = (
             f"`{kind.code}`",
             f"{http_status(refusal)} {rpc_code(refusal)}{hidden}",

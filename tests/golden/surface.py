@@ -18,14 +18,13 @@ import apsw
 import httpx
 
 import comity
-from comity.http.statuses import http_status, rpc_code, sentence_for_strangers
 from comity.release import __version__
 from comity.requests.events import ACT_WORDS
 from comity.requests.handler import HandlerDefaults
 from comity.runtime.settings import AgentSettings, DirectorySettings
 from comity.store.sqlite import SqliteStore
 from comity.testing import bearer, running_node
-from comity.wire.errors import ComityError
+from comity.wire.errors import ComityError, http_status, public_message, rpc_code
 from tests.docs import reference
 from tests.store.samples import HandClock, trail_at
 
@@ -57,7 +56,7 @@ def errors() -> str:
     for kind in reference.kinds_of(ComityError):
         error = kind.__new__(kind)
         error.args = ("words",)
-        shown = "shown" if sentence_for_strangers(error) == "words" else "hidden"
+        shown = "shown" if public_message(error) == "words" else "hidden"
         bases = " < ".join(base.__name__ for base in kind.__mro__[1:-1] if _is_ours(base))
         rows.append((kind.__name__, kind.code, str(http_status(error)), str(rpc_code(error)), shown, bases))
     return _table(sorted(rows))

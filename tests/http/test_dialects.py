@@ -8,7 +8,6 @@ import pytest
 import comity
 from comity.agents.substrate import SubstrateError
 from comity.cli.demo_nodes import SceneFailedError
-from comity.http.statuses import http_status, rpc_code, sentence_for_strangers
 from comity.testing.loop import DeadlockError
 from comity.vcp.client_session import VcpRefusedError
 from comity.vcp.protocol.messages import HandshakeError
@@ -20,6 +19,9 @@ from comity.wire.errors import (
     StoreError,
     StoreFullError,
     StoreUnavailableError,
+    http_status,
+    public_message,
+    rpc_code,
 )
 
 SECRETS = (
@@ -123,7 +125,7 @@ def test_every_error_has_a_code_of_its_own_kind():
 @pytest.mark.parametrize("kind", [StoreError, StoreCorruptError, StoreFullError, StoreUnavailableError])
 @pytest.mark.parametrize("secret", SECRETS)
 def test_strangers_see_nothing_of_the_store(kind, secret):
-    assert sentence_for_strangers(kind(f"{secret} is damaged")) == INSIDE
+    assert public_message(kind(f"{secret} is damaged")) == INSIDE
 
 
 def test_whatever_looks_internal_or_comes_from_the_store_keeps_its_words_to_itself():
@@ -134,9 +136,9 @@ def test_whatever_looks_internal_or_comes_from_the_store_keeps_its_words_to_itse
             errors.ConfigError,
             errors.KeyRefusedError,
         ):
-            assert sentence_for_strangers(error) == INSIDE, kind
+            assert public_message(error) == INSIDE, kind
 
 
 def test_who_made_the_mistake_is_told_what_it_was():
-    assert sentence_for_strangers(errors.InvalidError("the nonce is too long")) == "the nonce is too long"
-    assert "1,000 bytes" in sentence_for_strangers(errors.TooLargeError("the body", 1000))
+    assert public_message(errors.InvalidError("the nonce is too long")) == "the nonce is too long"
+    assert "1,000 bytes" in public_message(errors.TooLargeError("the body", 1000))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.http.frame_heads import FrameHeads
+from comity.http.heads import FrameHeads
 
 
 def head(length, *, masked=True, more=None):

@@ -48,7 +48,7 @@ class Counting:
     def __init__(self, runtime, heads):
         self._runtime = runtime
         self._heads = heads
-        self.learn = heads.learn
+        self.learn = heads.put
 
     def find(self, data):
         found = self._heads.find(data)
@@ -212,7 +212,7 @@ def test_heads_that_never_come_again_push_none_out_and_are_not_kept():
     heads = HeadCache()
     _, head = run_simulated(lambda: head_of(heads, post(b"body")))
     for number in range(2 * SIGHTINGS):
-        heads.learn(b"GET /%d HTTP/1.1\r\nhost: localhost\r\n\r\n" % number, head)
+        heads.put(b"GET /%d HTTP/1.1\r\nhost: localhost\r\n\r\n" % number, head)
     assert len(heads._known) == 1
     assert len(heads._seen_once) <= SIGHTINGS
 

@@ -98,7 +98,7 @@ def test_a_stranger_needs_a_certificate_that_is_trusted(comity, neighbourhood, t
     node = neighbourhood.node(tmp_path / "there", tls=tls)
     outcome = comity("call", node.url, "hi")
     assert outcome.code == 1
-    assert "could not show a valid certificate for its name; nothing was sent" in outcome.err
+    assert "its certificate is not valid for 127.0.0.1; nothing was sent" in outcome.err
     assert not data.exists()
 
 

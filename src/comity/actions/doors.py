@@ -27,10 +27,10 @@ from comity.actions.protocol.machine import NdjsonMachine, RpcMachine, Steps
 from comity.actions.runner import Runner
 from comity.http.asgi import Endpoint, Receive, Scope, read_json_body
 from comity.http.guard import caller_of
-from comity.http.statuses import rpc_code
 from comity.requests.handler import Request
 from comity.requests.pipeline import Pipeline
 from comity.wire import strict_json
+from comity.wire.errors import rpc_code
 
 try:
     import fcntl

@@ -10,10 +10,9 @@ from comity.actions.runner import ActionLimits, Runner
 from comity.agents.behaviour import saying
 from comity.envelopes.protocol.envelope import VacantEnvelope
 from comity.envelopes.protocol.message import A2AMessage
-from comity.http.statuses import sentence_for_strangers
 from comity.requests.caller import vacant
 from comity.wire import strict_json
-from comity.wire.errors import ActionError, ComityError, MalformedError
+from comity.wire.errors import ActionError, ComityError, MalformedError, public_message
 
 
 class ActionsAgent:
@@ -40,7 +39,7 @@ class ActionsAgent:
         try:
             return {"ok": True, "data": await self._runner.call(asked["action"], asked["input"], caller)}
         except ComityError as refused:
-            return refusal(sentence_for_strangers(refused))
+            return refusal(public_message(refused))
 
 
 def load_actions(limits: ActionLimits | None = None) -> ActionsAgent:

@@ -18,11 +18,10 @@ from comity.http.asgi import (
     when_to_retry,
 )
 from comity.http.guard import caller_of
-from comity.http.statuses import http_status, sentence_for_strangers
 from comity.requests.handler import Handler, Request
 from comity.requests.pipeline import Pipeline
 from comity.wire import strict_json
-from comity.wire.errors import ComityError
+from comity.wire.errors import ComityError, http_status, public_message
 
 MESSAGE_SEND_PATH = "/a2a/message/send"
 BODY_LIMIT = 1_048_576
@@ -66,5 +65,5 @@ async def refuse(send: Send, refusal: ComityError) -> None:
     if isinstance(refusal, OutOfChainError):
         await answer_json(send, refusal.body(), 409)
         return
-    detail = sentence_for_strangers(refusal)
+    detail = public_message(refusal)
     await answer_json(send, {"detail": detail}, http_status(refusal), when_to_retry(refusal))

@@ -1,7 +1,7 @@
 """The HTTP application: routes, and the guard in front of them.
 
 Public without a token are only the paths listed here and those that a part names as public. Every other path needs a right
-(`core/rights`): the one that it is named with, else `manage`.
+(`identity/protocol/rights.py`): the one that it is named with, else `manage`.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -17,7 +17,6 @@ from starlette.routing import BaseRoute, Route
 
 from comity.http.asgi import App, Endpoint, Receive, Scope, Send, answer_json, read_json_body
 from comity.http.guard import Guard, HttpAccess, Visitors, caller_of
-from comity.http.statuses import http_status, sentence_for_strangers
 from comity.identity.protocol.rights import RIGHTS_OF, Right
 from comity.release import __version__
 from comity.requests.budget import Budget
@@ -25,7 +24,7 @@ from comity.requests.handler import Handler, Request
 from comity.requests.metrics import CONTENT_TYPE, Metrics
 from comity.requests.pipeline import Pipeline
 from comity.wire import strict_json
-from comity.wire.errors import ComityError
+from comity.wire.errors import ComityError, http_status, public_message
 
 # The OpenAPI 3.1 document of a node, at `/openapi.json`: every path that it serves, with who may use it.
 
@@ -187,26 +186,26 @@ def _security(right: Right) -> list[Json]:
     return [*schemes, {"browser": []}] if right in RIGHTS_OF["browser"] else schemes
 
 
-def _operation(told: ApiOperation) -> Json:
-    name = "_".join([told.method, *(piece.strip("{}") for piece in told.path.split("/") if piece)])
-    content = {"content": {told.kind: {"schema": _OBJECT if "json" in told.kind else _TEXT}}}
+def _operation(operation: ApiOperation) -> Json:
+    name = "_".join([operation.method, *(piece.strip("{}") for piece in operation.path.split("/") if piece)])
+    content = {"content": {operation.kind: {"schema": _OBJECT if "json" in operation.kind else _TEXT}}}
     made: Json = {
         "operationId": name.replace(".", "_").replace("-", "_"),
-        "summary": told.summary,
+        "summary": operation.summary,
         "responses": {
-            told.status: {"description": told.summary, **(content if told.kind else {})},
+            operation.status: {"description": operation.summary, **(content if operation.kind else {})},
             "default": {
                 "description": "What was wrong, and what to do",
                 "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Refusal"}}},
             },
         },
     }
-    if told.query:
+    if operation.query:
         made["parameters"] = [
-            {"name": key, "in": "query", "schema": schema} for key, schema in told.query.items()
+            {"name": key, "in": "query", "schema": schema} for key, schema in operation.query.items()
         ]
-    if told.body is not None:
-        made["requestBody"] = {"content": {"application/json": {"schema": told.body}}}
+    if operation.body is not None:
+        made["requestBody"] = {"content": {"application/json": {"schema": operation.body}}}
     return made
 
 
@@ -318,9 +317,9 @@ class HttpDoor:
             ),
             *((path, {"GET"}) for path in hot),
         ]
-        told = tuple(each for each in off if each.public)
+        off_public = tuple(each for each in off if each.public)
         self._is_public: Callable[[str], bool] = lambda path: (
-            path in public or path.startswith(prefixes) or any(each.holds(path) for each in told)
+            path in public or path.startswith(prefixes) or any(each.holds(path) for each in off_public)
         )
         rights: dict[str, Right] = {**RIGHTS, **({} if page is None else page.rights)}
         for part in parts:
@@ -401,7 +400,7 @@ async def _needs_upgrade(_scope: Scope, _receive: Receive, send: Send) -> None:
 
 async def _refusal(_request: HttpRequest, refusal: Exception) -> Response:
     assert isinstance(refusal, ComityError)
-    answer = {"detail": sentence_for_strangers(refusal), "code": refusal.code}
+    answer = {"detail": public_message(refusal), "code": refusal.code}
     return _json(answer, http_status(refusal))
 
 
@@ -413,8 +412,8 @@ async def _no_such_page(off: Sequence[OffPath], request: HttpRequest, refusal: E
     assert isinstance(refusal, HTTPException)
     if refusal.status_code == 404:
         path = request.url.path
-        told = next((each.sentence for each in off if each.holds(path)), "there is nothing at this path")
-        return _json({"detail": told, "code": "not_found"}, 404, refusal.headers)
+        detail = next((each.sentence for each in off if each.holds(path)), "there is nothing at this path")
+        return _json({"detail": detail, "code": "not_found"}, 404, refusal.headers)
     sentences = {405: "this path does not answer that method"}
     codes = {405: "method_not_allowed", 403: "forbidden"}
     detail = sentences.get(refusal.status_code, refusal.detail)

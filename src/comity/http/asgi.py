@@ -6,10 +6,17 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, MutableMap
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from comity.http.statuses import http_status, sentence_for_strangers
 from comity.requests.record import Recorder
 from comity.wire import strict_json
-from comity.wire.errors import ComityError, InvalidError, MalformedError, RetryLaterError, TooLargeError
+from comity.wire.errors import (
+    ComityError,
+    InvalidError,
+    MalformedError,
+    RetryLaterError,
+    TooLargeError,
+    http_status,
+    public_message,
+)
 
 _Result = TypeVar("_Result")
 Scope = MutableMapping[str, Any]
@@ -39,7 +46,7 @@ class Disconnected(Exception):  # noqa: N818 - an end, not a failure
 
 
 def header(scope: Scope, name: bytes) -> str | None:
-    """The value of a header; None when it is absent. One that comes twice is refused."""
+    """Return the value of a header, or None. Raise MalformedError if it comes twice."""
     return single(headers_by_name(scope), name)
 
 
@@ -51,7 +58,7 @@ def single(headers: HeadersByName, name: bytes) -> str | None:
 
 
 def content_type(scope: Scope) -> str:
-    """What the body says it is, without parameters; empty when it says nothing."""
+    """Return the media type of the body without parameters; empty if there is none."""
     return _media_type(header(scope, b"content-type") or "")
 
 
@@ -76,7 +83,7 @@ def by_name(headers: Headers) -> HeadersByName:
 
 
 def announced_length(headers: HeadersByName) -> int | None:
-    """How many bytes the body is said to have: 0 for none, None where it is not said."""
+    """Return the announced length of the body: 0 for no body, None if it is not announced."""
     announced = headers.get(b"content-length")
     if announced is None:
         return None if b"transfer-encoding" in headers else 0
@@ -86,13 +93,13 @@ def announced_length(headers: HeadersByName) -> int | None:
 
 
 def refuse_announced(headers: HeadersByName, limit: int) -> None:
-    """Refuse a body that says itself that it is too large."""
+    """Raise TooLargeError if the announced length exceeds the limit."""
     if (announced_length(headers) or 0) > limit:
         raise TooLargeError("the body", limit)
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """The whole body, refused as soon as it is known to be too large."""
+    """Return the whole body. Raise TooLargeError as soon as it is known to be too large."""
     offered = scope.get("extensions", {}).get(WHOLE)
     whole: bytes | None = None if offered is None else offered.read_whole(limit)
     spend_bytes: Callable[[int], None] | None = scope.get(SPEND_BYTES)
@@ -161,7 +168,7 @@ async def answer(
 
 
 async def answer_at_once(scope: Scope, send: Send, body: bytes) -> None:
-    """A complete answer in JSON, by the shortest way that the server offers."""
+    """Send a complete answer in JSON by the shortest way that the server offers."""
     offered = scope.get("extensions", {}).get(WHOLE)
     if offered is None or not offered.answer_whole(200, JSON, body):
         await answer(send, 200, body)
@@ -172,7 +179,7 @@ async def answer_json(send: Send, value: Any, status: int = 200, headers: Header
 
 
 async def answer_error(send: Send, error: ComityError, headers: Headers = ()) -> None:
-    refusal = {"detail": sentence_for_strangers(error), "code": error.code}
+    refusal = {"detail": public_message(error), "code": error.code}
     await answer_json(send, refusal, http_status(error), [*headers, *when_to_retry(error)])
 
 
@@ -186,7 +193,7 @@ def when_to_retry(error: ComityError) -> Headers:
 
 
 Take = Callable[[Scope, Receive], Awaitable[Any]]
-"""From a request to what is answered. Raises the ComityError that is told instead."""
+"""From a request to its answer. Raises the ComityError that is answered instead."""
 
 
 class Endpoint:
@@ -217,7 +224,7 @@ class Endpoint:
 async def read_json_body(
     scope: Scope, receive: Receive, limit: int, what: str, *, may_be_empty: bool = False
 ) -> bytes:
-    """The body of a request that has to be JSON; `what` names it to who sent something else."""
+    """Return the body of a request that has to be JSON. `what` names it in the refusal."""
     body = await read_body(scope, receive, limit)
     if may_be_empty and not body:
         return body

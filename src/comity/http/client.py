@@ -1,9 +1,8 @@
 """The one HTTP client with which we go out to addresses that others gave us (ruling 12).
 
-- The URL is read strictly (`urls`), its host is resolved once for each connection, and every address it
-  has must be allowed (`addresses`): one bad address among good ones refuses the host. The connection is
-  made to the address that was checked; Host, SNI and certificate stay those of the name. Because the
-  check sits where connections are made, no later look at the name can lead elsewhere.
+- The URL is read strictly, its host is resolved once for each connection, and every address of the host must be allowed
+  (`addresses`): one bad address refuses the host. The connection is made to the address that was checked; Host, SNI and
+  certificate stay those of the name. Because the check sits where connections are made, the name cannot lead elsewhere later.
 - Connections are kept by scheme, name and port, and not by address: what was proven for one name by a
   certificate is never used for another.
 - No redirect is followed, no proxy is taken from the environment, no cookie is kept, nothing is
@@ -17,6 +16,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterab
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -73,8 +73,8 @@ class GuardedHttp:
         tls: ssl.SSLContext | None = None,
         unix_socket: Path | None = None,
     ) -> None:
-        """`allow`: hosts, addresses and networks that may be called although they are not public.
-        `timeout` is for a whole request, from the first look at the name to the last byte. With `unix_socket` every request goes there, whatever host its URL names.
+        """`allow` names hosts, addresses and networks that may be called although they are not public. `timeout` is for a
+        whole request, from resolving the name to the last byte. With `unix_socket` every request goes there.
         """
         self._allowed = AllowList(allow, loopback=allow_loopback)
         self._timeout = timeout
@@ -112,9 +112,7 @@ class GuardedHttp:
     async def stream(
         self, url: str, headers: Mapping[str, str] | None = None, *, silence: float
     ) -> AsyncIterator[StreamedAnswer]:
-        """An answer to GET that is read as it comes, for as long as it goes on. It may not be silent for longer than
-        `silence` seconds.
-        """
+        """Send a GET and read the answer as it comes. Raise NoAnswerError if it is silent for `silence` seconds."""
         target = read_url(url)
         async with (
             _named_failures(target.authority, silence),
@@ -204,7 +202,7 @@ class GuardedHttp:
 
 @asynccontextmanager
 async def _named_failures(where: str, seconds: float) -> AsyncIterator[None]:
-    """What the library raises becomes a refusal that says what to do."""
+    """Turn errors of the library into refusals that say what to do."""
     import httpcore  # noqa: PLC0415 - same
 
     try:
@@ -222,7 +220,7 @@ def _headers_of(response: "httpcore.Response") -> dict[str, str]:
 
 
 async def _kept_open(pool: "httpcore.AsyncConnectionPool") -> AsyncGenerator[None]:
-    """A loop that ends finishes the generators it has begun, and so closes the connections."""
+    """Close the pool when the event loop ends: a loop finishes its asynchronous generators."""
     try:
         yield
     finally:
@@ -233,7 +231,8 @@ def _why_unreachable(where: str, reason: BaseException) -> str:
     cause: BaseException | None = reason
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"{where} could not show a valid certificate for its name; nothing was sent"
+            host = urlsplit(f"//{where}").hostname
+            return f"{where} was not called: its certificate is not valid for {host}; nothing was sent"
         if isinstance(cause, ssl.SSLError):
             return f"{where} does not speak TLS as it should; nothing was sent"
         cause = cause.__cause__ or cause.__context__

@@ -1,6 +1,6 @@
 """Opening connections: resolve the name, check all its addresses, connect to one of them.
 
-It is loaded with the first request, as the HTTP library is.
+Loaded with the first request, like the HTTP library.
 """
 
 import asyncio

@@ -12,7 +12,7 @@
   look that is taken now and then sees to it.
 - Of a body that nobody wants any more, `DISCARD_LIMIT` is thrown away; then the connection is closed. After our last
   answer at most `LINGER_BYTES` more are read.
-- A peer that was told to come later (429) is not read for up to `HOLD_SECONDS`. An address that has sent too much that
+- A peer that got 429 is not read for up to `HOLD_SECONDS`. An address that has sent too much that
   is no request finds its new connections closed at once.
 - One connection too many is told so and closed; where another address holds more of them than this one, it gives
   up an idle one instead.
@@ -52,7 +52,7 @@ BODY_AHEAD_BYTES: Final = 65_536
 DISCARD_LIMIT: Final = 1024 * 1024
 HOLD_SECONDS: Final = 1.0
 
-_LOOKS_PER_PATIENCE: Final = 4
+_CHECKS_PER_PATIENCE: Final = 4
 _REFUSED: Final = 400
 _TOO_MANY_REQUESTS: Final = 429
 _TOO_SLOW: Final = HeadRefusal(
@@ -76,7 +76,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     _peer: str
 
     def __init__(self, serving: Serving, *, admits: Callable[[socket.socket], bool] | None = None) -> None:
-        """`admits` says of a connected socket whether its other end may come in; others are closed at once."""
+        """`admits` returns whether the other end of a connected socket may come in; others are closed at once."""
         self._serving = serving
         self._admits = admits
         self._limits: ServerLimits = serving.limits
@@ -91,12 +91,12 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._bytes = 0  # of this head, or of this body since `_since`
         self._discarded = 0
         self._reading = True
-        self._deaf = False
+        self._input_closed = False
         self._waits_to_start = self._may_start = False
         self._drained: asyncio.Future[None] | None = None
         self._stalled_since: float | None = None
         self._closing_since: float | None = None
-        self._look_timer: asyncio.TimerHandle | None = None
+        self._check_timer: asyncio.TimerHandle | None = None
         self._hold_timer: asyncio.TimerHandle | None = None
         self._linger_timer: asyncio.TimerHandle | None = None
 
@@ -106,7 +106,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     @property
     def stalled(self) -> bool:
-        """Whether the peer does not take what it was sent."""
+        """Return whether the peer does not take what it was sent."""
         return self._stalled_since is not None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -115,7 +115,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._peer = address_name(self._address)
         refused = self._admits is not None and not self._admits(transport.get_extra_info("socket"))
         if refused or self._serving.faults.is_in_debt(self._peer):
-            self._deaf = True
+            self._input_closed = True
             transport.abort()
             return
         self._schedule_check()
@@ -123,9 +123,9 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._refuse(_CROWDED)
 
     def connection_lost(self, _fault: Exception | None) -> None:
-        if self._answering and not self._deaf:
+        if self._answering and not self._input_closed:
             self._serving.hung_up()
-        self._let_go()
+        self._release_all()
 
     def get_buffer(self, _sizehint: int) -> memoryview:
         buffer = self._serving.buffer
@@ -137,7 +137,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.data_received(bytes(self._serving.buffer[:size]))
 
     def data_received(self, data: bytes) -> None:
-        if self._deaf:
+        if self._input_closed:
             self._discard(len(data))
             return
         self._unread = self._unread + data if self._unread else data
@@ -153,7 +153,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._drained = None
 
     async def drained(self) -> None:
-        """Until the peer has taken what it was sent, or is gone."""
+        """Wait until the peer has taken what it was sent, or is gone."""
         if self._drained is None:
             self._drained = self._loop.create_future()
         await asyncio.shield(self._drained)
@@ -163,8 +163,8 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._transport.write(data)
 
     def read_on(self) -> None:
-        """Read what comes, unless enough of it waits already."""
-        if self._deaf or self._transport.is_closing():
+        """Resume reading, or pause it while enough data waits."""
+        if self._input_closed or self._transport.is_closing():
             return
         exchange = self._exchange
         enough = (
@@ -181,20 +181,20 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def answered(self, exchange: Exchange) -> None:
-        """The answer is complete; what waited behind it may go on."""
+        """Go on with the requests behind a complete answer."""
         if self._transport.is_closing() or self._linger_timer is not None:
             return
         if not exchange.keep_alive:
             self._close()
             return
         if exchange.status == _TOO_MANY_REQUESTS:
-            # not all at the same moment, or those who were told together would come back together
+            # spread out, so that peers that were refused together do not come back together
             seconds = HOLD_SECONDS * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
             self._hold_timer = self._loop.call_later(seconds, self._release)
         self._proceed()
 
     def shutdown(self) -> None:
-        """Finish what is being answered, and take nothing new."""
+        """Finish the current answer and take no new request."""
         if self._exchange is not None and self._answering:
             self._exchange.keep_alive = False
         else:
@@ -205,7 +205,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     @property
     def idle(self) -> bool:
-        """Whether nobody waits for an answer on it."""
+        """Return whether no answer is pending."""
         return not self._answering
 
     @property
@@ -213,9 +213,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         return self._exchange is not None and not self._exchange.complete
 
     def _proceed(self) -> None:
-        """Take what came, as far as it reaches and as the request that is being answered allows."""
+        """Process the unread bytes as far as the current request allows."""
         try:
-            while self._unread and not (self._deaf or self._hold_timer or self._waits_to_start):
+            while self._unread and not (self._input_closed or self._hold_timer or self._waits_to_start):
                 if self._phase is _BODY:
                     self._take_body()
                 elif self._exchange is not None and self._answering:
@@ -236,7 +236,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.read_on()
 
     def start(self) -> None:
-        """Begin the next request, whose turn has come."""
+        """Begin the next request, whose turn it is."""
         self._waits_to_start, self._may_start = False, True
         self._proceed()
 
@@ -260,7 +260,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         head = reader.head()
         self._reader = None
         if in_one_piece:
-            heads.learn(data, head)
+            heads.put(data, head)
         self._unread = data[end:]
         if self._may_upgrade(head):
             self._upgrade(head)
@@ -322,15 +322,15 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _upgrade(self, head: Head) -> None:
         unread, transport = self._unread, self._transport
-        self._deaf = True
-        self._let_go()
+        self._input_closed = True
+        self._release_all()
         socket = WebSocketConnection(self._serving, transport, self._address, head)
         transport.set_protocol(socket)
         socket.begin(unread)
 
-    def _let_go(self) -> None:
-        """Nothing more comes here. Whoever waits is told, and what holds each other lets go."""
-        for timer in (self._look_timer, self._hold_timer, self._linger_timer):
+    def _release_all(self) -> None:
+        """Cancel timers, wake waiters, break reference cycles."""
+        for timer in (self._check_timer, self._hold_timer, self._linger_timer):
             if timer is not None:
                 timer.cancel()
         self._serving.leave(self)
@@ -351,10 +351,10 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._proceed()
 
     def _refuse(self, refusal: HeadRefusal) -> None:
-        """Say why, unless another answer is under way, and listen no more."""
-        if self._deaf:
+        """Send the refusal, unless another answer is under way, and read no more requests."""
+        if self._input_closed:
             return
-        self._deaf = True
+        self._input_closed = True
         self._unread = b""
         self._serving.refused(refusal.code)
         if self._exchange is None or self._exchange.complete or not self._exchange.status:
@@ -366,7 +366,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._linger()
 
     def _close(self) -> None:
-        """End the connection; while a body is still coming, not at once."""
+        """End the connection; linger while a body is still coming."""
         if self._phase is _BODY:
             self._linger()
         else:
@@ -375,7 +375,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _linger(self) -> None:
         if self._linger_timer is not None or self._transport.is_closing():
             return
-        self._deaf = True
+        self._input_closed = True
         self._unread = b""
         if self._transport.can_write_eof():
             self._transport.write_eof()
@@ -390,16 +390,18 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _discard(self, size: int) -> None:
         self._discarded += size
-        if self._deaf and self._discarded > LINGER_BYTES:
+        if self._input_closed and self._discarded > LINGER_BYTES:
             self._transport.abort()
         elif self._discarded > DISCARD_LIMIT:
             self._linger()
 
     def _schedule_check(self) -> None:
-        self._look_timer = self._loop.call_later(self._limits.patience / _LOOKS_PER_PATIENCE, self._look)
+        self._check_timer = self._loop.call_later(
+            self._limits.patience / _CHECKS_PER_PATIENCE, self._check_timeouts
+        )
 
-    def _look(self) -> None:
-        """Now and then: has the peer kept us waiting for too long?"""
+    def _check_timeouts(self) -> None:
+        """Check periodically whether the peer has kept us waiting for too long."""
         self._schedule_check()
         now = self._loop.time()
         late = now - self._limits.patience

@@ -22,8 +22,8 @@ CLOSE_SECONDS: Final = 2.0
 
 @asynccontextmanager
 async def dialling(where: str, url: str, unusable: Callable[[int], str]) -> AsyncIterator[None]:
-    """What goes wrong in this block is told in a sentence about `where`. `unusable` says what the status of an HTTP
-    answer means that no later attempt will change.
+    """Report what fails in this block in a sentence about `where`. `unusable` says what an HTTP status means that no later
+    attempt will change.
     """
     try:
         async with asyncio.timeout(OPEN_SECONDS):
@@ -91,7 +91,7 @@ class ClientWebSocket:
     async def close(self, reason: str = "") -> None:
         try:
             await self._connection.close(reason=reason)
-        finally:  # also for who is cancelled meanwhile; nothing happens to what is closed
+        finally:  # also if the task is cancelled; a closed transport ignores it
             self._connection.transport.abort()
 
     def _closed(self, end: ConnectionClosed) -> LinkClosed:

@@ -81,16 +81,16 @@ class Exchange:
 
     @property
     def unread(self) -> int:
-        """How much of the body waits for the application."""
+        """Return how many bytes of the body wait for the application."""
         return len(self._body)
 
     def take_whole(self, body: bytes) -> None:
-        """The body, before anybody waits for it."""
+        """Set the whole body, before the application waits for it."""
         self._body = body
         self._more_body = False
 
     def take(self, part: bytes) -> None:
-        """More of the body."""
+        """Add a part of the body."""
         if not self._body:
             self._body = part
         elif isinstance(self._body, bytes):
@@ -100,17 +100,17 @@ class Exchange:
         self._wake()
 
     def take_last(self) -> None:
-        """The body has ended."""
+        """Note that the body has ended."""
         self._more_body = False
         self._wake()
 
     def leave(self) -> None:
-        """The peer is gone, or is not listened to any more."""
+        """Note that the peer is gone, or is not read any more."""
         self.gone = True
         self._wake()
 
     async def run(self, app: App, scope: Scope, running: "set[asyncio.Task[None]]") -> None:
-        """Until the application has answered; a fault of its own is for the log, the peer hears 500."""
+        """Run the application until it has answered; a fault of the application is logged, and the peer gets 500."""
         begin_request(self._id, _trace_of(scope))
         try:
             await app(scope, self.receive, self.send)
@@ -142,11 +142,11 @@ class Exchange:
         return {"type": "http.request", "body": body, "more_body": self._more_body}
 
     def _has_part(self) -> bool:
-        """Whether there is something to hand out; after the end of the body there is nothing."""
+        """Return whether a part of the body, or its end, can be handed out."""
         return not self._handed_out and (bool(self._body) or not self._more_body)
 
     def read_whole(self, limit: int) -> bytes | None:
-        """The rest of the body, if all of it is here. None where it has to be received as any other."""
+        """Return the rest of the body if all of it is here, else None; then it is received as usual."""
         body = self._body
         if self._more_body or self.gone or self._expects_continue or self._handed_out:
             return None
@@ -157,7 +157,7 @@ class Exchange:
         return body
 
     def answer_whole(self, status: int, content_type: bytes, body: bytes) -> bool:
-        """An answer that is complete, written at once. False where it has to be sent as any other."""
+        """Write a complete answer at once. Return False if it has to be sent as usual."""
         connection = self._connection
         if connection.stalled or self.status or self.gone or self._expects_continue or self._method == "HEAD":
             return False
@@ -264,7 +264,7 @@ class Exchange:
 
 
 def _trace_of(scope: Scope) -> str:
-    """The trace that the request belongs to (W3C Trace Context); nothing where it is not in that form."""
+    """Return the trace of the request (W3C Trace Context), or an empty text."""
     said = scope[HEADERS_BY_NAME].get(b"traceparent")
     if said is None:
         return ""

@@ -11,7 +11,7 @@
 - A body with a Content-Length over the limit is refused before any of it is read.
 - What comes through the owner's socket comes from the node's own user at a terminal: nothing has to be proven, and the
   name in Host says nothing. No browser can get there, so a request with an Origin is refused.
-- A path that is not public needs a caller who has the right that the path names (`core/rights`): the node's own user, by a
+- A path that is not public needs a caller who has the right that the path names (`identity/protocol/rights.py`): the node's own user, by a
   token or by the cookie of a browser that used a one-time link. A door that has visitors also accepts their tokens.
 """
 
@@ -38,12 +38,11 @@ from comity.http.asgi import (
 )
 from comity.http.peer_address import Proxies, peer_of
 from comity.http.serving import LISTENER, OWNER_SOCKET
-from comity.http.statuses import http_status
 from comity.identity.protocol.rights import RIGHT_WORDS, Grant, Right
 from comity.requests.budget import Budget
 from comity.requests.caller import Caller, own_user, stranger
 from comity.requests.handler import current_request
-from comity.wire.errors import ComityError, ForbiddenError, MalformedError, UnauthenticatedError
+from comity.wire.errors import ComityError, ForbiddenError, MalformedError, UnauthenticatedError, http_status
 from comity.wire.machine import Clock
 
 # Access over HTTP: programs use a bearer token, browsers a one-time link and a cookie.
@@ -120,7 +119,7 @@ class HttpAccess:
         return ended
 
     def token_of(self, scope: Scope) -> str | None:
-        """The bearer token a request came with."""
+        """Return the bearer token of a request."""
         kind, _, token = (header(scope, b"authorization") or "").partition(" ")
         return token.strip() if kind.lower() == "bearer" and token.strip() else None
 
@@ -134,7 +133,7 @@ class HttpAccess:
         return own_user(session.kind, address, "cookie") if session.moment > self._clock.monotonic() else None
 
     def _session_of(self, scope: Scope) -> str:
-        """Among the cookies of everything else that this host serves, some in no form at all."""
+        """Find our cookie among those of other programs on this host, some of them malformed."""
         cookies = (cookie.strip().partition("=") for cookie in (header(scope, b"cookie") or "").split(";"))
         return next((value for name, _, value in cookies if name == self._cookie), "")
 
@@ -153,24 +152,24 @@ _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
 CALLER: Final = "comity.caller"
-"""Under this key of the ASGI scope stands who calls, once the guard has found out."""
+"""The key of the caller in the ASGI scope, set by the guard."""
 
 
 def caller_of(scope: Scope) -> Caller:
-    """Where no guard stands in front, as inside another program, nothing is known but the address."""
+    """Return the caller that the guard found. Without a guard, as inside another program, only the address is known."""
     found: Caller | None = scope.get(CALLER)
     return found if found is not None else stranger(peer_of(scope))
 
 
 class Visitors(Protocol):
-    """Those who come to one door with tokens of somebody else's."""
+    """Callers with tokens of another issuer, for one door."""
 
     def identify(self, path: str, token: str, address: str) -> Caller | None:
-        """Who came; None where the door is another one. Raises when the token is not good."""
+        """Return the caller, or None for another door. Raise if the token is not valid."""
         ...
 
     def challenge(self, path: str, error: str | None) -> bytes | None:
-        """What to answer who was refused at that path; None for the usual."""
+        """Return the challenge for a refusal at that path; None for the usual one."""
         ...
 
 
@@ -191,9 +190,8 @@ class Guard:
         visitors: Visitors | None = None,
         refuse_browser: "Callable[[Send, ComityError], Awaitable[None]] | None" = None,
     ) -> None:
-        """`proxies` may say for whom they speak; `refused` is told the code of each refusal, so that it can be
-        counted. `right_for` says which right a path needs that is not public. `refuse_browser` answers a person who is
-        refused the page.
+        """`proxies` may name the client that they speak for. `refused` is called with the code of each refusal. `right_for`
+        returns the right that a path needs which is not public. `refuse_browser` answers a browser that is refused the page.
         """
         self._refuse_browser = refuse_browser
         self._right_for = right_for
@@ -238,7 +236,7 @@ class Guard:
         public = self._is_public(scope["path"])
         own = self._own_caller(scope, headers, address)
         if public and own is not None and not own.may("manage"):
-            own = None  # on the open paths, a token or session with few rights is like anybody else
+            own = None  # on the open paths, a token or session with few rights counts as anonymous
         if own is None:
             self._charge(scope, headers, address)
         host = single(headers, b"host")
@@ -270,12 +268,12 @@ class Guard:
             )
 
     def _own_caller(self, scope: Scope, headers: HeadersByName, address: str) -> Caller | None:
-        """The node's own user, if the request proves that; None for anybody else."""
+        """Return the node's own user if the request proves it, else None."""
         if b"authorization" not in headers and b"cookie" not in headers:
             return None
         try:
             return self._entry.caller_of(scope, address)
-        except MalformedError:  # who is charged is told below what is wrong with the headers
+        except MalformedError:  # the check below says what is wrong with the headers
             return None
 
     def _charge(self, scope: Scope, headers: HeadersByName, address: str) -> None:
@@ -308,16 +306,16 @@ class Guard:
         return visitor
 
     def _challenge(self, scope: Scope, refusal: ComityError) -> list[tuple[bytes, bytes]]:
-        """Only where a token would help."""
+        """Return the challenge header if a token would help."""
         if not isinstance(refusal, UnauthenticatedError) and refusal.code != _SCOPE:
             return []
         error = None
         if self._visitors is not None:
             if self._entry.token_of(scope) is not None:
                 error = _SCOPE if refusal.code == _SCOPE else "invalid_token"
-            told = self._visitors.challenge(scope["path"], error)
-            if told is not None:
-                return [(b"www-authenticate", told)]
+            challenge = self._visitors.challenge(scope["path"], error)
+            if challenge is not None:
+                return [(b"www-authenticate", challenge)]
         return [(b"www-authenticate", _CHALLENGE)]
 
     def _check_origin(self, scope: Scope, host: str) -> None:

@@ -4,9 +4,8 @@
 request was answered. It refuses what two readers could understand differently; of what the parser lets pass these are
 a version other than 1.0 and 1.1, a request line with more than two spaces, an absolute target that does not name the host, and transfer codings but chunked.
 
-A client that stays connected sends the same request line and the same headers again and again; only the length of the
-body changes. The bytes around that number are the key to what the parser made of them the first time; the parser is
-then not asked again. A head is kept when it comes for the second time, and when its meaning is the same every time: one
+A client that stays connected repeats its request line and headers; only the length of the body changes. The bytes around
+that number are the key to what the parser made of them the first time. A head is kept when it comes for the second time, and when its meaning is the same every time: one
 piece, on a connection that goes on, with a body of a stated length or none.
 """
 
@@ -60,7 +59,7 @@ _OTHER_HOST: Final = HeadRefusal(400, "malformed", "the target names another hos
 
 
 class Head(NamedTuple):
-    """The beginning of a scope, which whoever gets it may go on with; the headers; and what follows them."""
+    """The beginning of a scope, which the receiver may extend; the headers; and what follows them."""
 
     scope: Scope
     headers: Lines
@@ -72,11 +71,11 @@ class Head(NamedTuple):
 
 
 class HeadReader:
-    def __init__(self, most_bytes: int, most_headers: int) -> None:
-        self._seen = _Seen(most_headers)
+    def __init__(self, max_bytes: int, max_headers: int) -> None:
+        self._seen = _Seen(max_headers)
         # The parser knows what was seen and not this reader: two that know each other are left to the collector.
         self._parser = httptools.HttpRequestParser(self._seen)
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._size = 0
         self._last = b""
         self._spaces: int | None = 0  # in the request line; None once it is complete
@@ -87,7 +86,7 @@ class HeadReader:
         return self._size > 0
 
     def feed(self, data: bytes) -> int | None:
-        """Where in `data` the head ends; None while it goes on. Raises Refused."""
+        """Return where in `data` the head ends, or None while it goes on. Raise HeadRefused."""
         skipped = 0
         if not self._last:
             skipped = len(data) - len(data.lstrip(b"\r\n"))
@@ -95,7 +94,7 @@ class HeadReader:
         end = (self._last + data).find(_END)
         used = len(data) if end < 0 else end + len(_END) - len(self._last)
         self._size += skipped + used
-        if self._size > self._most_bytes:
+        if self._size > self._max_bytes:
             raise HeadRefused(self._too_large())
         self._parse(data[:used])
         self._count_spaces(data[:used])
@@ -121,14 +120,14 @@ class HeadReader:
         except httptools.HttpParserUpgrade:
             self._upgrades = True
         except httptools.HttpParserError:
-            if len(seen.headers) > seen.most_headers:
+            if len(seen.headers) > seen.max_headers:
                 raise HeadRefused(self._too_large()) from None
             codings = [value for name, value in seen.headers if name == _CODING]
             known = not codings or codings[0].strip().lower() == b"chunked"
             raise HeadRefused(MALFORMED if known else _CODING_UNKNOWN) from None
 
     def head(self) -> Head:
-        """What it says, once it is complete. Raises Refused."""
+        """Return the complete head. Raise HeadRefused."""
         seen, parser = self._seen, self._parser
         version = parser.get_http_version()
         named = by_name(seen.headers)
@@ -154,16 +153,16 @@ class HeadReader:
         return HeadRefusal(
             431,
             "too_large",
-            f"the request line and headers exceed {self._most_bytes:,} bytes or "
-            f"{self._seen.most_headers} headers; send fewer",
+            f"the request line and headers exceed {self._max_bytes:,} bytes or "
+            f"{self._seen.max_headers} headers; send fewer",
         )
 
 
 class _Seen:
-    """What the parser told of one head."""
+    """What the parser reported of one head."""
 
-    def __init__(self, most_headers: int) -> None:
-        self.most_headers = most_headers
+    def __init__(self, max_headers: int) -> None:
+        self.max_headers = max_headers
         self.url = b""
         self.headers: Lines = []
         self.complete = False
@@ -173,7 +172,7 @@ class _Seen:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.headers.append((name.lower(), value))
-        if len(self.headers) > self.most_headers:
+        if len(self.headers) > self.max_headers:
             raise ValueError  # stops the parser
 
     def on_headers_complete(self) -> None:
@@ -249,7 +248,7 @@ class HeadCache:
         self._seen_once: set[int] = set()
 
     def find(self, data: bytes) -> tuple[Head, int] | None:
-        """The head that `data` begins with, and where it ends; None for any other data."""
+        """Return the head that `data` begins with, and where it ends; None for any other data."""
         end = data.find(_END, 0, MAX_HEAD_LENGTH)
         if end < 0:
             return None
@@ -263,8 +262,8 @@ class HeadCache:
             scope[HEADERS_BY_NAME] = {**known.scope[HEADERS_BY_NAME], _LENGTH: length}
         return Head(scope, headers, int(length or 0)), end + len(_END)
 
-    def learn(self, data: bytes, head: Head) -> None:
-        """`data` begins with what `head` was read from."""
+    def put(self, data: bytes, head: Head) -> None:
+        """Store the head that `data` begins with."""
         end = data.find(_END, 0, MAX_HEAD_LENGTH)
         if end < 0 or data.startswith(_EMPTY_LINES) or not head.keep_alive:
             return
@@ -283,7 +282,7 @@ class HeadCache:
                 self._known[key] = _Known({**head.scope}, headers.copy(), at)
 
     def _comes_again(self, key: bytes) -> bool:
-        """Clients that number their requests would otherwise have each one learned, and the others forgotten."""
+        """Return whether the key was seen before, so that numbered requests do not push out the others."""
         sighting = hash(key)
         if sighting in self._seen_once:
             self._seen_once.remove(sighting)
@@ -295,7 +294,7 @@ class HeadCache:
 
 
 def _apart(data: bytes, end: int) -> tuple[bytes, bytes]:
-    """The head without the digits of the length, and those; none where it states no length as most do."""
+    """Split the digits of the length off the head; they are empty if it states no length in the usual form."""
     for line in _LENGTH_LINES:
         start = data.find(line, 0, end)
         if start > 0:
@@ -326,10 +325,10 @@ _NO_TRAILER: Final = HeadRefusal(
 
 
 class Chunks:
-    def __init__(self, most_bytes: int, most_headers: int) -> None:
+    def __init__(self, max_bytes: int, max_headers: int) -> None:
         """The limits of a head, which trailers are counted against."""
-        self._most_bytes = most_bytes
-        self._most_headers = most_headers
+        self._max_bytes = max_bytes
+        self._max_headers = max_headers
         self._line = b""
         self._left = 0
         self._after_data = False
@@ -338,7 +337,7 @@ class Chunks:
         self.ended = False
 
     def take(self, data: bytes) -> tuple[bytes, int]:
-        """What of the body is in `data`, and how much of `data` was used. Raises Refused."""
+        """Return the body bytes in `data`, and how much of `data` was used. Raise HeadRefused."""
         parts: list[bytes] = []
         at = 0
         while at < len(data) and not self.ended:
@@ -351,7 +350,7 @@ class Chunks:
             else:
                 end = data.find(b"\n", at) + 1
                 self._line += data[at : end or len(data)]
-                if len(self._line) > (MAX_SIZE_LINE_LENGTH if self._trailers is None else self._most_bytes):
+                if len(self._line) > (MAX_SIZE_LINE_LENGTH if self._trailers is None else self._max_bytes):
                     raise HeadRefused(_MALFORMED)
                 at = end or len(data)
                 if end:
@@ -385,11 +384,65 @@ class Chunks:
         assert self._trailers is not None
         self._trailers += 1
         self._trailer_bytes += len(line)
-        if self._trailers > self._most_headers or self._trailer_bytes > self._most_bytes:
+        if self._trailers > self._max_headers or self._trailer_bytes > self._max_bytes:
             raise HeadRefused(
                 HeadRefusal(
                     431,
                     "too_large",
-                    f"the trailers exceed {self._most_bytes:,} bytes or {self._most_headers}; send fewer",
+                    f"the trailers exceed {self._max_bytes:,} bytes or {self._max_headers}; send fewer",
                 )
             )
+
+
+# Heads of WebSocket frames: how long a frame says that it is, before any of it has come. The parser of frames reports a
+# frame when it is complete; this one knows the announced length as soon as the head has come. A length that is not in its
+# shortest form can be understood in two ways by two readers, so it is reported.
+
+
+_FRAME_LENGTH_BITS: Final = 0x7F
+_MASKED: Final = 0x80
+_MASK_BYTES: Final = 4
+_LONGER_BYTES: Final = {126: 2, 127: 8}
+_MIN_LENGTH: Final = {126: 126, 127: 65_536}
+
+
+class FrameHeads:
+    def __init__(self) -> None:
+        self.announced = 0
+        """Bytes of payload that the frame has which is not complete; 0 while there is none."""
+        self._head = b""
+        self._left = 0  # of the mask and the payload
+
+    def feed(self, data: bytes) -> bool:
+        """Take the next bytes. Return False if a length is not in its shortest form."""
+        at = 0
+        while at < len(data):
+            if self._left:
+                used = min(self._left, len(data) - at)
+                self._left -= used
+                at += used
+                if not self._left:
+                    self.announced = 0
+                continue
+            self._head += data[at : at + 1]
+            at += 1
+            if not self._take_head():
+                return False
+        return True
+
+    def _take_head(self) -> bool:
+        head = self._head
+        if len(head) == 1:
+            return True
+        length = head[1] & _FRAME_LENGTH_BITS
+        more = _LONGER_BYTES.get(length, 0)
+        if len(head) < 2 + more:
+            return True
+        if more:
+            least, length = _MIN_LENGTH[length], int.from_bytes(head[2:])
+            if length < least:
+                return False
+        self._head = b""
+        self._left = length + (_MASK_BYTES if head[1] & _MASKED else 0)
+        self.announced = length if self._left else 0
+        return True

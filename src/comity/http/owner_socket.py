@@ -25,7 +25,7 @@ _XUCRED_BYTES: Final = 76
 
 
 def has_owner_socket() -> bool:
-    """Return whether this system has sockets that tell which user is at the other end."""
+    """Return whether this system has sockets that name the user at the other end."""
     return hasattr(socket, "AF_UNIX") and (
         hasattr(socket, "SO_PEERCRED") or hasattr(socket, "LOCAL_PEERCRED")
     )

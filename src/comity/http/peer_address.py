@@ -1,12 +1,10 @@
-"""Whose address a request is counted under.
+"""The address that a request is counted under.
 
-- IPv6 callers are counted by their network of 64 bits: they have a whole one each.
-- `http.trusted_proxies` may say for whom they speak, in X-Forwarded-For or Forwarded. The rightmost address that
-  is not itself a trusted proxy counts: what stands left of it was written by the client. Nobody else's headers
-  are looked at.
-- Where a trusted proxy names nobody, or something that is no address, or another address in each of the two
-  headers, its own address counts. Such a request, and one for a loopback address, has the limits of a stranger
-  even if the proxy runs on this machine: behind it is somebody we do not know.
+- IPv6 callers are counted by their network of 64 bits: each has a whole one.
+- `http.trusted_proxies` may name their client in X-Forwarded-For or Forwarded. The rightmost address that is not itself a
+  trusted proxy counts; what stands left of it was written by the client. Headers of others are ignored.
+- If a trusted proxy names no client, no valid address, or two different ones, its own address counts. Such a request, and
+  one for a loopback address, has the limits of an unknown caller even if the proxy runs on this machine.
 """
 
 import ipaddress
@@ -18,7 +16,7 @@ from typing import Final
 from comity.http.asgi import Scope
 
 PEER: Final = "comity.peer"
-"""Under this key of the ASGI scope stands the address, once the guard has found it out."""
+"""The key of the address in the ASGI scope, set by the guard."""
 
 _MAX_HOPS: Final = 16
 _FOR: Final = re.compile(r'for="?([^"]*)"?', re.IGNORECASE)
@@ -28,7 +26,7 @@ IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def peer_of(scope: Scope) -> str:
-    """The address limits are counted by."""
+    """Return the address that limits are counted by."""
     found: str | None = scope.get(PEER)
     return found if found is not None else counted_as(_connected(scope))
 
@@ -50,7 +48,7 @@ class Proxies:
         self._trusted = tuple(ipaddress.ip_network(one) for one in trusted)
 
     def find_peer(self, scope: Scope) -> None:
-        """Note in the scope whose address counts, where that is not the one that connected."""
+        """Note in the scope the address that counts, if it is not the one that connected."""
         if not self._trusted:
             return
         connected = _connected(scope)
@@ -59,16 +57,16 @@ class Proxies:
             scope[PEER] = f"proxy {connected}" if client is None else counted_as(client)
 
     def _client(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-        """The address that a trusted proxy names; None where it names none that can be used."""
+        """Return the address that a trusted proxy names, or None if it names no usable one."""
         named = set()
         for name, read in ((b"x-forwarded-for", str.strip), (b"forwarded", _forwarded_hop)):
             values = [value.decode("latin-1") for key, value in headers if key == name]
             if values:
                 hops = ",".join(values).rsplit(",", _MAX_HOPS)
-                named.add(self._nearest_stranger(read(hop) for hop in reversed(hops[-_MAX_HOPS:])))
+                named.add(self._nearest_untrusted(read(hop) for hop in reversed(hops[-_MAX_HOPS:])))
         return named.pop() if len(named) == 1 else None
 
-    def _nearest_stranger(self, hops: Iterable[str]) -> str | None:
+    def _nearest_untrusted(self, hops: Iterable[str]) -> str | None:
         for hop in hops:
             address = _address(hop)
             if address is None or (address.is_loopback and not self.trusts(str(address))):
@@ -95,14 +93,14 @@ def _plain(ip: IpAddress) -> IpAddress:
 
 
 def _forwarded_hop(element: str) -> str:
-    """The `for` of one element of Forwarded (RFC 7239); empty where it has none, or two."""
+    """Return the `for` of one element of Forwarded (RFC 7239); empty if it has none, or two."""
     found = [_FOR.fullmatch(pair.strip()) for pair in element.split(";")]
     named = [match[1] for match in found if match is not None]
     return named[0] if len(named) == 1 else ""
 
 
 def _address(text: str) -> IpAddress | None:
-    """An address, with or without a port."""
+    """Read an address with or without a port."""
     host = text
     if text.startswith("["):
         host, bracket, port = text[1:].partition("]")

@@ -29,7 +29,7 @@ BACKLOG: Final = 2048
 CANCEL_SECONDS: Final = 5.0
 OWNER_CONNECTIONS: Final = 256
 
-_LOOK_SECONDS: Final = 0.005
+_POLL_SECONDS: Final = 0.005
 _CONNECTIONS: Final = 10_000
 _OTHER_FILES: Final = 224
 _FILES: Final = 65_536
@@ -65,9 +65,9 @@ class HttpServer:
         websockets: Collection[str] = (),
         owner_socket: Path | None = None,
     ) -> None:
-        """`refused` is told the code of what is refused before the application sees it, `hung_up` of peers that go
-        away before they are answered; `faults` is told of peers that send what is no request; `websockets` are the
-        paths of WebSockets. `owner_socket` is where commands of this user are served, if anywhere.
+        """`refused` is called with the code of what is refused before the application sees it, `hung_up` for peers that
+        disconnect before their answer. `faults` says what is done about faulty peers. `owner_socket` serves the commands of
+        this user.
         """
         loop = asyncio.get_running_loop()
         serving = Serving(
@@ -113,8 +113,8 @@ class HttpServer:
             connection.shutdown()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._shutdown_seconds):
-                while serving.connections or serving.tasks:  # noqa: ASYNC110 - nobody pays for telling, at each answer, whoever stops
-                    await asyncio.sleep(_LOOK_SECONDS)
+                while serving.connections or serving.tasks:  # noqa: ASYNC110 - cheaper than an event at each answer
+                    await asyncio.sleep(_POLL_SECONDS)
         for task in serving.tasks:
             task.cancel()
         if serving.tasks:
@@ -123,7 +123,7 @@ class HttpServer:
             connection.abort()
 
     def _spell_date(self) -> None:
-        """Every answer carries the date; it is spelled once a second."""
+        """Format the date of all answers, once a second."""
         date = formatdate(usegmt=True).encode()
         for serving in self._servings:
             serving.date = date
@@ -150,7 +150,7 @@ def tls_context(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
-        # an answer for a locked key, so that OpenSSL does not ask the terminal and keep the node waiting
+        # a password for a locked key, so that OpenSSL does not ask on the terminal
         context.load_cert_chain(cert, key, password="")
     except OSError as reason:  # also ssl.SSLError
         raise ConfigError(
@@ -160,7 +160,7 @@ def tls_context(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
 
 
 def room_for_connections() -> int:
-    """As many as there may be open files, with some left for the store and for us. The soft limit is raised first."""
+    """Return how many connections fit into the limit of open files, with some left for the store. Raise the soft limit first."""
     if resource is not None:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft != resource.RLIM_INFINITY:

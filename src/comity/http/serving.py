@@ -21,19 +21,19 @@ LISTENER: Final = "comity.listener"
 """Under this key of the ASGI scope stands the name of the listener that a request came through, if it is not the port."""
 OWNER_SOCKET: Final = "owner socket"
 LINGER_SECONDS: Final = 2.0
-"""To close on a peer that is still sending would take back the answer that it has not read yet (the system resets such
-a connection). So our side falls silent first, and what still comes is thrown away for this long.
+"""The system resets a connection that is closed while the peer still sends, and the peer loses the answer. So we stop
+sending first, and discard what still comes for this long.
 """
 LINGER_BYTES: Final = 8 * 1024 * 1024
-"""More than this is not thrown away; then the connection is cut."""
+"""After this much discarded data the connection is aborted."""
 READ_BYTES: Final = 65_536
 PIECE_BYTES: Final = 16_384
 AHEAD_BYTES: Final = 4096
 
 
 class ServerLimits(Struct, frozen=True, kw_only=True):
-    """`patience` and `keep_alive` are in seconds; we look at them now and then, so they may last half as long
-    again. `messages` are those of one WebSocket in a second, pings included.
+    """`patience` and `keep_alive` are in seconds and checked periodically, so they may take half as long again.
+    `messages` are those of one WebSocket in a second, pings included.
     """
 
     connections: int = 800
@@ -45,9 +45,9 @@ class ServerLimits(Struct, frozen=True, kw_only=True):
 
 
 class FaultPolicy(NamedTuple):
-    """What is done about peers that may mean no good: `charge` what is no request to their address, close connections of an
-    address that `is_in_debt` as soon as they are opened, and begin at most one request in `turn_seconds` for an address
-    that `takes_turns`, however many connections it has; with 0 one in each turn of the loop.
+    """What is done about faulty peers: `charge` malformed requests to their address, close new connections of an address
+    that `is_in_debt`, and begin at most one request in `turn_seconds` for an address that `takes_turns`, however many
+    connections it has; with 0 one in each iteration of the loop.
     """
 
     charge: Callable[[str], None] = lambda _address: None
@@ -79,8 +79,8 @@ class Serving:
         websockets: Collection[str] = (),
         listener: str = "",
     ) -> None:
-        """`refused` is told the code of each refusal, so that it can be counted, and `hung_up` of each peer that went
-        away before it was answered; `websockets` are the paths on which a peer may go on in that protocol.
+        """`refused` is called with the code of each refusal, `hung_up` for each peer that disconnects before its answer;
+        `websockets` are the paths of WebSockets.
         """
         self.app = app
         self.limits = limits
@@ -93,18 +93,18 @@ class Serving:
         self.connections: dict[Connection, str] = {}
         self._by_address: dict[str, dict[Connection, None]] = {}
         self._waiting_to_start: dict[str, deque[HttpConnection]] = {}
-        """By address, for those that had their turn a moment ago."""
+        """By address, for addresses that began a request a moment ago."""
         self.unfinished: dict[WebSocketConnection, int] = {}
         """Bytes of messages that are not complete."""
         self.unfinished_bytes = 0
         self.tasks: set[asyncio.Task[None]] = set()
         self.date = b""
         self.buffer = memoryview(bytearray(READ_BYTES))
-        """The system reads into it, one connection at a time, and it is emptied before the next one is read."""
+        """Shared by all connections; it is copied before the next one reads."""
 
     def join(self, connection: "Connection", address: str) -> bool:
-        """Count a connection in. False: there is no place for it. When all places are taken, the address that holds
-        the most of them gives up its oldest idle one, so nobody keeps others out by holding many.
+        """Count a connection; return False if there is no place for it. When all places are taken, the address with the most
+        connections loses its oldest idle one.
         """
         own = self._by_address.setdefault(address, {})
         free = len(self.connections) < self.limits.connections or self._make_place(len(own))
@@ -120,8 +120,8 @@ class Serving:
                 del self._by_address[address]
 
     def may_start(self, connection: "HttpConnection", address: str) -> bool:
-        """Whether a connection of that address may begin a request now. If not, its `start` is called later. So a request of
-        another address waits for one of these, and not for one of each connection.
+        """Return whether a connection of that address may begin a request now. If not, its `start` is called later, so
+        another address waits for one of these requests and not for one of each connection.
         """
         if not self.faults.takes_turns(address):
             return True
@@ -147,7 +147,7 @@ class Serving:
         asyncio.get_running_loop().call_later(self.faults.turn_seconds, self._next_turn)
 
     def _make_place(self, held: int) -> bool:
-        """For an address that holds so many."""
+        """Free one place for an address that holds so many."""
         most = max(self._by_address.values(), key=len)
         oldest = next((one for one in most if one.idle), None)
         if len(most) <= held or oldest is None:
@@ -167,5 +167,5 @@ def address_of(transport: asyncio.Transport) -> ConnectionEnds:
 
 
 def address_name(address: ConnectionEnds) -> str:
-    """What connections are counted by; a whole network of IPv6 counts as one."""
+    """Return the address that a connection is counted under; a network of 64 bits counts as one."""
     return counted_as(address.client[0]) if address.client is not None else ""

@@ -7,12 +7,12 @@
   one before. So a piece full of tiny messages costs no more than its bytes.
 - Messages and pings have a budget (`ServerLimits.messages` in a second). Over it nothing is read for a moment; nothing is
   closed, and nothing is lost.
-- What a peer said before its farewell reaches the application; answers to that have nowhere to go any more.
-- A peer that does not take what it is sent is not read either, and is given up after `ServerLimits.patience`. One that is
-  silent is sent a ping, and given up when it does not answer. `send` returns when the peer, or the system, has taken
-  nearly all of it, so that whoever sends knows what is still in memory. `cut_off` ends a connection at once.
-- All messages of one server that are not complete have at most `MAX_UNFINISHED` bytes together. Beyond it, the peer whose
-  message is longest is let go.
+- What a peer sent before its close frame reaches the application; answers to that are dropped.
+- A peer that does not take what it is sent is not read either, and is aborted after `ServerLimits.patience`. A silent
+  peer gets a ping, and is closed if it does not answer. `send` returns when the peer, or the system, has taken
+  nearly all of it, so the sender knows what is still in memory. `cut_off` ends a connection at once.
+- All messages of one server that are not complete have at most `MAX_UNFINISHED` bytes together. Beyond it, the peer with the
+  longest message is closed.
 - A message in too many fragments ends the connection; so does text that is no UTF-8, with 1007, as the protocol
   demands, and a length that is not in its shortest form, with 1002. Nothing is compressed.
 - A fault is charged to the address, unless the guard knows the caller. After our farewell, at most `LINGER_BYTES` are read.
@@ -35,8 +35,7 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 from comity.http.asgi import JSON, SPEND_FAULT, Message, Scope
-from comity.http.frame_heads import FrameHeads
-from comity.http.heads import Head
+from comity.http.heads import FrameHeads, Head
 from comity.http.serving import (
     LINGER_BYTES,
     LINGER_SECONDS,
@@ -69,18 +68,18 @@ _chatter.setLevel(logging.WARNING)  # each connection and its query string are n
 
 
 class PeerGone(OSError):  # noqa: N818 - an end, not a failure
-    """There is nobody to send to any more."""
+    """The peer is gone; nothing can be sent."""
 
 
 def set_limit(scope: Scope, limit: int) -> None:
-    """From now on messages on this connection may have `limit` bytes. Servers of others keep to a limit of their own."""
+    """Allow messages of `limit` bytes on this connection from now on. Other servers keep their own limit."""
     set_it = scope.get("extensions", {}).get(_SET_LIMIT)
     if set_it is not None:
         set_it(limit)
 
 
 def cut_off(scope: Scope) -> None:
-    """End this connection without a farewell: its peer reads nothing, and what it was sent only fills the memory."""
+    """Abort this connection, whose peer reads nothing, so that what it was sent does not fill the memory."""
     end_it = scope.get("extensions", {}).get(_CUT_OFF)
     if end_it is not None:
         end_it()
@@ -114,18 +113,18 @@ class WebSocketConnection(asyncio.BufferedProtocol):
         self._drained: asyncio.Future[None] | None = None
         self._tokens = float(serving.limits.messages)
         self._tokens_at = self._loop.time()
-        self._accepted = self._closed = self._deaf = self._gone = self._stalled = self._pinged = False
-        self._heard = self._reading = True
+        self._accepted = self._closed = self._input_closed = self._gone = self._stalled = self._pinged = False
+        self._has_received = self._reading = True
         self._refill: asyncio.TimerHandle | None = None
         self._giving_up: asyncio.TimerHandle | None = None
-        self._look_timer: asyncio.TimerHandle | None = None
+        self._check_timer: asyncio.TimerHandle | None = None
 
     def begin(self, unread: bytes) -> None:
         """`unread` is what came behind the head."""
         self._serving.join(self, self._address)
         self._unread = unread
         self._transport.set_write_buffer_limits(_WRITE_AHEAD)
-        self._look_timer = self._loop.call_later(PING_SECONDS, self._look)
+        self._check_timer = self._loop.call_later(PING_SECONDS, self._check_timeouts)
         self._serving.tasks.add(self._loop.create_task(self._run()))
         self._proceed()
 
@@ -133,13 +132,13 @@ class WebSocketConnection(asyncio.BufferedProtocol):
         return self._serving.buffer[:PIECE_BYTES]
 
     def buffer_updated(self, size: int) -> None:
-        self._heard = True
-        if self._closed or self._deaf:
+        self._has_received = True
+        if self._closed or self._input_closed:
             self._discarded += size
             if self._discarded > LINGER_BYTES:
                 self._transport.abort()
                 return
-        if not self._deaf:
+        if not self._input_closed:
             self._unread += bytes(self._serving.buffer[:size])
             self._proceed()
 
@@ -147,7 +146,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
         self._gone = True
         self._serving.leave(self)
         self._count_unfinished()
-        for timer in (self._refill, self._giving_up, self._look_timer):
+        for timer in (self._refill, self._giving_up, self._check_timer):
             if timer is not None:
                 timer.cancel()
         self._end(_WITHOUT_CLOSE_FRAME, "")
@@ -284,12 +283,12 @@ class WebSocketConnection(asyncio.BufferedProtocol):
         except InvalidState:
             if not self._frames:
                 raise PeerGone from None
-            return  # the peer has said farewell, and what it said before is still to be heard
+            return  # the peer has sent its close frame; frames before it are still to be delivered
         self._flush()
 
     def _proceed(self) -> None:
-        """Take what came, as far as the application, the peer and the budget allow."""
-        while not self._deaf and self._ready():
+        """Process the unread bytes as far as the application, the peer and the budget allow."""
+        while not self._input_closed and self._ready():
             if self._frames:
                 self._take_frame(self._frames.popleft())
             elif self._protocol.parser_exc is not None:
@@ -344,14 +343,14 @@ class WebSocketConnection(asyncio.BufferedProtocol):
 
     def _check_announced(self) -> None:
         """Refuse a frame that will be too long, once nothing that came before it can move the limit any more."""
-        if self._waits is None or self._waits.done() or self._frames or self._closed or self._deaf:
+        if self._waits is None or self._waits.done() or self._frames or self._closed or self._input_closed:
             return
         if self._gathered + self._heads.announced > self._limit:
             self._report_oversize()
 
     def _take_frame(self, frame: Frame) -> None:
         if frame.opcode is Opcode.CLOSE:
-            self._farewell()
+            self._close_frame()
             return
         if frame.opcode in (Opcode.PING, Opcode.PONG) or self._closed:
             return
@@ -382,7 +381,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
         self._wake()
 
     def _count_unfinished(self) -> None:
-        serving, size = self._serving, 0 if self._gone or self._deaf else self._gathered + self._begun
+        serving, size = self._serving, 0 if self._gone or self._input_closed else self._gathered + self._begun
         if size == self._counted:
             return
         serving.unfinished_bytes += size - self._counted
@@ -400,7 +399,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
         self._inbox.append({"type": "websocket.receive", "oversize": True})
         self._wake()
 
-    def _farewell(self) -> None:
+    def _close_frame(self) -> None:
         """The peer closes; the protocol has answered it already."""
         close = self._protocol.close_rcvd
         if close is not None:
@@ -436,7 +435,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
         self._closed = True
         self._end(code, reason)
         self._give_up_after(LINGER_SECONDS)
-        if self._deaf and self._transport.can_write_eof():
+        if self._input_closed and self._transport.can_write_eof():
             self._transport.write_eof()
         self._proceed()
 
@@ -452,7 +451,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
             self._transport.write(data)
 
     def _stop_listening(self) -> None:
-        self._deaf = True
+        self._input_closed = True
         self._unread = b""
         self._frames.clear()
         self._forget_fragments()
@@ -465,7 +464,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
     def _read_or_wait(self) -> None:
         if self._transport.is_closing():
             return
-        read = self._deaf or (not self._unread and not self._frames and self._ready_to_read())
+        read = self._input_closed or (not self._unread and not self._frames and self._ready_to_read())
         if read is self._reading:
             return
         self._reading = read
@@ -485,13 +484,13 @@ class WebSocketConnection(asyncio.BufferedProtocol):
     def _set_limit(self, limit: int) -> None:
         self._limit = limit
 
-    def _look(self) -> None:
-        """Now and then: is the peer still there?"""
-        self._look_timer = self._loop.call_later(PING_SECONDS, self._look)
+    def _check_timeouts(self) -> None:
+        """Check periodically whether the peer is still there."""
+        self._check_timer = self._loop.call_later(PING_SECONDS, self._check_timeouts)
         if self._closed or not self._accepted:
             return
-        if self._heard or not self._reading:
-            self._heard = self._pinged = False
+        if self._has_received or not self._reading:
+            self._has_received = self._pinged = False
         elif self._pinged:
             self._fail(1011, "no answer to a ping")
         else:

@@ -30,7 +30,6 @@ from comity.http.asgi import (
     when_to_retry,
 )
 from comity.http.guard import caller_of
-from comity.http.statuses import http_status, sentence_for_strangers
 from comity.mcp.calls import McpCalls, Outcome
 from comity.mcp.protocol import http_rules
 from comity.mcp.protocol.catalog import Selection
@@ -55,7 +54,7 @@ from comity.mcp.stream import Negotiate, warn_of_differing_hellos
 from comity.mcp.streams import EventStream, Following
 from comity.requests.record import Recorder
 from comity.wire import jsonrpc
-from comity.wire.errors import ComityError
+from comity.wire.errors import ComityError, http_status, public_message
 from comity.wire.jsonrpc import Batch, Id, Incoming, Invalid, Notification, Response, RpcError, RpcRequest
 
 # How an exchange over HTTP is answered: with one JSON body, or with a stream of events.
@@ -214,7 +213,7 @@ class McpEndpoint(Struct, frozen=True, kw_only=True):
             self.record.refuse_once("mcp", refusal)
             status = http_status(refusal)
             code = jsonrpc.INVALID_REQUEST if status < SERVER_ERROR else jsonrpc.INTERNAL_ERROR
-            error = RpcError(code, sentence_for_strangers(refusal))
+            error = RpcError(code, public_message(refusal))
             await refuse(send, exchange.asked, error, status, [*when_to_retry(refusal)])
         except Exception:  # a handler that breaks where nobody expects it
             log.exception("a message could not be answered")

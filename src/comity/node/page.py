@@ -21,12 +21,11 @@ from starlette.routing import Route
 
 from comity.http.asgi import Send, answer, when_to_retry
 from comity.http.guard import HttpAccess, accepts_page, caller_of
-from comity.http.statuses import http_status, sentence_for_strangers
 from comity.identity.protocol.rights import Right
 from comity.node.event_stream import EVENTS_PATH
 from comity.requests.events import ACT_WORDS
 from comity.runtime.part import MOST, PAGE, View, ViewQuery
-from comity.wire.errors import ComityError, InvalidError, NotFoundError
+from comity.wire.errors import ComityError, InvalidError, NotFoundError, http_status, public_message
 from comity.wire.machine import duration_words
 
 VIEWS_PATH: Final = "/v1/views"
@@ -107,7 +106,7 @@ def page_door(entry: HttpAccess, status: Status, views: Iterable[View]) -> PageD
 
 async def _refuse_browser(send: Send, refusal: ComityError) -> None:
     status = http_status(refusal)
-    body = refusal_page(status, sentence_for_strangers(refusal)).encode()
+    body = refusal_page(status, public_message(refusal)).encode()
     headers = {name.encode(): value.encode() for name, value in PAGE_HEADERS.items()}
     kind = headers.pop(b"content-type")
     del headers[b"x-content-type-options"]  # every answer has it

@@ -26,7 +26,6 @@ from msgspec import Struct
 from comity.http.asgi import JSON, Endpoint, Receive, Scope, Send, header, read_json_body, while_connected
 from comity.http.guard import caller_of
 from comity.http.peer_address import peer_of
-from comity.http.statuses import http_status
 from comity.http.websocket import cut_off, set_limit
 from comity.requests.budget import Budget
 from comity.requests.record import Recorder
@@ -46,6 +45,7 @@ from comity.wire.errors import (
     InvalidError,
     OverloadedError,
     UnauthenticatedError,
+    http_status,
 )
 from comity.wire.machine import Clock
 

@@ -16,14 +16,13 @@ from typing import Final
 
 from comity.http.asgi import JSON, Receive, Scope, Send
 from comity.http.peer_address import peer_of
-from comity.http.statuses import http_status
 from comity.http.websocket import set_limit
 from comity.system import is_loopback
 from comity.vcp.protocol.messages import HANDSHAKE_LIMIT, VcpError, encode
 from comity.vcp.protocol.server import NOT_TEXT
 from comity.vcp.service import VcpServer
 from comity.wire import strict_json
-from comity.wire.errors import ConfigError, OverloadedError
+from comity.wire.errors import ConfigError, OverloadedError, http_status
 from comity.wire.link import GONE, LinkClosed
 
 LINGER_SECONDS: Final = 1.0

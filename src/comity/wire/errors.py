@@ -2,7 +2,7 @@
 
 A message is a sentence for the person who caused it: what was wrong, by name and limit, and what
 to do. `code` is stable and may be compared by programs. Each class states what a client gets of it; one that
-states nothing has the answer of its nearest base class. `http/statuses.py` reads it.
+states nothing has the answer of its nearest base class.
 """
 
 from typing import ClassVar, NamedTuple
@@ -200,6 +200,23 @@ class StoreUnavailableError(StoreError):
     """Closed, locked by somebody else, or not writable."""
 
     code = "store_unavailable"
+
+
+def http_status(error: ComityError) -> int:
+    """Return the status of an HTTP answer that carries this error."""
+    return error._answer.http_status  # noqa: SLF001 - programs that catch an error do not need it
+
+
+def rpc_code(error: ComityError) -> int:
+    """Return the code of a JSON-RPC answer that carries this error."""
+    return error._answer.rpc_code  # noqa: SLF001 - same
+
+
+def public_message(error: ComityError) -> str:
+    """Return what an unknown caller may read. What failed inside the node stays inside."""
+    if error._answer.own_words:  # noqa: SLF001 - same
+        return error.message
+    return "this node cannot serve the request right now; its log says why"
 
 
 def printable(foreign: str) -> str:

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from comity.actions.protocol.machine import RpcMachine
-from comity.http.statuses import rpc_code
+from comity.wire.errors import rpc_code
 from tests.actions.protocol.driving import calls, drive
 
 

@@ -4,8 +4,7 @@ import pytest
 
 from comity.envelopes.protocol import errors
 from comity.envelopes.protocol.errors import CoreError
-from comity.http.statuses import http_status
-from comity.wire.errors import ComityError, NotFoundError
+from comity.wire.errors import ComityError, NotFoundError, http_status
 
 CLASSES = [
     kind for _, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__
