@@ -1,9 +1,9 @@
 """Callers as tests need them."""
 
-from comity.requests.caller import Caller, own_user, stranger
+from comity.requests.caller import Caller, anonymous, own_user
 
 OWNER = own_user("admin", "127.0.0.1", "token")
-STRANGER = stranger("192.0.2.7")
+STRANGER = anonymous("192.0.2.7")
 
 
 def visitor(name, address="192.0.2.1"):

@@ -7,7 +7,7 @@ from comity.directory.protocol.signed_requests import prove_reader, register_eve
 from comity.directory.publish import PublishHandler, read_publication
 from comity.envelopes.protocol.card import CapabilityCard, Visibility, serialize
 from comity.identity.protocol.keys import SigningKey, VacantId
-from comity.requests.caller import stranger
+from comity.requests.caller import anonymous
 from comity.requests.handler import Request
 from comity.requests.pipeline import Pipeline
 from comity.requests.record import Recorder
@@ -61,7 +61,7 @@ class Directory:
         self.reads = DirectoryReads(store, clock)
 
     async def publish(self, body, peer=PEER):
-        request = Request(door="test", caller=stranger(peer), body=read_publication(body))
+        request = Request(door="test", caller=anonymous(peer), body=read_publication(body))
         return await self.pipeline.run(self.handler, request)
 
     async def ask(self, name: str, subject=None, reader: SigningKey | None = None, **query):
@@ -71,7 +71,7 @@ class Directory:
         asked = {key: str(value) for key, value in query.items()}
         question = DirectoryQuery(host=HOST, path=path, query={**proof, **asked}, subject=_hex(subject))
         room = getattr(self.reads, name)
-        return await self.pipeline.run(room, Request(door="test", caller=stranger(PEER), body=question))
+        return await self.pipeline.run(room, Request(door="test", caller=anonymous(PEER), body=question))
 
     async def found(self, capability: str = "", **query) -> list[str]:
         """The ids that a search finds, in order."""

@@ -159,7 +159,7 @@ async def test_what_is_held_is_exact_after_a_restart(store, peer):
     for caller in callers * 4:
         assert (await runtime.send(caller.next("x" * 500), peer)).status == 200
     again = NodeRuntime(store=store)
-    await again.quota.look()
+    await again.quota.refresh()
     rows = 0
     for caller in callers:
         for number in range(1, 5):

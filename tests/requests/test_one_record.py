@@ -22,7 +22,7 @@ from comity.envelopes.protocol.envelope import to_a2a_jsonrpc
 from comity.identity.key_files import load_identity
 from comity.identity.protocol.tokens import issue_a
 from comity.node.commands.event_output import ActLog, OpenWriter, log_line
-from comity.requests.caller import MODEL, OWN_PROCESS, own_user, stranger
+from comity.requests.caller import MODEL, OWN_PROCESS, anonymous, own_user
 from comity.requests.caller import Caller as Who
 from comity.requests.handler import begin_request, request_check
 from comity.runtime.settings import AgentSettings, McpSettings, VcpSettings
@@ -44,7 +44,7 @@ from tests.waiting import eventually
 SECONDS = 20
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 ACTION = {"content": "Read this."}
-NOBODY = stranger("127.0.0.1")
+NOBODY = anonymous("127.0.0.1")
 BROWSER = own_user("browser", "127.0.0.1", "cookie")
 
 

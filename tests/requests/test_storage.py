@@ -28,7 +28,7 @@ class NodeRuntime:
         await self.quota.reserve(holder, size, known=known)
         self.items += 1
         await self.store.commit(Hold(quota="things", item=str(self.items), holder=holder, bytes=size))
-        self.quota.settle(holder, size, stored=True)
+        self.quota.end_reservation(holder, size, stored=True)
 
     async def forget(self, item):
         await self.store.commit(Hold(quota="things", item=str(item), holder="", bytes=0))
@@ -74,7 +74,7 @@ async def test_what_was_forgotten_makes_room_a_second_later(runtime):
 async def test_a_restart_forgets_nothing(runtime):
     await runtime.put("192.0.2.1", 90)
     runtime.quota = Quota(runtime.store, runtime.clock, name="things", total=TOTAL, has_share=lambda _: True)
-    await runtime.quota.look()
+    await runtime.quota.refresh()
     assert runtime.quota.held == 90
     with pytest.raises(StorageFullError):
         await runtime.put("192.0.2.1", 11)
@@ -86,7 +86,7 @@ async def test_bytes_that_are_set_aside_count_until_they_are_given_back(runtime)
     await runtime.quota.reserve(holder, 80, known=False)
     with pytest.raises(StorageFullError):
         await runtime.put("192.0.2.1", 30)
-    runtime.quota.settle(holder, 80, stored=False)
+    runtime.quota.end_reservation(holder, 80, stored=False)
     await runtime.put("192.0.2.1", 30)
     assert runtime.quota.held == 30
 

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from comity.requests.budget import Budget, Figures
-from comity.requests.caller import stranger
+from comity.requests.caller import anonymous
 from comity.requests.handler import Admission, HandlerResult, Request, begin_request, current_request
 from comity.requests.pipeline import Pipeline
 from comity.requests.record import Recorder
@@ -103,7 +103,9 @@ async def test_one_identity_does_not_use_up_what_another_may_ask_of_the_same_add
     with pytest.raises(RateLimitedError):
         await runtime.take(Window(caller=ANN))
     with pytest.raises(RateLimitedError):
-        await runtime.take(Window(caller=ANN), Request(door="test", caller=stranger("198.51.100.1"), body={}))
+        await runtime.take(
+            Window(caller=ANN), Request(door="test", caller=anonymous("198.51.100.1"), body={})
+        )
     await runtime.take(Window(caller=signer("bob")))
 
 
@@ -140,7 +142,7 @@ async def test_neither_the_owner_nor_who_calls_from_this_machine_is_charged():
     runtime = limited(requests=1)
     for _ in range(5):
         await runtime.take(Window(caller=ANN), Request(door="test", caller=OWNER, body={}))
-        await runtime.take(Window(caller=ANN), Request(door="test", caller=stranger("127.0.0.1"), body={}))
+        await runtime.take(Window(caller=ANN), Request(door="test", caller=anonymous("127.0.0.1"), body={}))
         await runtime.take(Window())
 
 

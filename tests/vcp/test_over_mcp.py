@@ -10,7 +10,7 @@ from comity.identity.protocol.revocation import Denylist
 from comity.identity.protocol.tokens import IdentityMode, log_prefix
 from comity.mcp.protocol.context import McpClient
 from comity.requests.budget import HANDSHAKE_PERIOD, Figures
-from comity.requests.caller import OWN_PROCESS, Caller, stranger
+from comity.requests.caller import OWN_PROCESS, Caller, anonymous
 from comity.store.vault import Vault
 from comity.testing import SimulatedClock, run_simulated
 from comity.vcp import over_mcp
@@ -344,4 +344,4 @@ def test_whom_a_session_belongs_to_without_a_token():
     )
     assert owner_of_caller(OWN_PROCESS, own) == own
     assert owner_of_caller(visitor, own) == "oauth/https://login.example:alice"
-    assert owner_of_caller(stranger("192.0.2.1"), own) is None
+    assert owner_of_caller(anonymous("192.0.2.1"), own) is None

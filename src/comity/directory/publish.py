@@ -264,7 +264,7 @@ class PublishHandler(HandlerDefaults):
 
     def _settle(self, reserved: _Reserved, *, stored: bool) -> None:
         if self._quota is not None and reserved.bytes:
-            self._quota.settle(reserved.holder, reserved.bytes, stored=stored)
+            self._quota.end_reservation(reserved.holder, reserved.bytes, stored=stored)
             reserved.bytes = 0
 
     async def _first_answer(self, publication: SignedPublication) -> HandlerResult | None:

@@ -263,7 +263,7 @@ class SignedHandler(HandlerDefaults):
             if not quota.try_reserve(queue.holder, more, known=known):
                 return False
         else:
-            quota.settle(queue.holder, -more, stored=False)
+            quota.end_reservation(queue.holder, -more, stored=False)
         queue.reserved = size
         return True
 
@@ -305,7 +305,7 @@ class SignedHandler(HandlerDefaults):
 
     def _release(self, queue: PairQueue, stored: bool) -> None:
         if self._quota is not None:
-            self._quota.settle(queue.holder, queue.reserved, stored=stored)
+            self._quota.end_reservation(queue.holder, queue.reserved, stored=stored)
         queue.kept += queue.reserved if stored else 0
         queue.reserved = 0
 

@@ -40,7 +40,7 @@ from comity.http.peer_address import Proxies, peer_of
 from comity.http.serving import LISTENER, OWNER_SOCKET
 from comity.identity.protocol.rights import RIGHT_WORDS, Grant, Right
 from comity.requests.budget import Budget
-from comity.requests.caller import Caller, own_user, stranger
+from comity.requests.caller import Caller, anonymous, own_user
 from comity.requests.handler import current_request
 from comity.wire.errors import ComityError, ForbiddenError, MalformedError, UnauthenticatedError, http_status
 from comity.wire.machine import Clock
@@ -158,7 +158,7 @@ CALLER: Final = "comity.caller"
 def caller_of(scope: Scope) -> Caller:
     """Return the caller that the guard found. Without a guard, as inside another program, only the address is known."""
     found: Caller | None = scope.get(CALLER)
-    return found if found is not None else stranger(peer_of(scope))
+    return found if found is not None else anonymous(peer_of(scope))
 
 
 class Visitors(Protocol):
@@ -247,7 +247,7 @@ class Guard:
         if b"origin" in headers:
             self._check_origin(scope, host)
         refuse_announced(headers, self._body_limit)
-        caller = own or (stranger(address) if public else self._visitor(scope, address))
+        caller = own or (anonymous(address) if public else self._visitor(scope, address))
         scope[CALLER] = caller
         if not public:
             self._check_right(scope["path"], caller)

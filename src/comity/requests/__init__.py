@@ -1,1 +1,1 @@
-"""The walk that every message takes: rate, who, admit, handle, seal; and the record, through which state is changed."""
+"""The pipeline of every message (rate, identify, admit, handle, seal), and the record, through which state changes."""

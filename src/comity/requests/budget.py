@@ -1,12 +1,12 @@
-"""The budget: how much one address, and then one identity, may ask of this node.
+"""The budget of requests and bytes, per address before proof and per identity after it.
 
 - A message is charged to its address before it is authenticated, and to its identity after that. The guard of the door
   does the first; the code that checked the proof does the second.
 - Requests and bytes are one budget. A message costs one request, or more if it is large, so that neither the `requests` nor
   the `bytes` of a period are exceeded. A message that is larger than the whole budget uses all of it.
-- A fault, which is a refusal before anything is proven, costs the address as much as many requests (`spend_fault`). After
-  that the address may be in debt. An address that only sent too many requests is never in debt. Over HTTP the guard
-  charges faults, and the server those that are no request; on links the code that refuses a message does.
+- A fault is a refusal before anything is proven. It costs the address as much as many requests (`spend_fault`) and may
+  leave it in debt. An address that only sent too many requests is never in debt. Over HTTP the guard charges faults, and the
+  server charges malformed requests; on links the code that refuses a message does.
 - The addresses of this machine, and identities that come from there, are not charged, unless `limit_loopback` is set. The
   node's own user is never charged; the caller of this module checks that.
 - VCP hellos, new pairs and audit entries of refused hellos have limits of their own, which are counted here too.
@@ -30,7 +30,7 @@ from comity.wire.rate_limit import RateLimiter
 HANDSHAKE_PERIOD: Final = 60.0
 FAULTS: Final = 100
 KINDS: Final = ("address", "identity", "new_pair")
-"""What can be used up."""
+"""What can be exhausted."""
 
 _HOUR: Final = 3600.0
 _ENTRIES_PER_HANDSHAKE: Final = 4
@@ -67,7 +67,7 @@ class Budget:
         self._own_handshakes, self._own_entries = _shares(figures.loopback_handshakes)
 
     def limits(self, address: str) -> bool:
-        """Whether this address has a limit at all."""
+        """Return whether this address has a limit."""
         return self._figures.limit_loopback or not is_loopback(address)
 
     def spend(self, address: str, size: int = 0) -> None:
@@ -77,57 +77,56 @@ class Budget:
             raise self._too_much("address", size, wait)
 
     def spend_bytes(self, address: str, size: int) -> None:
-        """Charge bytes of a message that was charged before it was known how many it has."""
+        """Charge bytes of a message that was charged before its length was known."""
         if size and self.limits(address):
             wait = self._take("address", self._addresses, address, size * self._per_byte)
             if wait:
                 raise self._too_much("address", size, wait)
 
     def spend_identity(self, identity: str, address: str, size: int = 0) -> None:
-        """Charge one message to who proved to have sent it, from that address. Raises RateLimitedError."""
+        """Charge one message from that address to its proven sender. Raise RateLimitedError."""
         wait = self.take_identity(identity, address, size)
         if wait:
             raise self._too_much("identity", size, wait)
 
     def take(self, address: str, size: int = 0) -> float:
-        """`spend` for a connection that can wait: 0.0, or nothing was taken and so many seconds are to wait."""
+        """Charge like `spend` and return 0.0, or charge nothing and return how many seconds to wait."""
         if not self.limits(address):
             return 0.0
         return self._take("address", self._addresses, address, max(1.0, size * self._per_byte))
 
     def take_identity(self, identity: str, address: str, size: int = 0) -> float:
-        """`spend_identity` for a connection that can wait."""
+        """Charge like `spend_identity`, for a connection that can wait."""
         if not self.limits(address):
             return 0.0
         return self._take("identity", self._identities, identity, max(1.0, size * self._per_byte))
 
     def spend_fault(self, address: str) -> None:
-        """Charge a message that is refused before its sender has proven anything (a bad signature or token, bytes that
-        cannot be read): it has cost us more than a request, and nobody sends many of them in good faith. `FAULTS` of them use up the
-        budget of an address, and more leave it in debt.
+        """Charge a message that is refused before anything is proven: a bad signature or token, unreadable bytes. `FAULTS` of
+        them use up the budget of an address, and more leave it in debt.
         """
         if self.limits(address):
             self._addresses.charge(address, self._clock.monotonic(), max(1.0, self._most / FAULTS))
 
     def is_in_debt(self, address: str) -> bool:
-        """Whether faults have cost this address more than it had."""
+        """Return whether faults have cost this address more than it had."""
         return self.limits(address) and self._addresses.is_in_debt(address, self._clock.monotonic())
 
     def spend_new_pair(self, address: str) -> None:
-        """Charge a caller never heard of before. Raises RateLimitedError."""
+        """Charge a caller that was never seen before. Raise RateLimitedError."""
         if self.limits(address):
             wait = self._take("new_pair", self._new_pairs, address, 1.0)
             if wait:
                 raise _later(f"too many new callers from {address}", wait)
 
     def handshakes(self, address: str, *, repeats: bool = False) -> RateLimiter:
-        """What the hellos of an address are counted by. `repeats`: the hello was accepted a moment ago."""
+        """Return the limiter for hellos of an address. `repeats`: the hello was accepted a moment ago."""
         if repeats:
             return self._repeats
         return self._own_handshakes if is_loopback(address) else self._handshakes
 
     def take_entry(self, address: str) -> bool:
-        """Take an audit entry about VCP from the share of an address; False where none is left."""
+        """Take an audit entry about VCP from the share of an address. Return False if none is left."""
         share = self._own_entries if is_loopback(address) else self._entries
         return not share.take(address, self._clock.monotonic())
 
@@ -143,28 +142,28 @@ class Budget:
 
 
 def _later(why: str, wait: float) -> RateLimitedError:
-    """As long as the header says, which has whole seconds."""
+    """Name the whole seconds that the header Retry-After has."""
     seconds = max(1, math.ceil(wait))
     unit = "second" if seconds == 1 else "seconds"
     return RateLimitedError(f"{why}; try again in {seconds} {unit}", wait)
 
 
 def _shares(handshakes: int) -> tuple[RateLimiter, RateLimiter]:
-    """Of hellos, and of audit entries about what came of them."""
+    """Return limiters for hellos, and for audit entries about their outcome."""
     return (
         RateLimiter(handshakes, HANDSHAKE_PERIOD),
         RateLimiter(_ENTRIES_PER_HANDSHAKE * handshakes, HANDSHAKE_PERIOD),
     )
 
 
-# What strangers may make this node store, in bytes (ruling 54).
+# How many bytes unknown callers may make this node store (ruling 54).
 
 
 CARDS: Final = "cards"
 KEPT_SECONDS: Final = 24 * 3600.0
-"""How long the reply to a signed call stays where much is stored."""
+"""How long replies to signed calls are kept when the quota is half used."""
 SHARES: Final = 32
-"""How many addresses it takes to fill a quota."""
+"""How many addresses can fill a quota together."""
 
 _KNOWN_ACCOUNTS: Final = 16_384
 _ASK_AGAIN: Final = 1.0
@@ -191,22 +190,22 @@ class Quota:
 
     @property
     def held(self) -> int:
-        """At most so many bytes are held or reserved; exactly so many after `look`."""
+        """Return how many bytes are held or reserved at most; exact after `refresh`."""
         return self._all.most
 
     def holder_of(self, address: str) -> str:
-        """On whose account is what comes from that address; empty for nobody's."""
+        """Return the account of that address; empty if it has none."""
         return privacy_hash(f"address:{address}") if self._has_share(address) else ""
 
-    async def look(self) -> None:
-        """Ask the store what is held."""
-        await self._look(self._all, None)
+    async def refresh(self) -> None:
+        """Ask the store how much is held."""
+        await self._refresh(self._all, None)
 
     def _limit(self, known: bool) -> int:
         return self.total if known else self.total - self.total // 4
 
     async def reserve(self, holder: str, size: int, *, known: bool) -> None:
-        """Set bytes aside; whoever does settles them later. Raises StorageFullError."""
+        """Reserve bytes until `end_reservation`. Raise StorageFullError."""
         if self.try_reserve(holder, size, known=known):
             return
         if self._all.most + size > self._limit(known):
@@ -218,7 +217,7 @@ class Quota:
             raise self._full(account, size)
 
     def try_reserve(self, holder: str, size: int, *, known: bool) -> bool:
-        """As `reserve`, but without asking the store. False: it does not fit, or only the store knows."""
+        """Reserve without asking the store. Return False if it does not fit, or only the store knows."""
         if self._all.most + size > self._limit(known):
             return False
         if holder:
@@ -229,30 +228,30 @@ class Quota:
         self._all.reserve(size)
         return True
 
-    def settle(self, holder: str, size: int, *, stored: bool) -> None:
-        """The bytes that were set aside have been stored, or will not be."""
-        self._all.settle(size, stored=stored)
+    def end_reservation(self, holder: str, size: int, *, stored: bool) -> None:
+        """Note that reserved bytes have been stored, or will not be."""
+        self._all.end_reservation(size, stored=stored)
         account = self._accounts.get(holder)
         if account is not None:
-            account.settle(size, stored=stored)
+            account.end_reservation(size, stored=stored)
 
     async def _ask(self, account: "_Account", holder: str | None) -> None:
-        """Look, unless that was done a moment ago. Who asks at the same time waits for the same answer."""
+        """Refresh the account, unless that was done a moment ago. Concurrent callers share one query."""
         if account.asking is None:
             if self._clock.monotonic() - account.asked_at < _ASK_AGAIN:
                 return
-            account.asking = asyncio.ensure_future(self._look(account, holder))
+            account.asking = asyncio.ensure_future(self._refresh(account, holder))
         await asyncio.shield(account.asking)
 
-    async def _look(self, account: "_Account", holder: str | None) -> None:
-        settled = account.settled
+    async def _refresh(self, account: "_Account", holder: str | None) -> None:
+        committed = account.committed
         try:
             held = await self._store.held(self.name, holder)
         finally:
             account.asking = None
         account.asked_at = self._clock.monotonic()
         # the answer may or may not include what was committed in between
-        account.most = held + account.reserved + account.settled - settled
+        account.most = held + account.reserved + account.committed - committed
 
     def _account(self, holder: str) -> "_Account | None":
         if not holder:
@@ -279,16 +278,16 @@ class Quota:
 
 
 class _Account:
-    """`most` is what may be held (all, before the store was asked), `reserved` the part of it that is not committed yet, `settled` all that ever
-    was committed.
+    """`most` is the upper bound of what is held (all, before the store was asked), `reserved` the part of it that is not
+    committed yet, `committed` the sum of all commits.
     """
 
-    __slots__ = ("asked_at", "asking", "most", "reserved", "settled")
+    __slots__ = ("asked_at", "asking", "committed", "most", "reserved")
 
     def __init__(self, most: int = 0) -> None:
         self.most = most
         self.reserved = 0
-        self.settled = 0
+        self.committed = 0
         self.asked_at = -_ASK_AGAIN
         self.asking: asyncio.Future[None] | None = None
 
@@ -296,9 +295,9 @@ class _Account:
         self.most += size
         self.reserved += size
 
-    def settle(self, size: int, *, stored: bool) -> None:
+    def end_reservation(self, size: int, *, stored: bool) -> None:
         self.reserved -= size
         if stored:
-            self.settled += size
+            self.committed += size
         else:
             self.most -= size

@@ -78,7 +78,7 @@ class Caller(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def label(self) -> str:
-        """As an audit entry names it: `caller:<family>:<short>`."""
+        """Return the check of an audit entry that names the caller: `caller:<family>:<short>`."""
         return f"caller:{self.short}"
 
 
@@ -90,30 +90,30 @@ MODEL: Final = Caller(kind="model", address="127.0.0.1", proof="own process")
 
 
 @lru_cache(4096)  # made for every message
-def stranger(address: str) -> Caller:
-    """A caller without a proven identity; only its address is known."""
+def anonymous(address: str) -> Caller:
+    """Return a caller of which only the address is known."""
     return Caller(address=address)
 
 
 @lru_cache(4096)  # same
 def vacant(id_: str, address: str = "") -> Caller:
-    """Whoever proved by a signature to be the vacant of that id."""
+    """Return the caller that proved by a signature to be the vacant of that id."""
     return Caller(kind="vacant", id=id_, address=address, proof="signature")
 
 
 @lru_cache(4096)  # same
 def vcp_identity(id_: str, address: str = "") -> Caller:
-    """The identity of a VCP session whose token verified."""
+    """Return the identity of a VCP session whose token verified."""
     return Caller(kind="vcp", id=id_, address=address, proof="vcp token")
 
 
 @lru_cache(4096)  # same
 def room_peer(id_: str, proof: Proof = "none") -> Caller:
-    """A peer of a room: the node that it has proven to be, or else the name it has there."""
+    """Return a peer of a room: the node that it has proven to be, or else its name there."""
     return Caller(kind="peer", id=id_, proof=proof)
 
 
 @lru_cache(4096)  # same
 def own_user(kind: Kind, address: str, proof: Proof, token_name: str = "") -> Caller:
-    """The node's own user, who came one of the ways of `rights.OWN`."""
+    """Return the node's own user, of one of the kinds in `rights.OWN`."""
     return Caller(kind=kind, address=address, proof=proof, id=token_name)

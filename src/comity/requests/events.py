@@ -1,4 +1,4 @@
-"""What happens on this node, one event per act, for whoever watches: the page, `comity watch`, the log.
+"""What happens on this node, one event per act, for the page, `comity watch` and the log.
 
 An event says who and what by short ids, names and hashes. It contains no content. The last `KEPT` events are kept. A
 reader asks for the events after a number, and learns if some of them are no longer there. Readers wake together, a moment
@@ -29,7 +29,7 @@ _MOMENT: Final = 0.05
 
 
 class NodeEvent(Struct, frozen=True, omit_defaults=True, gc=False, rename={"feature": "room"}):
-    """`kind` is what the audit entry calls the act; `count` is more than 1 where alike acts stand together."""
+    """`kind` is what the audit entry calls the act; `count` is more than 1 for a group of acts."""
 
     number: int
     time: float
@@ -44,7 +44,7 @@ class NodeEvent(Struct, frozen=True, omit_defaults=True, gc=False, rename={"feat
 
 
 def encode(event: NodeEvent) -> bytes:
-    """As JSON, in one line: the time is RFC 3339, and what is empty or 1 is left out."""
+    """Encode as one line of JSON: the time is RFC 3339, and defaults are left out."""
     return _encode(msgspec.to_builtins(event) | {"time": timestamp(event.time)})
 
 
@@ -52,7 +52,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def merged(events: Sequence[NodeEvent]) -> list[NodeEvent]:
-    """One event for all of a kind, with their count, as the last of them; who it was only where that is one."""
+    """Return one event for all of a kind, with their count, as the last of them; `who` only if it is the same in all."""
     alike: dict[tuple[str, str, str], list[NodeEvent]] = {}
     for event in events:
         alike.setdefault((event.feature, event.kind, event.failed), []).append(event)
@@ -103,7 +103,7 @@ class Events:
             self._due = asyncio.get_running_loop().call_later(_MOMENT, self._wake)
 
     def since(self, number: int, most: int = KEPT) -> EventPage:
-        """The first `most` events after that number. A number that is too high comes from an earlier run, and is ignored."""
+        """Return the first `most` events after that number. A number that is too high is from an earlier run and ignored."""
         reset = number > self.last
         wanted = len(self._kept) if reset else self.last - number
         newest_first = [
@@ -112,11 +112,11 @@ class Events:
         return EventPage(newest_first[::-1][:most], reset=reset or wanted > len(self._kept))
 
     def hints(self) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """A hint each time that there may be more to read, until the bus closes."""
+        """Yield a hint each time that there may be more to read, until the bus closes."""
         return self._bus.listen(SUBJECT)
 
     async def close(self) -> None:
-        """Wake the readers once more, and leave nothing for later. The bus must be open."""
+        """Wake the readers a last time. The bus must be open."""
         if self._due is not None:
             self._due.cancel()
             self._wake()

@@ -30,7 +30,7 @@ _current: ContextVar[RequestMark] = ContextVar("request", default=NO_REQUEST)
 
 
 class RequestIds:
-    """Ids of one process: what makes the process unlike others comes in, and a number is added."""
+    """Ids of one process: a prefix that is unique to the process, and a number."""
 
     def __init__(self, unique: str) -> None:
         self._unique = unique
@@ -45,7 +45,7 @@ def begin_request(id_: str, traceparent: str = "") -> None:
 
 
 def excuse_request() -> None:
-    """Note that the sender of the current request has proven who it is, or that what it asked for is not there."""
+    """Note that the sender of the current request is proven, or that what it asked for does not exist."""
     mark = _current.get()
     if mark is not NO_REQUEST:
         mark.excused = True
@@ -53,7 +53,7 @@ def excuse_request() -> None:
 
 @contextmanager
 def within_request(new_id: Callable[[], str]) -> Iterator[None]:
-    """For work that may also start without a request: then this block is a request of its own."""
+    """Make the block a request of its own, unless one is current."""
     if _current.get().id:
         yield
         return
@@ -68,12 +68,12 @@ current_request: Final[Callable[[], RequestMark]] = _current.get
 
 
 def request_check(id_: str) -> str:
-    """As an audit entry names it."""
+    """Return the check of an audit entry that names the request."""
     return f"request:{sha256(id_.encode()).hexdigest()[:16]}"
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """A decoded message at a door, and who the guard of the door says it is from. `size` is how many bytes came."""
+    """A decoded message and the caller that the guard of its door found. `size` is its length in bytes."""
 
     door: str
     caller: Caller
@@ -82,7 +82,7 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 class Identified(NamedTuple):
-    """Who a message is from, once that is proven; `evidence` is what proved it, for the handler's own further steps."""
+    """The proven caller; `evidence` is what proved it, for later steps of the handler."""
 
     caller: Caller
     evidence: Any = None
@@ -96,8 +96,8 @@ class Call(Struct, frozen=True, kw_only=True):
 
 
 class HandlerResult(Struct, frozen=True, kw_only=True):
-    """The answer, with the state that changes together with it and what the audit entry adds. `about` names, for those
-    who watch, what it was about; where it is empty, the hashes of the entry do.
+    """The reply, the state changes that are stored with it, and what the audit entry adds. `about` names the subject for
+    events; if it is empty, the hashes of the entry do.
     """
 
     reply: Any
@@ -107,8 +107,8 @@ class HandlerResult(Struct, frozen=True, kw_only=True):
 
 
 class Admission(Struct, frozen=True, kw_only=True):
-    """State that changes before the work is done, and which further checks were passed.
-    `answered` is an answer that was given before: then no work is done.
+    """State that changes before the work, and the checks that were passed. `answered` is an earlier answer; then no work
+    is done.
     """
 
     operations: tuple[Operation, ...] = ()
@@ -128,17 +128,17 @@ class Handler(Protocol):
         ...
 
     def identify(self, request: Request) -> Identified:
-        """Who is it? No stored state is read for this."""
+        """Identify the caller without reading stored state."""
         ...
 
     def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
-        """Held from admission to the last commit: where calls must wait for each other."""
+        """Return a lock from admission to the last commit, if calls must wait for each other."""
         ...
 
     async def admit(self, call: Call) -> Admission: ...
 
     def knows(self, call: Call) -> bool:
-        """Whether the caller has been served before. Refusals of those who were not are counted, not written down."""
+        """Return whether the caller was served before. Refusals of others are counted, not recorded one by one."""
         ...
 
     async def handle(self, call: Call) -> Any: ...

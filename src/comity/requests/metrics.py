@@ -52,11 +52,11 @@ class Metrics(Collector):
         self._durations[feature].add(seconds)
 
     def count(self, feature: str, outcome: str) -> None:
-        """A call that took no time worth telling."""
+        """Count a call without a duration."""
         self._outcomes[feature, outcome] += 1
 
     def count_act(self, feature: str, kind: str) -> None:
-        """An act that is no call to this node."""
+        """Count an act that is no call to this node."""
         self._acts[feature, kind] += 1
 
     @property

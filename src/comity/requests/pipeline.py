@@ -1,7 +1,7 @@
-"""The walk is the request pipeline: identify, budget, admit, handle, seal. Every message of every transport uses it.
+"""The request pipeline: identify, budget, admit, handle, seal. Every message of every transport uses it.
 
 - No stored state is read before the caller is authenticated. The guard of the door has charged the address, and charges
-  it for a refusal too, unless the walk excuses the request; the walk charges the authenticated identity.
+  it for a refusal too, unless the pipeline excuses the request. The pipeline charges the authenticated identity.
 - Admission is durable before the work starts. The reply is sent only after its own commit.
 - A state change and its audit entry are one transaction, and the reply waits for it. A call that changes nothing is
   recorded without waiting, and counted with others like it where its entry would say nothing of its own.
@@ -16,7 +16,7 @@ from typing import Any
 
 from comity.requests.budget import Budget
 from comity.requests.handler import Admission, Call, Handler, HandlerResult, Request, excuse_request
-from comity.requests.record import Act, Recorder, finish
+from comity.requests.record import Act, Recorder, wait_uncancelled
 from comity.store.interface import StoreConflict
 from comity.wire.errors import (
     ComityError,
@@ -44,18 +44,18 @@ _REFUSALS = (
 )
 _CHECKS = ("rate", "identity")
 _ATTEMPTS = 32
-"""How often a call may meet a change that another process made meanwhile."""
+"""How often a call may conflict with a change of another process."""
 
 
 class Pipeline:
     def __init__(self, record: Recorder, clock: Clock, *, budget: Budget | None) -> None:
-        """Without a `budget` is only a walk embedded in another program."""
+        """Only a pipeline embedded in another program has no `budget`."""
         self.record = record
         self._clock = clock
         self._budget = budget
 
     async def run(self, handler: Handler, request: Request) -> Any:
-        """From the door to the reply. Raises the ComityError that the door then answers."""
+        """Return the reply. Raise the ComityError that the door then answers."""
         began = self._clock.monotonic()
         call = self._identify(handler, request)
         outcome = "ok"
@@ -91,7 +91,7 @@ class Pipeline:
             self.record.refuse_once(handler.name, refusal)
             raise
         except Exception as fault:
-            log.exception("%s could not tell who called", handler.name)
+            log.exception("%s could not identify the caller", handler.name)
             self.record.count(handler.name, "internal")
             raise ComityError(f"{handler.name} failed on our side; the log of this node says why") from fault
         return Call(request=request, caller=caller, evidence=evidence, at=now)
@@ -112,7 +112,7 @@ class Pipeline:
             except BaseException as failure:
                 act = self._act(handler, call, "FAILED", began, failed_step=code_of(failure))
                 if admitted:
-                    await finish(asyncio.ensure_future(self._undo(handler, call, act)))
+                    await wait_uncancelled(asyncio.ensure_future(self._undo(handler, call, act)))
                 else:
                     self._note_failure(handler, call, act, failure)
                 raise
@@ -123,7 +123,7 @@ class Pipeline:
     async def _commit(
         self, handler: Handler, call: Call, began: float, admission: Admission, sealed: HandlerResult
     ) -> tuple[HandlerResult, bool]:
-        """The answer to give, and whether we were cancelled once it was stored."""
+        """Return the answer to give, and whether this task was cancelled while it was stored."""
         attempts = 0
         while True:
             act = self._act(handler, call, "OK", began, admission.checks, sealed)
@@ -142,11 +142,11 @@ class Pipeline:
                 sealed = await handler.answer_conflict(call, conflict)
 
     async def _handle(self, handler: Handler, call: Call) -> Any:
-        """The handler's own work, within its deadline."""
+        """Run the handler's own work within its deadline."""
         work = handler.handle(call)
         try:
             waits_for = work.send(None)
-        except StopIteration as done:  # it had to wait for nothing, and needs no timer
+        except StopIteration as done:  # it never waited, and needs no timer
             return done.value
         try:
             async with asyncio.timeout(handler.deadline) as limit:
@@ -159,8 +159,8 @@ class Pipeline:
             ) from None
 
     def _note_failure(self, handler: Handler, call: Call, act: Act, failure: BaseException) -> None:
-        """Write it down. A refusal of a stranger is only counted, and so are more of others than their address has
-        entries for (ruling 22).
+        """Record a failure. A refusal of an unknown caller is only counted, and so is what exceeds the entries of an address
+        (ruling 22).
         """
         if isinstance(failure, _REFUSALS) and not call.caller.is_local:
             share = self._budget is None or self._budget.take_entry(call.request.caller.address)
@@ -172,7 +172,7 @@ class Pipeline:
     async def _undo(self, handler: Handler, call: Call, act: Act) -> None:
         try:
             await self.record.commit(await handler.undo(call), act)
-        except Exception:  # the caller hears of the first failure, not of this one
+        except Exception:  # the caller gets the first failure, not this one
             log.exception("a failed call could not undo its admission")
             self.record.note(act)
 
@@ -199,7 +199,7 @@ class Pipeline:
 
 
 class _Continued:
-    """Awaits the rest of a coroutine that was begun by hand and now waits for something."""
+    """Await the rest of a coroutine that was started by hand."""
 
     def __init__(self, begun: Coroutine[Any, Any, Any], waits_for: Any) -> None:
         self._begun = begun

@@ -2,7 +2,7 @@
 
 - A change of state and its entry are one commit (`commit`). The caller waits for it, and the event follows it. An act that
   changes nothing is written in the same group commit without waiting (`note`).
-- Refusals of strangers are counted in groups by minute, feature and reason (`refuse`). Equal calls that change nothing are
+- Refusals of unknown callers are counted in groups by minute, feature and reason (`refuse`). Equal calls that change nothing are
   counted in groups by the moment (`tally`). Each group has one entry and one event, with the number among the checks, so
   that the hash covers it (rulings 22, 23), and with the sum of the times. So such requests cannot fill the disk.
 - The last checks of an entry are the caller and the request: `caller:<kind>:<short>`, `request:<hash>`. A group of acts of
@@ -42,7 +42,7 @@ _SHORT: Final = 16
 
 
 class EntryStore(Protocol):
-    """Where entries go: a store, or what stands for one that is not open yet."""
+    """Where entries go: a store, or the stand-in for one that is not open yet."""
 
     def submit(
         self, operations: Sequence[Operation], audit: Sequence[AuditDraft]
@@ -50,8 +50,8 @@ class EntryStore(Protocol):
 
 
 class Act(Struct, frozen=True, kw_only=True, dict=True):
-    """`result` is what the entry calls it, such as ENVELOPE_OK. `about` names the subject for those who watch, by name
-    or hash; where it is empty, the hashes do. `hashes` are further fields of the entry.
+    """`result` is the kind of the entry, such as ENVELOPE_OK. `about` names the subject for events, by name or hash; if it
+    is empty, the hashes do. `hashes` are further fields of the entry.
     """
 
     feature: str
@@ -65,17 +65,17 @@ class Act(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def subject(self) -> str:
-        """What it was about, by name or short hash."""
+        """Return the subject by name or short hash."""
         return self.about or _short_hash(self.hashes)
 
     @cached_property
-    def alike(self) -> tuple[str | tuple[str, ...] | None, ...]:
-        """Equal for acts that are counted together."""
+    def group_key(self) -> tuple[str | tuple[str, ...] | None, ...]:
+        """Return a key that is equal for acts that are counted together."""
         return self.feature, self.result, self.failed_step, self.about, self.checks, self.caller.owner
 
 
 class _Group:
-    """Alike acts, counted together. `request` is that of all of them; none where they belong to several."""
+    """Acts with one key, counted together. `request` is that of all of them, or none if they belong to several."""
 
     __slots__ = ("act", "count", "request", "seconds")
 
@@ -91,7 +91,7 @@ class _Group:
         if self.request is not request:
             self.request = NO_REQUEST
 
-    def together(self) -> Act:
+    def as_act(self) -> Act:
         checks = (*self.act.checks, f"count:{self.count}")
         return replace(self.act, checks=checks, seconds=self.seconds)
 
@@ -120,7 +120,7 @@ class Recorder:
         self._calls_due: asyncio.TimerHandle | None = None
 
     def entry(self, act: Act, request: RequestMark | None = None) -> AuditDraft:
-        """`request` is the one that is being dealt with, unless another one is named."""
+        """Make the entry of an act. `request` is by default the current one."""
         caller = act.caller
         if request is None:
             request = current_request()
@@ -137,43 +137,41 @@ class Recorder:
         )
 
     async def commit(self, operations: Sequence[Operation], act: Act) -> tuple[Any, ...]:
-        """Change the state, durably; one result for each operation. A commit that was begun is seen through, whoever
-        cancels meanwhile.
-        """
+        """Change the state durably and return one result for each operation. A cancellation waits for the commit."""
         written = self._submit(operations, act)
-        if await self._see_through(written, act):
+        if await self._wait_commit(written, act):
             raise asyncio.CancelledError
         return written.result()
 
     async def commit_counted(self, operations: Sequence[Operation], act: Act) -> tuple[Any, ...]:
-        """The same for an act that is no call to this node; the walk counts the others."""
+        """Commit an act that is no call to this node, and count it; the pipeline counts calls."""
         results = await self.commit(operations, act)
         if self._metrics is not None:
             self._metrics.count_act(act.feature, act.result)
         return results
 
     def commit_shielded(self, operations: Sequence[Operation], act: Act) -> Awaitable[bool]:
-        """The same, for whoever goes on after it: True when it is done and we were cancelled meanwhile."""
-        return self._see_through(self._submit(operations, act), act)
+        """Commit, and return True if this task was cancelled meanwhile."""
+        return self._wait_commit(self._submit(operations, act), act)
 
     def _submit(self, operations: Sequence[Operation], act: Act) -> "asyncio.Future[tuple[Any, ...]]":
         return self._store.submit(operations, [self.entry(act)] if self._audited else [])
 
-    async def _see_through(self, written: "asyncio.Future[tuple[Any, ...]]", act: Act) -> bool:
+    async def _wait_commit(self, written: "asyncio.Future[tuple[Any, ...]]", act: Act) -> bool:
         cancelled = False
         try:
             await written
         except asyncio.CancelledError:
-            await finish(written)
+            await wait_uncancelled(written)
             if written.exception() is not None:
                 raise
             cancelled = True
-        self._tell(act)
+        self._notify(act)
         return cancelled
 
     def note(self, act: Act) -> "asyncio.Future[tuple[Any, ...]] | None":
-        """Write it down without waiting."""
-        self._tell(act)
+        """Record an act without waiting."""
+        self._notify(act)
         return self._write([self.entry(act)])
 
     def measure(self, feature: str, outcome: str, seconds: float) -> None:
@@ -182,17 +180,17 @@ class Recorder:
             self._metrics.observe(feature, outcome, seconds)
 
     def count(self, feature: str, outcome: str) -> None:
-        """Count what took no time worth telling."""
+        """Count an outcome without a duration."""
         if self._metrics is not None:
             self._metrics.count(feature, outcome)
 
     def refuse(self, feature: str, code: str) -> None:
-        """Count the refusal of a stranger."""
+        """Count the refusal of an unknown caller."""
         self.count(feature, code)
         self.audit_refusal(feature, code)
 
     def audit_refusal(self, feature: str, code: str) -> None:
-        """Count a refusal that the metrics have already."""
+        """Count a refusal for the record that the metrics have already."""
         self.flush_refusals()
         request = current_request()
         group = self._refusals.get((feature, code))
@@ -202,7 +200,7 @@ class Recorder:
         group.add(0, request)
 
     def refuse_once(self, feature: str, refusal: ComityError) -> None:
-        """Count it, unless that was done further in."""
+        """Count a refusal, unless that was done already."""
         if not refusal.recorded:
             refusal.recorded = True
             self.refuse(feature, refusal.code)
@@ -210,9 +208,9 @@ class Recorder:
     def tally(self, act: Act) -> None:
         """Count a call that changed nothing."""
         request = current_request()
-        group = self._calls.get(act.alike)
+        group = self._calls.get(act.group_key)
         if group is None:
-            group = self._calls[act.alike] = _Group(act, request)
+            group = self._calls[act.group_key] = _Group(act, request)
         group.add(act.seconds, request)
         if self._calls_due is None:
             self._calls_due = asyncio.get_running_loop().call_later(MOMENT, self.flush_calls)
@@ -223,7 +221,7 @@ class Recorder:
         self.tally(_mcp_act(what, caller, outcome))
 
     def flush_refusals(self, *, anyway: bool = False) -> None:
-        """Write down the refusals of a minute that is over."""
+        """Record the refusals of a minute that is over."""
         minute = int(self._clock.now() // _MINUTE)
         if minute == self._minute and not anyway:
             return
@@ -232,7 +230,7 @@ class Recorder:
         self._write_groups(groups[name] for name in sorted(groups))
 
     def flush_calls(self) -> None:
-        """Write down the calls counted so far."""
+        """Record the calls counted so far."""
         if self._calls_due is not None:
             self._calls_due.cancel()
             self._calls_due = None
@@ -240,16 +238,16 @@ class Recorder:
         self._write_groups(groups.values())
 
     def flush(self) -> None:
-        """Write down everything that was counted so far."""
+        """Record everything that was counted so far."""
         self.flush_calls()
         self.flush_refusals(anyway=True)
 
     def _write_groups(self, groups: "Iterable[_Group]") -> None:
-        """Whoever happens to be dealt with now has nothing to do with them."""
+        """Record groups, whose request need not be the current one."""
         entries = []
         for group in groups:
-            act = group.together()
-            self._tell(act, group.count, group.request)
+            act = group.as_act()
+            self._notify(act, group.count, group.request)
             entries.append(self.entry(act, group.request))
         self._write(entries)
 
@@ -260,7 +258,7 @@ class Recorder:
         written.add_done_callback(_report)
         return written
 
-    def _tell(self, act: Act, count: int = 1, request: RequestMark | None = None) -> None:
+    def _notify(self, act: Act, count: int = 1, request: RequestMark | None = None) -> None:
         if self._events is not None:
             if request is None:
                 request = current_request()
@@ -278,19 +276,19 @@ class Recorder:
 
 
 def own_act(result: str, content: str = "", *, feature: str = "node") -> Act:
-    """What the node or a command does by itself. `content` is what the entry says of it."""
+    """Return an act of the node or a command itself. `content` is what the entry says of it."""
     hashes = {"content_hash": content} if content else {}
     return Act(feature=feature, result=result, caller=OWN_PROCESS, about=content, hashes=hashes)
 
 
-async def finish(future: "asyncio.Future[Any]") -> None:
-    """Wait until it is done, whoever cancels us meanwhile. Its outcome is not looked at."""
+async def wait_uncancelled(future: "asyncio.Future[Any]") -> None:
+    """Wait until the future is done, also while this task is cancelled. Ignore its outcome."""
     while not future.done():
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait([future])
 
 
-@lru_cache(4096)  # whoever calls once calls again
+@lru_cache(4096)  # clients repeat their calls
 def _mcp_act(what: str, caller: Caller, outcome: str) -> Act:
     well = outcome in ("ok", "asked")
     return Act(

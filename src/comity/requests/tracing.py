@@ -1,4 +1,4 @@
-"""Spans for OpenTelemetry: one for each act, and below it one for each step of the walk.
+"""Spans for OpenTelemetry: one for each act, and below it one for each step of the pipeline.
 
 - Tracing is on when OTEL_TRACES_EXPORTER names an exporter and the extra `otel` is installed. Otherwise nothing of this is
   in the way: the node then has a plain `Pipeline` and a plain `Recorder`, and OpenTelemetry is not even loaded.
@@ -48,7 +48,7 @@ _span_of_act: ContextVar["Span | None"] = ContextVar("span of the act", default=
 
 
 def open_tracing(environ: Mapping[str, str], complain: Callable[[str], None]) -> "Tracing | None":
-    """None where tracing is off, or cannot be; the reason for that is told to `complain`."""
+    """Return None if tracing is off or not possible; `complain` gets the reason."""
     wanted = environ.get(EXPORTER_VARIABLE, "none").strip()
     if wanted in ("", "none") or environ.get(_DISABLED, "").strip().lower() == "true":
         return None
@@ -92,7 +92,7 @@ class Tracing:
         return _TracedPipeline(self, *given, **named)
 
     async def close(self) -> None:
-        """Send what was not sent yet; for a collector that does not answer, no longer than `_SECONDS_TO_END`."""
+        """Send what was not sent yet, for at most `_SECONDS_TO_END`."""
         loop, done = asyncio.get_running_loop(), asyncio.Event()
 
         def end() -> None:
@@ -107,7 +107,7 @@ class Tracing:
 
     @contextmanager
     def act(self, name: str) -> "Iterator[Span]":
-        """The span of an act that is done in this block."""
+        """Open the span of an act that is done in this block."""
         with self._tracer.start_as_current_span(
             name,
             self._parent(current_request()),
@@ -132,8 +132,8 @@ class Tracing:
                 self.fail(span, code_of(failure))
                 raise
 
-    def tell(self, act: Act, request: RequestMark, now: float) -> None:
-        """Say on the span of the act what came of it; an act that has none, because it took no walk, gets one."""
+    def report(self, act: Act, request: RequestMark, now: float) -> None:
+        """Describe the outcome on the span of the act. An act outside the pipeline gets a span of its own."""
         span = _span_of_act.get()
         if span is not None and span.is_recording():
             self._describe(span, act, request)
@@ -173,12 +173,12 @@ class _TracedRecorder(Recorder):
 
     def tally(self, act: Act) -> None:
         super().tally(act)
-        self._tracing.tell(act, current_request(), self._clock.now())
+        self._tracing.report(act, current_request(), self._clock.now())
 
-    def _tell(self, act: Act, count: int = 1, request: RequestMark | None = None) -> None:
-        super()._tell(act, count, request)
+    def _notify(self, act: Act, count: int = 1, request: RequestMark | None = None) -> None:
+        super()._notify(act, count, request)
         if request is None:  # not a group, whose acts have their own spans
-            self._tracing.tell(act, current_request(), self._clock.now())
+            self._tracing.report(act, current_request(), self._clock.now())
 
 
 class _TracedPipeline(Pipeline):

@@ -17,7 +17,7 @@ from comity.identity.protocol.keys import VacantId
 from comity.mcp.protocol.results import LATEST_LEGACY, LEGACY
 from comity.release import __version__
 from comity.requests.caller import Caller
-from comity.requests.record import finish
+from comity.requests.record import wait_uncancelled
 from comity.rooms.links.webrtc import available_libraries, install_command
 from comity.rooms.live import LiveRoom
 from comity.rooms.paths import AllowedPath
@@ -533,7 +533,7 @@ async def _complete(work: Coroutine[Any, Any, int]) -> int:
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        await finish(task)
+        await wait_uncancelled(task)
         if not task.cancelled():
             task.exception()  # nobody else asks for it
         raise

@@ -241,7 +241,7 @@ class Limits(Part):
 
     async def _look(self) -> None:
         for quota in self.quotas:
-            await quota.look()
+            await quota.refresh()
 
     async def _forget_replies(self) -> None:
         """Where much is stored, those that were kept for a day: their callers may have gone for good."""

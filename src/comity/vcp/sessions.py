@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from comity.identity.protocol.revocation import RevocationStatus
 from comity.identity.protocol.tokens import TokenVerdict
-from comity.requests.caller import Caller, stranger, vcp_identity
+from comity.requests.caller import Caller, anonymous, vcp_identity
 from comity.requests.record import Act
 from comity.store.audit_chain import privacy_hash
 from comity.store.vault import Vault
@@ -116,7 +116,7 @@ def caller_in(session: Session | None, address: str) -> Caller:
     """The owner of a session; an unknown caller if it has no owner."""
     identity = None if session is None else session.identity
     if identity is None or identity.owner is None:
-        return stranger(address)
+        return anonymous(address)
     return vcp_identity(identity.owner, address)
 
 
@@ -175,7 +175,7 @@ def not_exchanged(session: Session, code: str, address: str) -> Act:
 
 def revocation(verdict: TokenVerdict, status: RevocationStatus) -> Act:
     source = f"source:{status.source}"
-    caller = vcp_identity(verdict.owner) if verdict.owner else stranger("")
+    caller = vcp_identity(verdict.owner) if verdict.owner else anonymous("")
     return Act(
         feature=FEATURE,
         result=f"REVOCATION_{status.status.upper()}",
