@@ -45,7 +45,7 @@ async def ours(carrier: str, *, audited: bool) -> None:
         node = Node(Settings(data=data, port=0), guest=carrier == "stdio")
         await node.start()
         stack.push_async_callback(node.stop)
-        side = node.runtime.find(Mcp).side
+        side = node.runtime.find(Mcp).node_mcp
         side.catalog.add_tools([echo])
         if carrier == "stdio":
             await serve_stdio(lambda write: side.open_stream(Selection(), MESSAGE_LIMIT, write))

@@ -209,7 +209,7 @@ async def test_models_are_told_of_no_tool_of_it(part):
         begun = (await client.post(initialize())).json()["result"]
         session = await client.begin()
         listed = (await client.post(request(1, "tools/list"), **session)).json()["result"]["tools"]
-        assert bool(node.runtime.find(Mcp).side.server.handshake.settings) == (part != "vcp")
+        assert bool(node.runtime.find(Mcp).node_mcp.server.handshake.settings) == (part != "vcp")
     names = {tool["name"] for tool in listed}
     assert {name for name, tool in TOOLS.items() if tool not in names} == {part} & TOOLS.keys()
     assert {name for name, words in WORDS.items() if words not in begun["instructions"]} == {

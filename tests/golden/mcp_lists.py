@@ -92,7 +92,7 @@ class _Conversation:
     """What `Talk` talks to: the stream of a connection of this client to the node."""
 
     def __init__(self, node: Node, client: Client) -> None:
-        self._side = node.runtime.find(Mcp).side
+        self._side = node.runtime.find(Mcp).node_mcp
         self._client = client
 
     def stream(self, write: Any) -> McpStream:

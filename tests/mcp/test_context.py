@@ -92,7 +92,7 @@ def test_a_legacy_session_has_its_level():
         {"level": "info", "data": {"at": "info"}},
         {"level": "error", "logger": "shop", "data": {"at": "error"}},
     ]
-    carrier.session.heard(RpcRequest(1, "logging/setLevel", {"level": "error"}))
+    carrier.session.apply_setting(RpcRequest(1, "logging/setLevel", {"level": "error"}))
     carrier.sent.clear()
     run(logging, modern=False, carrier=carrier)
     assert [one["level"] for one in carrier.of("notifications/message")] == ["error"]

@@ -152,8 +152,8 @@ async def test_there_is_one_standing_stream_and_it_tells_of_changes(http):
 
 async def test_a_subscription_is_told_of_its_resource_until_it_ends(http, shop):
     session = await http.begin("2025-06-18")
-    async with http.streaming(None, **session) as standing:
-        coming = events(standing)
+    async with http.streaming(None, **session) as general:
+        coming = events(general)
         for method in ("resources/subscribe", "resources/unsubscribe", "resources/subscribe"):
             answer = await http.post(request(1, method, {"uri": "shop://sign"}), **session)
             assert answer.json()["result"] == {}
@@ -291,8 +291,8 @@ async def test_a_cancelled_call_ends_without_a_result(http, shop):
 
 async def test_the_end_of_a_session_ends_its_streams_and_calls(http, shop):
     session = await http.begin()
-    async with http.streaming(None, **session) as standing:
-        coming = events(standing)
+    async with http.streaming(None, **session) as general:
+        coming = events(general)
         await next_event(coming)
         running = asyncio.create_task(http.post(call(1, "wait"), **session))
         await eventually(lambda: shop.workshop.called)
@@ -353,8 +353,8 @@ async def test_an_idle_session_ends_and_one_that_listens_does_not():
     clock = VirtualClock()
     async with over_http(clock=clock, idle=60.0) as shop, Http(shop.url) as http:
         idle, listening = await http.begin(), await http.begin()
-        async with http.streaming(None, **listening) as standing:
-            await next_event(events(standing))
+        async with http.streaming(None, **listening) as general:
+            await next_event(events(general))
             await clock.advance(61)
             await shop.sessions.expire()
             assert len(shop.sessions) == 1

@@ -78,9 +78,9 @@ async def test_a_session_survives_the_node_that_began_it(tmp_path):
         status = await http.post(call(3, "vcp_status"), **session)
         assert status.json()["result"]["structuredContent"]["negotiated"] is True
         assert (await http.post(request(4, "ping"), **gone)).status_code == 404
-        async with http.streaming(None, **session) as standing:
-            node.runtime.find(Mcp).side.changes.resource_updated("vcp://capabilities")
-            told = await next_event(events(standing))
+        async with http.streaming(None, **session) as general:
+            node.runtime.find(Mcp).node_mcp.changes.resource_updated("vcp://capabilities")
+            told = await next_event(events(general))
         assert told.message["params"]["uri"] == "vcp://capabilities"
 
 
@@ -135,8 +135,8 @@ async def test_an_idle_session_takes_what_it_negotiated_with_it():
 async def test_the_settings_limit_the_sessions():
     async with running_node(mcp=McpSettings(sessions=1)) as node, client(node) as http:
         session = await http.begin()
-        async with http.streaming(None, **session) as standing:
-            await next_event(events(standing))
+        async with http.streaming(None, **session) as general:
+            await next_event(events(general))
             refused = await http.post(initialize(vcp=HELLO))
             assert (refused.status_code, "Retry-After" in refused.headers) == (503, True)
             assert len(node.runtime.find(Vcp).service.sessions) == 0
@@ -157,9 +157,9 @@ async def test_a_node_that_stops_ends_its_streams_in_order_and_waits_for_none(tm
         session = await http.begin()
         async with (
             http.streaming(listen, **repeated(listen)) as subscription,
-            http.streaming(None, **session) as standing,
+            http.streaming(None, **session) as general,
         ):
-            heard, told = events(subscription), events(standing)
+            heard, told = events(subscription), events(general)
             await next_event(heard)
             await next_event(told)
             began = time.monotonic()
@@ -193,11 +193,11 @@ async def test_a_hello_that_cannot_be_accepted_leaves_mcp_as_it_is(node):
 async def test_tools_of_every_room_are_listed_once_and_looking_changes_nothing(node):
     async with client(node) as http:
         session = await http.begin()
-        async with http.streaming(None, **session) as standing:
-            coming = events(standing)
+        async with http.streaming(None, **session) as general:
+            coming = events(general)
             await next_event(coming)
             lists = [(await http.post(request(n, "tools/list"), **session)).json() for n in (1, 2)]
-            node.runtime.find(Mcp).side.changes.list_changed("prompts")
+            node.runtime.find(Mcp).node_mcp.changes.list_changed("prompts")
             assert (await next_event(coming)).message["method"] == "notifications/prompts/list_changed"
         names = [tool["name"] for tool in lists[0]["result"]["tools"]]
         assert json.dumps(lists[0]["result"]) == json.dumps(lists[1]["result"])
@@ -251,7 +251,7 @@ async def test_the_tools_of_a_room_fit_into_25000_characters(node):
     async with client(node) as http:
         session = await http.begin()
         listed = (await http.post(request(1, "tools/list"), **session)).json()["result"]["tools"]
-    view = node.runtime.find(Mcp).side.catalog.view(Selection(), frozenset())
+    view = node.runtime.find(Mcp).node_mcp.catalog.view(Selection(), frozenset())
     sizes = Counter()
     for tool in listed:
         sizes[view.tools[tool["name"]].group] += len(json.dumps(tool, ensure_ascii=False))

@@ -13,7 +13,7 @@ from comity.mcp.protocol.catalog import Catalog
 from comity.mcp.protocol.context import McpClient
 from comity.mcp.protocol.results import StreamGoneError
 from comity.mcp.protocol.session import McpSession
-from comity.mcp.sessions import LOCAL, LONGEST, Sessions
+from comity.mcp.sessions import LOCAL, MAX_AGE, Sessions
 from comity.mcp.streams import Changes
 from comity.requests.record import Recorder
 from comity.store.audit_chain import decode
@@ -119,7 +119,7 @@ async def test_ids_cannot_be_guessed(process):
 
 async def test_a_session_that_is_ended_is_gone_everywhere(process, clock):
     held = await process.begin()
-    follower = asyncio.ensure_future(anext(aiter(held.standing.follow()), None))
+    follower = asyncio.ensure_future(anext(aiter(held.general.follow()), None))
     task = await running(held)
     with pytest.raises(NotFoundError):
         await process.sessions.end(held.id, "oauth:bob")
@@ -152,7 +152,7 @@ async def test_an_idle_session_runs_out_and_a_used_one_does_not(process, clock):
 
 async def test_a_session_ends_after_a_day_however_busy(process, clock):
     held = await process.begin()
-    for _ in range(int(LONGEST // (IDLE - 1))):
+    for _ in range(int(MAX_AGE // (IDLE - 1))):
         await clock.advance(IDLE - 1)
         await process.get(held.id)
     await running(held)
@@ -163,7 +163,7 @@ async def test_a_session_ends_after_a_day_however_busy(process, clock):
 async def test_a_session_is_not_idle_while_a_call_runs_or_its_stream_is_read(process, clock):
     calling, listening, idle = [await process.begin() for _ in range(3)]
     task = await running(calling)
-    reading = listening.standing.follow()
+    reading = listening.general.follow()
     for _ in range(4):
         await clock.advance(IDLE / 2)
         await process.sessions.expire()
@@ -269,8 +269,8 @@ async def test_another_process_goes_on_with_what_was_agreed(engine, clock, tmp_p
     session = McpSession(AGREED.agreed(a_session(capabilities={"n": 10**30, "deep": [[{}]]}).client))
     held = await first.sessions.begin(session)
     lost = held.new_stream()
-    session.heard(RpcRequest(1, "logging/setLevel", {"level": "error"}))
-    session.heard(RpcRequest(2, "resources/subscribe", {"uri": "x://a"}))
+    session.apply_setting(RpcRequest(1, "logging/setLevel", {"level": "error"}))
+    session.apply_setting(RpcRequest(2, "resources/subscribe", {"uri": "x://a"}))
     await first.sessions.keep(held)
     first.sessions.close()
     await first.store.close()
@@ -282,10 +282,10 @@ async def test_another_process_goes_on_with_what_was_agreed(engine, clock, tmp_p
     assert again is await second.get(held.id)
     second.changes.resource_updated("x://a")
     second.changes.resource_updated("x://b")
-    assert again.standing.last == 1
-    for name in (held.standing.name, "0"):  # the second as earlier releases named it
-        assert again.resume(name, 17) == (again.standing, 0)
-    reader = again.standing.follow()
+    assert again.general.last == 1
+    for name in (held.general.name, "0"):  # the second as earlier releases named it
+        assert again.resume(name, 17) == (again.general, 0)
+    reader = again.general.follow()
     stream = aiter(reader)
     told = [json.loads((await anext(stream)).partition(b"data: ")[2]) for _ in range(5)]
     await reader.aclose()
@@ -376,8 +376,8 @@ async def test_streams_of_a_session_are_found_by_name_and_old_ones_make_room(pro
     monkeypatch.setattr(module, "MAX_STREAMS", 3)
     held = await process.begin()
     streams = [held.new_stream() for _ in range(5)]
-    assert len({stream.name for stream in streams} | {held.standing.name}) == 6
-    assert held.resume(held.standing.name, 0) == (held.standing, 0)
+    assert len({stream.name for stream in streams} | {held.general.name}) == 6
+    assert held.resume(held.general.name, 0) == (held.general, 0)
     assert all(held.resume(one.name, 7) == (one, 7) for one in streams)
     for stream in streams[:2]:
         stream.end()
@@ -417,12 +417,12 @@ async def test_a_call_is_cancelled_by_its_id_and_by_nothing_else(process):
 
 async def test_a_session_hears_of_lists_and_of_what_it_subscribed_to(process):
     held = await process.begin()
-    held.session.heard(RpcRequest(1, "resources/subscribe", {"uri": "x://a"}))
+    held.session.apply_setting(RpcRequest(1, "resources/subscribe", {"uri": "x://a"}))
     process.changes.list_changed("prompts")
     process.changes.resource_updated("x://a")
     process.changes.resource_updated("x://b")
     process.changes.task_changed("t", {})
-    assert held.standing.last == 2
+    assert held.general.last == 2
     await process.sessions.end(held.id, "oauth:ann")
     process.changes.list_changed("prompts")
-    assert held.standing.last == 2
+    assert held.general.last == 2

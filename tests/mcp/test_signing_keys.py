@@ -42,17 +42,17 @@ async def test_a_new_key_is_fetched_when_a_token_names_it_but_not_too_often():
     old, new = Signer("EdDSA", "old"), Signer("EdDSA", "new")
     http, clock = Published(old.jwks), VirtualClock(NOW)
     server = await server_at(http, clock)
-    assert server.judge(old.token()).subject == "ada"
+    assert server.verify(old.token()).subject == "ada"
     http.jwks = new.jwks
     with pytest.raises(UnknownKeyError):
-        server.judge(new.token())
+        server.verify(new.token())
     await settled(server)
     assert http.asked == 1  # only just asked
     await clock.advance(PAUSE + 1)
     with pytest.raises(UnknownKeyError):
-        server.judge(new.token())
+        server.verify(new.token())
     await settled(server)
-    assert server.judge(new.token(exp=NOW + HOUR)).subject == "ada"
+    assert server.verify(new.token(exp=NOW + HOUR)).subject == "ada"
     assert http.asked == 2
     await server.aclose()
 
@@ -64,17 +64,17 @@ async def test_keys_are_asked_for_again_every_hour_and_the_last_ones_count_meanw
     http.jwks = None
     await clock.advance(HOUR + 1)
     lasting = signer.token(exp=NOW + 3 * HOUR)
-    assert server.judge(lasting).subject == "ada"
+    assert server.verify(lasting).subject == "ada"
     await settled(server)
     assert http.asked == 2
-    assert server.judge(lasting).subject == "ada"
+    assert server.verify(lasting).subject == "ada"
     await server.aclose()
 
 
 async def test_a_server_that_cannot_be_reached_lets_nobody_in_and_stops_nothing():
     server = await server_at(Published(None), VirtualClock(NOW))
     with pytest.raises(UnauthenticatedError):
-        server.judge(Signer("EdDSA").token())
+        server.verify(Signer("EdDSA").token())
     await server.aclose()
 
 

@@ -63,7 +63,7 @@ async def over_a_stream(node):
 
     async def ask(message):
         def stream(write):
-            return node.runtime.find(Mcp).side.open_stream(Selection(), 1 << 20, write)
+            return node.runtime.find(Mcp).node_mcp.open_stream(Selection(), 1 << 20, write)
 
         talks.append(Talk(SimpleNamespace(stream=stream)))
         return (await talks[-1].ask(message))["result"]

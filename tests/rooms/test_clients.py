@@ -58,7 +58,7 @@ async def test_a_client_is_told_how_far_a_file_is_or_gets_a_task_for_it(tmp_path
 
 async def test_a_visitor_has_no_tools_of_rooms(tmp_path):
     async with rooms_node() as node:
-        side = node.runtime.find(Mcp).side
+        side = node.runtime.find(Mcp).node_mcp
         for kind, seen in (("model", True), ("oauth", False)):
             client = ClientFacts(version="2025-06-18", modern=False, caller=Caller(kind=kind, id="x"))
             view = side.server.view(Selection(), client)

@@ -110,7 +110,7 @@ async def test_a_profile_lists_exactly_its_tools(profile):
     from comity.rooms.protocol.tool_table import TOOLS_OF
 
     async with running_node() as node:
-        catalog = node.runtime.find(Mcp).side.catalog
+        catalog = node.runtime.find(Mcp).node_mcp.catalog
         view = catalog.view(Selection(frozenset({"vdo"}), profile), frozenset())
         names = [name for name in view.tools if name.startswith("vdo_")]
         assert names == list(TOOLS_OF[profile])

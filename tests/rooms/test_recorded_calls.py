@@ -25,7 +25,7 @@ class McpClient:
         self.waiting = {}
         self.notified = []
         selection = Selection(None, "full", Demands(), str(folder))
-        self.stream = node.runtime.find(Mcp).side.open_stream(selection, 1 << 20, self._heard)
+        self.stream = node.runtime.find(Mcp).node_mcp.open_stream(selection, 1 << 20, self._heard)
         self._count = 0
 
     def _heard(self, data):

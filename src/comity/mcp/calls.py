@@ -5,8 +5,8 @@
 - In the legacy era, a question to the client is a message. In the modern era it is the result of the call, together with
   the encrypted state so far. The client repeats the request with the answers, and the handler runs again.
 - A refusal of a tool is an error of the tool, which the model reads. Internal errors go to the log.
-- Calls that change nothing are counted and audited without waiting (ruling 23). A call that changes state takes the walk,
-  in its own handler.
+- Calls that change nothing are counted and audited without waiting (ruling 23). A call that changes state runs through
+  the pipeline in its own handler.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from comity.mcp.protocol.results import (
     failed,
 )
 from comity.mcp.protocol.session import McpSession, Sealer, binding, demand, notification, question
-from comity.mcp.protocol.tasks import LONGEST
+from comity.mcp.protocol.tasks import MAX_SECONDS
 from comity.mcp.streams import Changes
 from comity.requests.caller import Caller
 from comity.wire.errors import (
@@ -57,7 +57,7 @@ _MAX_NAME_LENGTH: Final = 64
 
 class Outlet(Protocol):
     """Where messages about one request go while it is worked on. `session` is that of a legacy client, `connection`
-    the name of the connection or session, empty where a request stands alone.
+    the name of the connection or session, empty where a request stands connection_name.
     """
 
     @property
@@ -74,7 +74,7 @@ class Outlet(Protocol):
 
 
 class InputNeededError(Exception):
-    """Raised through a handler that asked in the modern era: it is run again with the answers."""
+    """Raised through a handler that asked in the modern era; it runs again with the answers."""
 
     def __init__(self, requests: Mapping[str, InputRequest]) -> None:
         super().__init__("the client has to be asked first")
@@ -124,7 +124,7 @@ class CallContext:
     @property
     def connection(self) -> str:
         client = self.client
-        return f"{client.owner} {self._outlet.connection or alone(client)}"
+        return f"{client.owner} {self._outlet.connection or connection_name(client)}"
 
     @property
     def demands(self) -> Any:
@@ -170,11 +170,11 @@ class CallContext:
 
     @property
     def waits(self) -> bool:
-        """Whether questions travel while the handler waits; else it is run again with the answers."""
+        """Return whether the handler waits for answers; else it runs again with them."""
         return not self.client.modern
 
     def again(self, inputs: Mapping[str, Any], input_state: Any) -> "CallContext":
-        """For the next round of the same call; who cancels it cancels all of its rounds."""
+        """Return the context of the next round of the call; a cancellation ends all rounds."""
         context = CallContext(self._work, self._outlet, inputs=inputs, input_state=input_state)
         context.cancelled = self.cancelled
         return context
@@ -191,7 +191,7 @@ class CallContext:
         try:
             answers = await asyncio.gather(*asking)
         finally:
-            for one in asking:  # when one is refused, the others are of no use any more
+            for one in asking:  # when one is refused, the others are useless
                 one.cancel()
         if not all(map(_is_answer, answers)):
             raise PeerError("the client answered with something that is no object")
@@ -208,13 +208,13 @@ class CallContext:
         return wanted in LEVELS and LEVELS.index(level) >= LEVELS.index(wanted)
 
 
-def alone(client: McpClient) -> str:
-    """What tells a client apart that has neither a connection nor a session of its own."""
+def connection_name(client: McpClient) -> str:
+    """Name a client that has neither a connection nor a session of its own."""
     return f"{client.caller.address} {str(client.info.get('name'))[:_MAX_NAME_LENGTH]}"
 
 
 def _is_answer(value: Any) -> bool:
-    """Whatever a client is asked for, it answers with an object."""
+    """Return whether a value can be an answer of a client: an object."""
     return isinstance(value, dict)
 
 
@@ -225,16 +225,16 @@ _ANSWERS: Final = "answers"
 _STATE: Final = "state"
 
 _INSIDE: Final = (StoreError, ConfigError, KeyRefusedError)
-"""For the log: these name files and settings of this node."""
+"""These name files and settings of this node, so they go to the log."""
 
 Outcome = bytes | RpcError
 """A result as bytes, or the error instead of one."""
 Tally = Callable[[str, Caller, str], None]
-"""Told of each call that changed nothing: what was called, by whom, how it ended."""
+"""Called for each call that changed nothing, with its name, its caller and its outcome."""
 
 
 class _Answers(Struct, frozen=True):
-    """What `ask` has been told so far, as the state between two rounds."""
+    """The answers that `ask` has so far, as the state between two rounds."""
 
     given: Json
 
@@ -260,7 +260,7 @@ class McpCalls:
     def start(
         self, work: RunningRequest, outlet: Outlet, reply: Json | None = None
     ) -> Outcome | Coroutine[Any, Any, Outcome]:
-        """The outcome, or the coroutine that gives it. `reply` answers a VCP hello of the request."""
+        """Return the outcome, or the coroutine of it. `reply` answers a VCP hello of the request."""
         if work.special is not None:
             if isinstance(work.special, Listen):
                 return self._listen(work, work.special, outlet, reply)
@@ -296,7 +296,7 @@ class McpCalls:
         return outcome
 
     async def _in_rounds(self, work: RunningRequest, context: CallContext, answer: Any) -> Any:
-        """Until there is an answer, or a question that only a repeated request can answer."""
+        """Run rounds until there is an answer, or a question that only a repeated request can answer."""
         try:
             async with asyncio.timeout(work.deadline) as limit:
                 for _round in range(MAX_ROUNDS):
@@ -326,7 +326,7 @@ class McpCalls:
         return CallContext(work, outlet, inputs=inputs, input_state=state)
 
     def _known(self, work: RunningRequest) -> tuple[Mapping[str, Any], Any]:
-        """What earlier rounds of a modern request have brought."""
+        """Return the answers and the state of earlier rounds of a modern request."""
         sealed = work.params.get("requestState")
         if sealed is None:
             return work.inputs, None
@@ -349,7 +349,7 @@ class McpCalls:
     async def _listen(
         self, work: RunningRequest, listen: Listen, outlet: Outlet, reply: Json | None
     ) -> Outcome:
-        """The subscription lasts until it is cancelled."""
+        """Serve a subscription until it is cancelled."""
 
         def wanted(kind: str, name: str) -> bool:
             if kind == "resource":
@@ -374,7 +374,7 @@ class McpCalls:
         return conversation.complete(self.server, work, {"_meta": {META_SUBSCRIPTION: work.id}}, reply)
 
     async def _as_task(self, work: RunningRequest, tasks: "StoredTasks", reply: Json | None) -> Outcome:
-        """What the handler answers at once is the answer; what it has to wait for becomes a task."""
+        """Return an answer that is there at once; make a task of a call that has to wait."""
         answer: Any = None
         try:
             inputs, state = self._known(work)
@@ -386,7 +386,7 @@ class McpCalls:
                 outcome = conversation.result_of(self.server, work, answer, reply)
                 self._count(work, "error" if getattr(answer, "is_error", False) else "ok")
                 return outcome
-            work.deadline = LONGEST
+            work.deadline = MAX_SECONDS
             task = await tasks.begin(context, lambda: self._later(work, context, answer))
         except BaseException as fault:
             if isinstance(answer, Coroutine):
@@ -444,7 +444,7 @@ class Questions:
         self._abandoned = False
 
     async def ask(self, request: InputRequest, send: Callable[[bytes], None]) -> Any:
-        """The client's result. Whoever stops waiting tells the client so."""
+        """Return the result of the client. If the caller stops waiting, tell the client that it is cancelled."""
         if self._abandoned:
             raise _client_gone()
         if len(self._open) >= MAX_OPEN:
@@ -464,7 +464,7 @@ class Questions:
             self._open.pop(id_, None)
 
     def answered(self, response: Response) -> bool:
-        """Whether anybody waited for it."""
+        """Deliver an answer. Return whether a question waited for it."""
         waiting = self._open.get(response.id) if isinstance(response.id, str) else None
         if waiting is None or waiting.done():
             return False
@@ -475,7 +475,7 @@ class Questions:
         return True
 
     def abandon(self) -> None:
-        """Refuse open questions and all later ones: the client is gone."""
+        """Refuse open and later questions, because the client is gone."""
         self._abandoned = True
         for waiting in self._open.values():
             if not waiting.done():

@@ -4,7 +4,7 @@
     GET      the stream of a legacy session, or one of its streams taken up again (`Last-Event-ID`)
     DELETE   the end of a legacy session
 
-- Token, Host, Origin and the size of the body were looked at before (`doors/http/guard.py`).
+- Token, Host, Origin and the size of the body were checked before (`http/guard.py`).
 - In the legacy era a lost connection cancels nothing: the answer waits in its stream. In the modern era a
   closed response is how a client cancels.
 """
@@ -64,7 +64,7 @@ log = logging.getLogger("comity.mcp")
 
 RETRY_MS: Final = 1000
 SILENCE: Final = 5.0
-"""Seconds without a word after which an answer becomes a stream, so that signs of life can be given."""
+"""Seconds after which a silent answer becomes a stream with keepalives."""
 
 
 class HttpResponder:
@@ -95,7 +95,7 @@ class HttpResponder:
         with_ids: bool,
         primed: bool = False,
     ) -> None:
-        """Answer with what comes of the work: as JSON if that is all, else as the stream it has become."""
+        """Answer with the outcome of the work: as JSON if there was no other message, else as a stream."""
         gone = asyncio.ensure_future(self._gone())
         first = asyncio.ensure_future(stream.wait())
         try:
@@ -116,8 +116,8 @@ class HttpResponder:
             gone.cancel()
 
     async def follow(self, stream: EventStream, after: int, *, primed: bool, take_over: bool) -> None:
-        """Answer with a stream from a place on, until it ends or its reader goes away. Who comes back may take over from
-        its former connection.
+        """Answer with a stream from a place on, until it ends or the client disconnects. A client that comes back may take
+        over from its former connection.
         """
         events = stream.follow(after, take_over=take_over)  # a refusal comes before anything is written
         gone = asyncio.ensure_future(self._gone())
@@ -161,7 +161,7 @@ class HttpResponder:
 
 
 def _primed(stream: EventStream, after: int) -> bytes:
-    """An id to come back with, before there is any message."""
+    """Return an event with only an id, with which a client can come back before the first message."""
     return jsonrpc.priming(jsonrpc.event_id(stream.name, after), RETRY_MS)
 
 
@@ -187,7 +187,7 @@ SERVER_ERROR: Final = 500
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
 LEAVING_SECONDS: Final = 1.0
-"""How long a new reader of a stream waits for the former one to be gone."""
+"""How long a new reader of a stream waits for the former one to disconnect."""
 PRIMED: Final = "2025-11-25"
 """Since this revision streams begin with an event that has only an id."""
 
@@ -215,7 +215,7 @@ class McpEndpoint(Struct, frozen=True, kw_only=True):
             code = jsonrpc.INVALID_REQUEST if status < SERVER_ERROR else jsonrpc.INTERNAL_ERROR
             error = RpcError(code, public_message(refusal))
             await refuse(send, exchange.asked, error, status, [*when_to_retry(refusal)])
-        except Exception:  # a handler that breaks where nobody expects it
+        except Exception:  # an unexpected fault of a handler
             log.exception("a message could not be answered")
             await refuse(send, exchange.asked, INTERNAL, SERVER_ERROR)
 
@@ -223,8 +223,8 @@ class McpEndpoint(Struct, frozen=True, kw_only=True):
 class _Exchange:
     """One HTTP request and its response. `asked` is the id that an answer has to carry."""
 
-    def __init__(self, behind: McpEndpoint, scope: Scope, receive: Receive, send: Send) -> None:
-        self._behind = behind
+    def __init__(self, endpoint: McpEndpoint, scope: Scope, receive: Receive, send: Send) -> None:
+        self._endpoint = endpoint
         self._scope = scope
         self._receive = receive
         self._respond = HttpResponder(scope, receive, send)
@@ -242,7 +242,7 @@ class _Exchange:
             elif method == "GET":
                 await self._get(headers)
             else:
-                await self._behind.sessions.end(headers.session, self._caller.owner)
+                await self._endpoint.sessions.end(headers.session, self._caller.owner)
                 await self._respond.with_body(200, b"")
         else:
             await self._not_allowed()
@@ -256,13 +256,13 @@ class _Exchange:
             error = invalid_request("the body must be application/json; say so in Content-Type").rpc
             await self._respond.refuse(None, error, 415)
             return
-        body = await read_body(self._scope, self._receive, self._behind.body_limit)
+        body = await read_body(self._scope, self._receive, self._endpoint.body_limit)
         headers = http_rules.read_headers(self._scope["headers"])
         message = jsonrpc.parse(body, batches=not headers.modern)
         if isinstance(message, RpcRequest):
             self.asked = message.id
         if isinstance(message, Invalid):
-            self._behind.record.refuse("mcp", "malformed")
+            self._endpoint.record.refuse("mcp", "malformed")
             await self._respond.refuse(message.id, message.error, 400)
         elif headers.unknown_version:
             raise unsupported_version(headers.version)
@@ -282,11 +282,11 @@ class _Exchange:
         client, reply = await self._client(headers, message)
         begun = self._begin(headers, message, client)
         if isinstance(begun, bytes):
-            result = with_reply(self._behind.calls.server, begun, reply)
+            result = with_reply(self._endpoint.calls.server, begun, reply)
             await self._respond.with_body(200, around(message.id, result))
             return
         stream = EventStream("")
-        outcome = self._behind.calls.start(begun, _HttpOutlet(stream, None), reply)
+        outcome = self._endpoint.calls.start(begun, _HttpOutlet(stream, None), reply)
         if not isinstance(outcome, Coroutine):
             await self._respond.say(message, outcome)
             return
@@ -301,14 +301,14 @@ class _Exchange:
         meta = meta_of(request.params)
         client = client_of(meta, self._caller)
         http_rules.check_repeats(headers, request)
-        hello = self._behind.calls.server.hello_in_request(meta)
+        hello = self._endpoint.calls.server.hello_in_request(meta)
         if hello is None:
             return client, None
-        negotiated = await self._behind.negotiate(hello, client)
+        negotiated = await self._endpoint.negotiate(hello, client)
         return negotiated.agreed(client), negotiated.reply
 
     def _begin(self, headers: McpHeaders, request: RpcRequest, client: McpClient) -> bytes | RunningRequest:
-        begun = begin(self._behind.calls.server, self._behind.selection, client, request)
+        begun = begin(self._endpoint.calls.server, self._endpoint.selection, client, request)
         if isinstance(begun, RunningRequest) and begun.tool is not None and begun.tool.mirrored:
             http_rules.check_mirrored(headers, begun.tool, begun.params.get("arguments", {}))
         return begun
@@ -324,7 +324,7 @@ class _Exchange:
                 return
         if headers.session is None:
             raise invalid_request("send initialize first, then its Mcp-Session-Id with each message")
-        held = await self._behind.sessions.get(headers.session, self._caller.owner)
+        held = await self._endpoint.sessions.get(headers.session, self._caller.owner)
         if isinstance(message, Batch):
             if held.session.client.version not in BATCHES:
                 raise invalid_request("a message is one JSON object; batches are of 2025-03-26 only")
@@ -353,15 +353,15 @@ class _Exchange:
             await self._respond.refuse(request.id, invalid_params("params must be an object").rpc, 200)
             return
         check_introduction(params)
-        hello = self._behind.calls.server.hello_in_initialize(params)
+        hello = self._endpoint.calls.server.hello_in_initialize(params)
         negotiated: HandshakeResult | None = None
         if hello is not None:
-            warn_of_differing_hellos(self._behind.calls.server, request)
+            warn_of_differing_hellos(self._endpoint.calls.server, request)
             client = introduced(params, self._caller, None)
-            negotiated = await self._behind.negotiate(hello, client)
+            negotiated = await self._endpoint.negotiate(hello, client)
         session = McpSession(introduced(params, self._caller, negotiated))
-        held = await self._behind.sessions.begin(session)
-        result = welcome(self._behind.calls.server, self._behind.selection, session.client, negotiated)
+        held = await self._endpoint.sessions.begin(session)
+        result = welcome(self._endpoint.calls.server, self._endpoint.selection, session.client, negotiated)
         session_header = (http_rules.SESSION, held.id.encode())
         await self._respond.with_body(200, around(request.id, result), headers=[session_header])
 
@@ -375,7 +375,7 @@ class _Exchange:
             await self._respond.with_body(200, around(request.id, begun))
             return
         stream = held.new_stream()
-        outcome = self._behind.calls.start(begun, _HttpOutlet(stream, held))
+        outcome = self._endpoint.calls.start(begun, _HttpOutlet(stream, held))
         if not isinstance(outcome, Coroutine):
             held.forget_stream(stream)
             await self._respond.say(request, outcome, legacy=True)
@@ -383,11 +383,11 @@ class _Exchange:
         work = _run(held, begun, _into(stream, request, outcome))
         primed = held.session.client.version >= PRIMED
         await self._respond.until_done(request, stream, work, with_ids=True, primed=primed)
-        if not stream.streamed:  # nobody has an id to come back to it with
+        if not stream.streamed:  # no client has an id to resume it with
             work.add_done_callback(lambda _: held.forget_stream(stream))
 
     async def _batch(self, held: HttpSession, batch: Batch) -> None:
-        """Its answers leave together. What it asks to be told meanwhile goes to the standing stream."""
+        """Answer a batch with one body. Its other messages go to the general stream."""
         waiting: list[Awaitable[bytes | None]] = []
         for item in batch.items:
             if isinstance(item, RpcRequest):
@@ -403,14 +403,14 @@ class _Exchange:
             await self._respond.with_body(202, b"")
 
     async def _one_of_batch(self, held: HttpSession, request: RpcRequest) -> bytes | None:
-        """None where the client has cancelled it."""
+        """Return the answer to one request of a batch; None if the client has cancelled it."""
         try:
             begun = await self._begun(held, request)
         except McpError as refusal:
             return refused(request.id, refusal.rpc)
         if isinstance(begun, bytes):
             return around(request.id, begun)
-        outcome = self._behind.calls.start(begun, _HttpOutlet(held.standing, held))
+        outcome = self._endpoint.calls.start(begun, _HttpOutlet(held.general, held))
         if isinstance(outcome, Coroutine):
             work = _run(held, begun, outcome)
             await asyncio.wait([work])
@@ -420,15 +420,15 @@ class _Exchange:
         return spoken(request, outcome)
 
     async def _begun(self, held: HttpSession, request: RpcRequest) -> bytes | RunningRequest:
-        begun = begin(self._behind.calls.server, self._behind.selection, held.session.client, request)
+        begun = begin(self._endpoint.calls.server, self._endpoint.selection, held.session.client, request)
         if isinstance(begun, RunningRequest):
             if request.id in held.running:
                 raise invalid_request("a request with this id is still being worked on; ids are used once")
             if len(held.running) >= MAX_RUNNING:
                 raise invalid_request(f"more than {MAX_RUNNING} requests at once; wait for answers")
         elif request.method in KEPT_METHODS:
-            held.session.heard(request)
-            await self._behind.sessions.keep(held)
+            held.session.apply_setting(request)
+            await self._endpoint.sessions.keep(held)
         return begun
 
     def _take_unanswered(self, held: HttpSession, message: Incoming) -> None:
@@ -441,9 +441,9 @@ class _Exchange:
     async def _get(self, headers: McpHeaders) -> None:
         self._check_accept(EVENTS)
         assert headers.session is not None
-        held = await self._behind.sessions.get(headers.session, self._caller.owner)
+        held = await self._endpoint.sessions.get(headers.session, self._caller.owner)
         if headers.last_event is None:
-            stream = held.standing
+            stream = held.general
             await stream.wait_for_leaving(LEAVING_SECONDS)
             after = stream.last
         else:
@@ -451,7 +451,7 @@ class _Exchange:
             if place is None:
                 raise invalid_request("Last-Event-ID is not one of ours")
             stream, after = held.resume(*place)
-        primed = held.session.client.version >= PRIMED and stream is held.standing
+        primed = held.session.client.version >= PRIMED and stream is held.general
         resumed = headers.last_event is not None
         await self._respond.follow(stream, after, primed=primed, take_over=resumed)
 
@@ -476,7 +476,7 @@ class _HttpOutlet:
         return await self._held.questions.ask(request, self._stream.add)
 
     async def release(self) -> None:
-        """Only from who can come back: with the id that the stream began with."""
+        """Disconnect a client that can come back, with the id that the stream began with."""
         if self._held is not None and self._held.session.client.version >= PRIMED:
             self._stream.release()
 
@@ -484,7 +484,7 @@ class _HttpOutlet:
 async def _into(
     stream: EventStream, request: RpcRequest, running: Coroutine[Any, Any, Outcome]
 ) -> Outcome | None:
-    """Run it; what comes of it is the last message of its stream."""
+    """Run the work, and add its outcome as the last message of the stream."""
     try:
         outcome = await running
         stream.add(spoken(request, outcome))
@@ -497,7 +497,7 @@ async def _into(
 
 
 def _run(held: HttpSession, work: RunningRequest, running: Coroutine[Any, Any, _T]) -> "asyncio.Task[_T]":
-    """As one of the calls of its session, which the client can cancel and which end with it."""
+    """Run it as a call of the session, which the client can cancel and which ends with the session."""
     task = asyncio.ensure_future(running)
     held.running[work.id] = work, task
 

@@ -1,8 +1,8 @@
-"""The MCP endpoint as an OAuth resource server (RFC 9728): who is sent where for a token, and whose are taken.
+"""The MCP endpoint as an OAuth resource server (RFC 9728): where clients get a token, and which tokens are accepted.
 
 - A token must be meant for this resource, or it is refused; it is never passed on, and never read from a query.
 - Without the scope the answer is 403, with the scope to ask for.
-- Whoever comes with a token of the authorization server is a caller of their own, and sees no session of others.
+- A caller with a token of the authorization server sees no session of others.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from comity.wire import strict_json
 from comity.wire.errors import ComityError, ConfigError, ForbiddenError, MalformedError
 from comity.wire.machine import Clock
 
-# The keys of an authorization server, fetched and kept, so that a token can be judged without waiting.
+# The keys of an authorization server, fetched and kept, so that a token is verified without waiting.
 
 
 log = logging.getLogger("comity.oauth")
@@ -45,7 +45,7 @@ class AuthorizationServer:
         self._asking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """A file that cannot be used is refused now; an address may come to life later."""
+        """Read the keys. Raise ConfigError for an unusable file; an address may work later."""
         if self._place.startswith(("https://", "http://")):
             await self._fetch()
         else:
@@ -56,7 +56,7 @@ class AuthorizationServer:
             self._asking.cancel()
             await asyncio.wait([self._asking])
 
-    def judge(self, token: str) -> AccessToken:
+    def verify(self, token: str) -> AccessToken:
         """Raises UnauthenticatedError."""
         self._refresh(HOUR)
         try:
@@ -114,18 +114,20 @@ class MissingScopeError(ForbiddenError):
 
 
 class ResourceServer:
-    def __init__(self, *, resource: str, path: str, issuer: str, judge: Callable[[str], AccessToken]) -> None:
-        """`judge` raises UnauthenticatedError."""
+    def __init__(
+        self, *, resource: str, path: str, issuer: str, verify: Callable[[str], AccessToken]
+    ) -> None:
+        """`verify` raises UnauthenticatedError."""
         self._resource = resource
         self._path = path
         self._issuer = issuer
-        self._judge = judge
+        self._verify = verify
 
     def identify(self, path: str, token: str, address: str) -> Caller | None:
         """Who came; None for another path than ours. Raises for a token that is not good here."""
         if path != self._path:
             return None
-        access = self._judge(token)
+        access = self._verify(token)
         if SCOPE not in access.scopes:
             raise MissingScopeError(f"the access token lacks the scope {SCOPE}; ask for one that has it")
         return Caller(
@@ -137,24 +139,24 @@ class ResourceServer:
         )
 
     def challenge(self, path: str, error: str | None) -> bytes | None:
-        """What WWW-Authenticate says to who was refused at our path."""
+        """Return the value of WWW-Authenticate for a refusal at our path."""
         if path != self._path:
             return None
         metadata = self._resource.removesuffix(path) + METADATA_PATH + path
-        told = [f'realm="comity", resource_metadata="{metadata}", scope="{SCOPE}"']
+        parts = [f'realm="comity", resource_metadata="{metadata}", scope="{SCOPE}"']
         if error is not None:
-            told.append(f'error="{error}"')
-        return f"Bearer {', '.join(told)}".encode()
+            parts.append(f'error="{error}"')
+        return f"Bearer {', '.join(parts)}".encode()
 
     def routes(self) -> list[Route]:
         async def metadata(_request: Request) -> Response:
-            told = {
+            document = {
                 "resource": self._resource,
                 "authorization_servers": [self._issuer],
                 "scopes_supported": list(SCOPES),
                 "bearer_methods_supported": ["header"],
                 "resource_name": "Comity",
             }
-            return Response(strict_json.dumps(told), media_type="application/json")
+            return Response(strict_json.dumps(document), media_type="application/json")
 
         return [Route(path, metadata) for path in sorted(metadata_paths(self._path))]

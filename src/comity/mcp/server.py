@@ -16,7 +16,7 @@ from comity.mcp.protocol.methods import Server
 from comity.mcp.protocol.session import Sealer
 from comity.mcp.stream import McpStream
 from comity.mcp.streams import Changes
-from comity.mcp.tasks import StoredTasks, TaskHouse
+from comity.mcp.tasks import StoredTasks, TaskRuntime
 from comity.release import __version__
 from comity.requests.caller import MODEL
 from comity.wire.errors import ComityError, NotFoundError, StoreError
@@ -36,7 +36,7 @@ class Instruction(NamedTuple):
 
 
 def instructions(known: Sequence[Instruction], selection: Selection, client: McpClient) -> str:
-    """Join what is to be said to this client; nobody is told of tools that are not there."""
+    """Join the instructions for the tools that this client sees."""
 
     def sees(each: Instruction) -> bool:
         allowed = each.right is None or client.caller.may(each.right)
@@ -53,12 +53,12 @@ class Negotiator(Protocol):
     async def negotiate(self, hello: Any, client: McpClient, /) -> HandshakeResult: ...
 
     def current(self, client: McpClient, /) -> McpClient:
-        """Give the client as it is now, without what has ended since."""
+        """Return the client as it is now, without what has ended since."""
 
     def end(self, attached: Any, /) -> None:
-        """End what a hello agreed on; the MCP session that said it is over."""
+        """End what a hello agreed on, when its MCP session is over."""
 
-    def on_change(self, tell: Callable[[str], None], /) -> None:
+    def on_change(self, callback: Callable[[str], None], /) -> None:
         """Call it with the address of each resource that has changed."""
 
 
@@ -68,7 +68,7 @@ class NodeMcp:
         catalog: Catalog,
         clock: Clock,
         *,
-        runtime: Callable[[], Awaitable[TaskHouse]],
+        runtime: Callable[[], Awaitable[TaskRuntime]],
         handshake: Handshake,
         negotiator: Callable[[], Awaitable[Negotiator]],
         tally: Tally,
@@ -76,9 +76,9 @@ class NodeMcp:
         left: Callable[[str], Awaitable[None]] | None = None,
         instructed: Sequence[Instruction] = (),
     ) -> None:
-        """`runtime` and `negotiator` open the node where that has not been done. `secret` is what states that clients
-        hand back are sealed with, the same in every process of a node. `left` is told of clients that said exit.
-        `instructed` is what models are told of the tools, in this order.
+        """`runtime` and `negotiator` open the node if necessary. `secret` seals the states that clients hand back, the same in
+        every process of a node. `left` is called with clients that said exit. `instructed` are sentences for models, in
+        this order.
         """
         self._left = left
         self._handshake = handshake
@@ -106,7 +106,7 @@ class NodeMcp:
         )
 
     def open_stream(self, selection: Selection, limit: int, write: Callable[[bytes], None]) -> McpStream:
-        """For one connection of this machine's own user."""
+        """Open a stream for one connection of this machine's own user."""
         conversation = McpConversation(self.server, selection, caller=MODEL)
 
         async def shutdown() -> None:
@@ -136,7 +136,7 @@ class NodeMcp:
             return self._handshake.refused(SEE_LOG if isinstance(refusal, StoreError) else refusal.message)
 
     def use_negotiator(self, negotiator: Negotiator) -> None:
-        """Look at sessions before each of their requests from now on."""
+        """Check sessions with it before each of their requests."""
         self._negotiator = negotiator
         negotiator.on_end = self._lists_changed
         negotiator.on_change(self.changes.resource_updated)
@@ -149,6 +149,6 @@ class NodeMcp:
         self.changes.list_changed("resources")
 
     async def close(self) -> None:
-        """Subscriptions end in order; what still runs as a task has failed. The store must be open."""
+        """End subscriptions, and mark running tasks as failed. The store must be open."""
         self.changes.closing.set()
         await self._tasks.close()

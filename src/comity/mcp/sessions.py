@@ -43,11 +43,11 @@ log = logging.getLogger("comity.mcp")
 SPACE: Final = "mcp:session"
 MAX_SESSIONS: Final = 10_000
 LOCAL: Final = "local"
-"""Whose the sessions of this node's own user are."""
+"""The owner of the sessions of this node's own user."""
 MAX_STREAMS: Final = 64
 MAX_OPEN_STREAMS: Final = 1024
-LONGEST: Final = 86_400.0
-STANDING: Final = "0"
+MAX_AGE: Final = 86_400.0
+GENERAL: Final = "0"
 """The stream of messages that belong to no request."""
 
 
@@ -67,12 +67,12 @@ class HttpSession:
         self.id = id_
         self.session = session
         self.began = began
-        self.heard_at = 0.0
+        self.last_seen = 0.0
         self.written_at = 0.0
         self.questions = Questions(f"comity-{id_[:8]}")
         self._recalled = recalled
         self._life = str(10 ** (_LIFE_DIGITS - 1) + secrets.randbelow(9 * 10 ** (_LIFE_DIGITS - 1)))
-        self.standing = EventStream(self._life + STANDING)
+        self.general = EventStream(self._life + GENERAL)
         self.running: dict[Id, tuple[RunningRequest, asyncio.Task[Any]]] = {}
         self._streams: dict[str, EventStream] = {}
         self._numbers = 0
@@ -81,11 +81,11 @@ class HttpSession:
 
     @property
     def busy(self) -> bool:
-        streams = (self.standing, *self._streams.values())
+        streams = (self.general, *self._streams.values())
         return bool(self.running) or any(stream.followed for stream in streams)
 
     def new_stream(self) -> EventStream:
-        """For one request. Old ones that are over make room."""
+        """Open a stream for one request. Remove old ones that have ended."""
         if len(self._streams) >= MAX_STREAMS:
             over = [name for name, one in self._streams.items() if one.ended]
             for name in over[: len(self._streams) + 1 - MAX_STREAMS]:
@@ -98,12 +98,12 @@ class HttpSession:
         return stream
 
     def forget_stream(self, stream: EventStream) -> None:
-        """Nothing of it was ever written as a stream."""
+        """Remove a stream that was never written as one."""
         self._streams.pop(stream.name, None)
 
     def resume(self, name: str, number: int) -> tuple[EventStream, int]:
-        """The stream that an event of that number belongs to, and the place in it from where to go on."""
-        found = self.standing if name == self.standing.name else self._streams.get(name)
+        """Return the stream of an event, and the place in it from where to go on."""
+        found = self.general if name == self.general.name else self._streams.get(name)
         if found is not None:
             return found, number
         if name.startswith(self._life):
@@ -112,16 +112,16 @@ class HttpSession:
             )
         if not self._recalled:
             raise NotFoundError("there is no such stream in this session; leave Last-Event-ID out")
-        if (name[_LIFE_DIGITS:] or name) != STANDING:
+        if (name[_LIFE_DIGITS:] or name) != GENERAL:
             raise StreamGoneError(
                 "the node was restarted since, and the call of this stream ended with it; the session goes on, "
                 "repeat the call"
             )
-        self._tell_of_everything()
-        return self.standing, 0
+        self._notify_everything_changed()
+        return self.general, 0
 
-    def _tell_of_everything(self) -> None:
-        """For who listened to an earlier process: what was told there and did not arrive is not stored."""
+    def _notify_everything_changed(self) -> None:
+        """Report every change to a listener of an earlier process, whose missed messages are not stored."""
         for name in _LISTS:
             self._notify(f"notifications/{name}/list_changed", {})
         for uri in self.session.subscribed:
@@ -139,14 +139,14 @@ class HttpSession:
         self.questions.abandon()
         for _, task in self.running.values():
             task.cancel()
-        for stream in (self.standing, *self._streams.values()):
+        for stream in (self.general, *self._streams.values()):
             stream.end()
 
     def _wants(self, kind: str, name: str) -> bool:
         return kind == "list" or (kind == "resource" and name in self.session.subscribed)
 
     def _notify(self, method: str, params: Json) -> None:
-        self.standing.add(notification(method, params or None))
+        self.general.add(notification(method, params or None))
 
 
 class Sessions:
@@ -163,9 +163,7 @@ class Sessions:
         ended: Callable[[HttpSession], None] = lambda _session: None,
         handshake: Handshake | None = None,
     ) -> None:
-        """`ended` is told of each session that is over, however it came to that. `handshake` reads what it has
-        attached to stored sessions.
-        """
+        """`ended` is called with each session that is over. `handshake` reads what it has attached to stored sessions."""
         self._store = store
         self._record = record
         self._clock = clock
@@ -182,11 +180,11 @@ class Sessions:
         return len(self._live)
 
     async def begin(self, session: McpSession) -> HttpSession:
-        """It is durable when this returns. What was agreed on for a session that cannot begin is ended too."""
+        """Store a new session and return it. If it cannot begin, end what was agreed on for it."""
         owner = session.client.owner
         now = self._clock.now()
         held = HttpSession(secrets.token_urlsafe(24), session, now, self._changes)
-        held.heard_at = now
+        held.last_seen = now
         try:
             while self._is_full(owner):
                 await self._make_room(owner)
@@ -199,7 +197,7 @@ class Sessions:
         return held
 
     async def get(self, id_: str, owner: str) -> HttpSession:
-        """Raises NotFoundError, also for a session of somebody else."""
+        """Return the session. Raise NotFoundError, also for a session of another owner."""
         now = self._clock.now()
         held = self._live.get(id_)
         if held is not None and self._is_over(held, now):
@@ -209,21 +207,21 @@ class Sessions:
             held = await self._recall(id_)
         if held is None or held.session.client.owner != owner:
             raise NotFoundError("there is no such session, or it has ended; send initialize again")
-        held.heard_at = now
+        held.last_seen = now
         if id_ in self._live:
-            self._live[id_] = self._live.pop(id_)  # those heard of longest ago come first
+            self._live[id_] = self._live.pop(id_)  # the longest unused come first
         if now - held.written_at > self._idle / 4:
             await self.keep(held)
         return held
 
     async def keep(self, held: HttpSession) -> None:
-        """Write down what has changed about it."""
+        """Store the session as it is now."""
         await self._store.commit(*self._written(held))
 
     def _written(self, held: HttpSession) -> list[Put]:
         held.written_at = self._clock.now()
         kept = StoredSession(session=held.session.remembered(), began=held.began)
-        until = min(held.written_at + self._idle, held.began + LONGEST)
+        until = min(held.written_at + self._idle, held.began + MAX_AGE)
         try:
             value = self._vault().seal(_encode(kept))
         except KeyRefusedError:
@@ -236,18 +234,18 @@ class Sessions:
         return held
 
     async def expire(self) -> None:
-        """End those that were idle for too long; keep those on which somebody still listens."""
+        """End sessions that were idle for too long; keep those with a reader."""
         now = self._clock.now()
         for one in tuple(self._live.values()):
             if self._is_over(one, now):
                 await self._run_out(one)
             elif one.busy:
-                one.heard_at = now
+                one.last_seen = now
                 if now - one.written_at > self._idle / 4:
                     await self.keep(one)
 
     def close(self) -> None:
-        """This process stops; the sessions stay in the store."""
+        """End all sessions of this process; they stay in the store."""
         for held in self._live.values():
             held.end()
         self._live.clear()
@@ -280,8 +278,8 @@ class Sessions:
         self._owned[held.session.client.owner] += 1
 
     def _is_over(self, held: HttpSession, now: float) -> bool:
-        idle = now - held.heard_at > self._idle and not held.busy
-        return idle or now - held.began > LONGEST
+        idle = now - held.last_seen > self._idle and not held.busy
+        return idle or now - held.began > MAX_AGE
 
     def _forget(self, held: HttpSession) -> bool:
         if self._live.pop(held.id, None) is None:
@@ -300,7 +298,7 @@ class Sessions:
             await self._record.commit([gone], _act("MCP_SESSION_ENDED", held))
 
     async def _run_out(self, held: HttpSession) -> None:
-        """What was written of it here has expired by now; who has written since goes on with it."""
+        """End an expired session, unless another process has stored it since."""
         if self._forget(held) and await self._store.get(SPACE, held.id) is None:
             await self._record.commit((), _act("MCP_SESSION_ENDED", held))
 
@@ -315,9 +313,9 @@ class Sessions:
         except msgspec.MsgspecError:  # under another key, or of another release
             log.warning("a stored session cannot be read; its client has to begin a new one")
             return None
-        if id_ not in self._live:  # somebody else may have asked meanwhile
+        if id_ not in self._live:  # a concurrent request may have recalled it
             held = HttpSession(id_, session, kept.began, self._changes, recalled=True)
-            held.heard_at = self._clock.now()
+            held.last_seen = self._clock.now()
             self._add(held)
         return self._live[id_]
 
@@ -327,7 +325,7 @@ def _is_idle(held: HttpSession, owner: str) -> bool:
 
 
 def _act(result: str, held: HttpSession) -> Act:
-    """Sessions are named by a hash: whoever has the id and the token can go on with one."""
+    """Return an act that names the session by a hash: with the id and the token one could use it."""
     return Act(
         feature="mcp",
         result=result,

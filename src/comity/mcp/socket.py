@@ -18,7 +18,7 @@ from msgspec import Struct
 from comity.http.owner_socket import bind_private, is_owner
 from comity.mcp.protocol.catalog import Selection
 from comity.mcp.stdio import CHUNK, MAX_UNREAD, PATIENCE
-from comity.mcp.stream import LAST_MOMENT, McpStream
+from comity.mcp.stream import CLOSE_SECONDS, McpStream
 from comity.wire.errors import ComityError, MalformedError, OverloadedError, PeerError
 
 # How a connection to a running node is opened: one line from the client, one line back, then MCP.
@@ -40,7 +40,7 @@ class Opening(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ren
     vcp: tuple[str, ...] = ()
 
     def selection(self, profile: str, demands: object) -> Selection:
-        """Give what the connection is for, with the profile and the demands as they were read."""
+        """Return what the connection is for, with the profile and the demands as they were read."""
         groups = None if self.groups is None else frozenset(self.groups)
         return Selection(groups, profile, demands, self.folder, self.vcp)
 
@@ -71,7 +71,7 @@ def malformed_opening(fault: msgspec.MsgspecError) -> MalformedError:
 
 
 def read_opened(line: bytes) -> None:
-    """Raises what the node says against it."""
+    """Raise the refusal of the node, if the line has one."""
     try:
         opened = _opened.decode(line)
     except msgspec.MsgspecError:
@@ -94,7 +94,7 @@ MAX_CONNECTIONS: Final = 256
 _OPENING_SECONDS: Final = 5.0
 
 OpenStream = Callable[[Selection, int, Callable[[bytes], None]], McpStream]
-"""A stream for a connection of this selection and message limit, that writes with this function."""
+"""Open a stream for a connection with this selection, message limit and function that writes."""
 Select = Callable[[Opening], Selection]
 """What a connection is for, by its first line; raises ComityError with a sentence for the person who started the client."""
 
@@ -135,7 +135,7 @@ class McpSocket:
             pass  # the node stops
         finally:
             self._connections.discard(task)
-            await _let_go(writer)
+            await _close_after_flush(writer)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_OPENING_SECONDS):
@@ -163,8 +163,8 @@ class McpSocket:
     async def _converse(
         self, stream: McpStream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Until the client says exit or sends nothing more. Then what it has asked for is answered, as on stdio; a client
-        that is gone waits for nothing.
+        """Serve until the client says exit or ends its input. Then finish open answers, as on stdio, unless the client is
+        gone.
         """
         leaving = asyncio.ensure_future(stream.exit_asked.wait())
         reading = asyncio.ensure_future(reader.read(CHUNK))
@@ -189,7 +189,7 @@ class McpSocket:
             leaving.cancel()
             reading.cancel()
         left = stream.exit_asked.is_set() or _is_gone(writer)
-        await stream.close(LAST_MOMENT if left else PATIENCE)
+        await stream.close(CLOSE_SECONDS if left else PATIENCE)
 
 
 async def _first_line(reader: asyncio.StreamReader) -> bytes:
@@ -209,10 +209,10 @@ def _is_gone(writer: asyncio.StreamWriter) -> bool:
     return bool(looking.poll(0))
 
 
-async def _let_go(writer: asyncio.StreamWriter) -> None:
-    """What was written may still leave, if the client reads it."""
+async def _close_after_flush(writer: asyncio.StreamWriter) -> None:
+    """Close after the client has read what was written, or after a moment."""
     writer.close()
     with contextlib.suppress(ConnectionError, TimeoutError):
-        async with asyncio.timeout(LAST_MOMENT):
+        async with asyncio.timeout(CLOSE_SECONDS):
             await writer.wait_closed()
     writer.transport.abort()

@@ -14,14 +14,14 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from comity.mcp.stream import LAST_MOMENT, McpStream
+from comity.mcp.stream import CLOSE_SECONDS, McpStream
 
 PATIENCE: Final = 10.0
-"""Seconds for what was asked before the input ended, as in a pipe, unless somebody stops us."""
+"""Seconds to answer what was asked before the input ended, as in a pipe, unless we are stopped."""
 
 CHUNK: Final = 1 << 18
 MAX_UNREAD: Final = 1 << 20
-"""Bytes that wait for the client to read them, before we stop reading from it."""
+"""Unread bytes after which nothing more is read from the client."""
 
 
 class ClaimedStdio:
@@ -36,7 +36,7 @@ class ClaimedStdio:
         os.dup2(2, 1)
 
     def leave(self) -> None:
-        """As they were found: a terminal is not ours alone."""
+        """Restore the blocking mode, which other processes at the terminal share."""
         for descriptor, blocking in self._blocking.items():
             os.set_blocking(descriptor, blocking)
 
@@ -52,7 +52,7 @@ class Outflow:
         self._callbacks: list[Callable[[], None]] = []
         self._watched = False
         self._broken = False
-        if sys.platform != "win32":  # there a write waits for its reader
+        if sys.platform != "win32":  # there a write blocks
             os.set_blocking(descriptor, False)
 
     def write(self, data: bytes) -> None:
@@ -70,7 +70,7 @@ class Outflow:
             self._drained.clear()
 
     async def ready(self) -> None:
-        """Until the client has read enough."""
+        """Wait until the client has read enough."""
         await self._drained.wait()
 
     def when_drained(self, callback: Callable[[], None]) -> None:
@@ -80,7 +80,7 @@ class Outflow:
         return not self._drained.is_set()
 
     async def finish(self, patience: float) -> None:
-        """Give what is left time to leave, as long as the client reads any of it."""
+        """Wait for the rest to be written, as long as the client reads any of it."""
         left = -1
         while self._waiting and len(self._waiting) != left:
             left = len(self._waiting)
@@ -94,7 +94,7 @@ class Outflow:
             return os.write(self._descriptor, data)
         except BlockingIOError:
             return 0
-        except OSError:  # nobody reads any more
+        except OSError:  # the client has closed its end
             self._broken = True
             self._waiting.clear()
             self._all_gone()
@@ -124,7 +124,7 @@ class Outflow:
 
 
 async def serve_stdio(open_stream: Callable[[Callable[[bytes], None]], McpStream]) -> None:
-    """Until the input ends, the client says exit, or somebody sends SIGTERM or SIGINT."""
+    """Serve until the input ends, the client says exit, or SIGTERM or SIGINT arrives."""
     claimed = ClaimedStdio()
     try:
         await _serve(claimed, open_stream)
@@ -146,7 +146,7 @@ async def _serve(claimed: ClaimedStdio, open_stream: Callable[[Callable[[bytes],
     ends = (reading, *map(asyncio.ensure_future, (stream.exit_asked.wait(), stopped.wait())))
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     if not stopped.is_set():
-        patience = LAST_MOMENT if stream.exit_asked.is_set() else PATIENCE
+        patience = CLOSE_SECONDS if stream.exit_asked.is_set() else PATIENCE
         answering = asyncio.ensure_future(stream.wait_for_answers(patience))
         await asyncio.wait((answering, ends[-1]), return_when=asyncio.FIRST_COMPLETED)
         ends = (*ends, answering)
@@ -154,13 +154,13 @@ async def _serve(claimed: ClaimedStdio, open_stream: Callable[[Callable[[bytes],
         end.cancel()
     await asyncio.wait(ends)
     await stream.close(0.0)
-    await outflow.finish(LAST_MOMENT)
+    await outflow.finish(CLOSE_SECONDS)
     if not reading.cancelled():
         reading.result()
 
 
 async def _read(descriptor: int, stream: McpStream, outflow: Outflow) -> None:
-    if _tells_when_ready(descriptor):
+    if _is_pollable(descriptor):
         os.set_blocking(descriptor, False)
         inflow = _Inflow(descriptor, stream, outflow)
         inflow.go_on()
@@ -177,20 +177,20 @@ async def _read(descriptor: int, stream: McpStream, outflow: Outflow) -> None:
                 await outflow.ready()
     stream.end()
     while stream.waits:
-        await outflow.finish(LAST_MOMENT)
+        await outflow.finish(CLOSE_SECONDS)
         if outflow.is_clogged():
-            return  # nobody reads any more
+            return  # the client has closed its end
         stream.go_on()
 
 
-def _tells_when_ready(descriptor: int) -> bool:
+def _is_pollable(descriptor: int) -> bool:
     mode = os.fstat(descriptor).st_mode
     pollable = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
     return pollable and sys.platform != "win32"
 
 
 class _Inflow:
-    """Reads whenever there is something to read, unless the client does not read what we wrote."""
+    """Reads whenever there is input, unless the client does not read what we wrote."""
 
     def __init__(self, descriptor: int, stream: McpStream, outflow: Outflow) -> None:
         self._loop = asyncio.get_running_loop()
@@ -217,7 +217,7 @@ class _Inflow:
             data = os.read(self._descriptor, CHUNK)
         except (BlockingIOError, InterruptedError):
             return
-        except OSError:  # as good as its end
+        except OSError:  # treated as the end
             data = b""
         if not data:
             self._loop.remove_reader(self._descriptor)
@@ -231,6 +231,6 @@ class _Inflow:
     def _let(self, act: Callable[..., None], *given: bytes) -> None:
         try:
             act(*given)
-        except Exception as fault:  # noqa: BLE001 - it ends the reading, and whoever waits for that hears of it
+        except Exception as fault:  # noqa: BLE001 - it ends the reading, and `over` raises it
             self._loop.remove_reader(self._descriptor)
             self.over.set_exception(fault)

@@ -1,7 +1,7 @@
 """MCP on a stream of bytes: stdio, or a Unix socket. Bytes in, bytes out; nothing here opens anything.
 
-- All that one read brought is answered in one write; an answer that comes later leaves with whatever else is
-  ready in the same turn of the loop.
+- The answers to one read leave in one write; later answers leave with all that is ready in the same iteration of the
+  loop.
 - Calls run side by side. When the stream ends, those that still run get a moment to finish; then what the
   connection has opened is ended.
 - A client that does not read what it asked for is not read from either, and what it has sent before waits: a
@@ -39,9 +39,9 @@ from comity.wire.jsonrpc import Incoming, Notification, RpcError, RpcRequest, Rp
 
 log = logging.getLogger("comity.mcp")
 
-LAST_MOMENT: Final = 1.0
+CLOSE_SECONDS: Final = 1.0
 _WRITE_AT: Final = 1 << 18
-"""Bytes of answers that are written before the rest of a read is looked at."""
+"""Bytes of answers that are written before the rest of a read is processed."""
 
 _numbers = count(1)
 
@@ -49,8 +49,8 @@ Negotiate = Callable[[Any, McpClient], Awaitable[HandshakeResult]]
 
 
 class McpStream:
-    """`write` takes bytes and never waits; whoever gives it says with `clogged` whether too much of that is still
-    unread, and calls `go_on` once it is not. `exit_asked` is set when the client wants an end.
+    """`write` takes bytes and never waits. Its owner sets `clogged`, which returns whether too much is still unread, and
+    calls `go_on` once it is not. `exit_asked` is set when the client says exit.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class McpStream:
         shutdown: Callable[[], Awaitable[None]] | None = None,
         left: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        """`left` is told the name of a client that said shutdown or exit, and not of one that only went away."""
+        """`left` is called with the name of a client that said shutdown or exit, not if it only disconnected."""
         self.name = f"stream {next(_numbers)}"
         self.exit_asked = asyncio.Event()
         self.clogged: Callable[[], bool] = lambda: False
@@ -91,13 +91,13 @@ class McpStream:
         self.go_on()
 
     def end(self) -> None:
-        """Nothing more will come: serve what was still on its way."""
+        """Note the end of the input, and serve what was received."""
         self._incoming.append(self._stream.end())
         self.go_on()
 
     @property
     def waits(self) -> bool:
-        """Whether messages have come that were not looked at yet."""
+        """Return whether received messages are not processed yet."""
         return bool(self._incoming)
 
     def go_on(self) -> None:
@@ -108,19 +108,19 @@ class McpStream:
         """Wait until all requests that were read are answered, at most so many seconds. Requests that wait for a
         negotiation start only when it has ended.
         """
-        self._questions.abandon()  # nobody is there to answer any more
+        self._questions.abandon()  # the client cannot answer any more
         loop = asyncio.get_running_loop()
         until = loop.time() + patience
         while (ending := self._answering()) and (left := until - loop.time()) > 0:
             await asyncio.wait(ending, timeout=left)
 
     def _answering(self) -> list[asyncio.Task[Any]]:
-        """The tasks that end with an answer."""
+        """Return the tasks that end with an answer."""
         return [
             task for task, work in self._tasks.items() if work is None or not isinstance(work.special, Listen)
         ]
 
-    async def close(self, patience: float = LAST_MOMENT) -> None:
+    async def close(self, patience: float = CLOSE_SECONDS) -> None:
         await self.wait_for_answers(patience)
         for task in self._tasks:
             task.cancel()
@@ -152,7 +152,7 @@ class McpStream:
             log.warning("an initialize without an id came: that is a notification, and nothing answers it")
         try:
             return self._conversation.receive(message)
-        except Exception:  # a handler that breaks where nobody expects it
+        except Exception:  # an unexpected fault of a handler
             log.exception("a message could not be answered")
             return [refused(message.id, INTERNAL)] if isinstance(message, RpcRequest) else []
 
@@ -182,14 +182,14 @@ class McpStream:
         begin_request(REQUEST_IDS.new())
         outcome = self._calls.start(work, _StreamOutlet(self, work), conversation.reply_of(work))
         if isinstance(outcome, (bytes, RpcError)):
-            self._settle(work, outcome)
+            self._send_outcome(work, outcome)
         else:
             self._later(self._finish(work, outcome), work)
 
     async def _finish(self, work: RunningRequest, running: Coroutine[Any, Any, Outcome]) -> None:
-        self._settle(work, await running)
+        self._send_outcome(work, await running)
 
-    def _settle(self, work: RunningRequest, outcome: Outcome) -> None:
+    def _send_outcome(self, work: RunningRequest, outcome: Outcome) -> None:
         conversation = self._conversation
         if isinstance(outcome, bytes):
             done = conversation.finish(work, outcome)
@@ -234,7 +234,7 @@ class McpStream:
         if fault is not None:
             log.error("a message could not be answered", exc_info=fault)
             if work is not None and self._conversation.is_running(work):
-                self._settle(work, INTERNAL)
+                self._send_outcome(work, INTERNAL)
 
     def send(self, message: bytes) -> None:
         self._ready.append(message)
@@ -254,7 +254,7 @@ class McpStream:
             try:
                 self._open.enter_context(self._calls.changes.subscribe(self._wants, self._notify))
             except OverloadedError as full:
-                log.warning("a client will not hear of changes: %s", full)
+                log.warning("a client will not be notified of changes: %s", full)
         if self._ready:
             ready, self._ready, self._ready_bytes = self._ready, [], 0
             encode = self._stream.encode
@@ -285,7 +285,7 @@ def warn_of_differing_hellos(server: Server, request: RpcRequest) -> None:
 
 
 class _StreamOutlet:
-    """Messages about one request go where all others go, as long as somebody waits for its answer."""
+    """Sends messages about one request to the stream of its client."""
 
     __slots__ = ("_stream", "_work", "connection")
 
@@ -305,4 +305,4 @@ class _StreamOutlet:
         return await self._stream.ask(request)
 
     async def release(self) -> None:
-        """One stream carries everything."""
+        """Do nothing: one stream carries everything."""

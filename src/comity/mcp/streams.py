@@ -21,7 +21,7 @@ from comity.wire.errors import ConflictError, NotFoundError, OverloadedError
 
 
 MAX_LISTENERS: Final = 16_384
-"""More than there are sessions: each of them listens."""
+"""More than there are sessions, each of which listens."""
 
 Notify = Callable[[str, Json], None]
 Wanted = Callable[[str, str], bool]
@@ -50,15 +50,15 @@ class Changes:
             del self._listeners[number]
 
     def list_changed(self, name: ListName) -> None:
-        self._tell("list", name, f"notifications/{name}/list_changed", {})
+        self._notify("list", name, f"notifications/{name}/list_changed", {})
 
     def resource_updated(self, uri: str) -> None:
-        self._tell("resource", uri, "notifications/resources/updated", {"uri": uri})
+        self._notify("resource", uri, "notifications/resources/updated", {"uri": uri})
 
     def task_changed(self, task_id: str, task: Json) -> None:
-        self._tell("task", task_id, "notifications/tasks", task)
+        self._notify("task", task_id, "notifications/tasks", task)
 
-    def _tell(self, kind: str, name: str, method: str, params: Json) -> None:
+    def _notify(self, kind: str, name: str, method: str, params: Json) -> None:
         for wanted, notify in tuple(self._listeners.values()):
             if wanted(kind, name):
                 notify(method, dict(params))
@@ -70,8 +70,8 @@ KEEPALIVE_SECONDS: Final = 15.0
 
 
 class EventStream:
-    """`streamed` tells that some of it has left as a stream, so that a client may come back to it. `last` is the number
-    of the newest message.
+    """`streamed` is set once a part was sent as a stream, so that a client may resume it. `last` is the number of the newest
+    message.
     """
 
     def __init__(self, name: str) -> None:
@@ -111,13 +111,13 @@ class EventStream:
             self._stirred.set()
 
     async def wait(self) -> None:
-        """Until there is something to read, or the end."""
+        """Wait until there is something to read, or the end."""
         while not (self.last or self.ended or self._release):
             self._stirred.clear()
             await self._stirred.wait()
 
     async def wait_for_leaving(self, seconds: float) -> None:
-        """Until nobody reads it, or until the time is up: that a reader has gone is noticed a moment later."""
+        """Wait until there is no reader, at most so long: a disconnect is noticed a moment later."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.followed:
@@ -125,7 +125,7 @@ class EventStream:
                     await self._left.wait()
 
     def follow(self, after: int = 0, *, with_ids: bool = True, take_over: bool = False) -> "Following":
-        """Events from a place on, with a sign of life in silent times. Close it in the end."""
+        """Return the events after a place, with keepalives in silent times. The caller closes it."""
         if self.followed and not take_over:
             raise ConflictError("this stream is being read already; close the other connection first")
         if after > self.last:
@@ -166,7 +166,7 @@ class EventStream:
 
 
 class Following:
-    """One reading of a stream, from its first word on until it is closed."""
+    """One reader of a stream, until it is closed."""
 
     def __init__(self, events: AsyncGenerator[bytes, None], leave: Callable[[], None]) -> None:
         self._events = events

@@ -42,8 +42,8 @@ BEAT: Final = 5.0
 _MISSED_BEATS: Final = 3
 
 
-class TaskHouse(Protocol):
-    """A node, as far as tasks need it."""
+class TaskRuntime(Protocol):
+    """What tasks need of a node."""
 
     @property
     def store(self) -> Store: ...
@@ -53,11 +53,11 @@ class TaskHouse(Protocol):
 
 
 class StoredTasks:
-    """`runtime` gives the store and the record, and opens them where that has not been done; no task, no store."""
+    """`runtime` returns the store and the record, and opens them for the first task."""
 
     def __init__(
         self,
-        runtime: Callable[[], Awaitable[TaskHouse]],
+        runtime: Callable[[], Awaitable[TaskRuntime]],
         clock: Clock,
         changes: Changes,
         *,
@@ -73,17 +73,17 @@ class StoredTasks:
         self._beating: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
-        """How many run here."""
+        """Return how many tasks run here."""
         return len(self._jobs)
 
     def context(self, work: RunningRequest, *, inputs: Mapping[str, Any], input_state: Any) -> "TaskContext":
-        """For a call that may become a task."""
+        """Return the context of a call that may become a task."""
         return TaskContext(work, self, _Job(work.client.owner), inputs=inputs, input_state=input_state)
 
     async def begin(
         self, context: "TaskContext", run: Callable[[], Coroutine[Any, Any, bytes | RpcError]]
     ) -> Json:
-        """The task, once it is durable; only then it is run."""
+        """Store the task, run it, and return its first answer."""
         job, owner = context.job, context.client.owner
         if len(self._jobs) >= self._most or self._owned[owner] >= min(MAX_OF_ONE, self._most):
             raise OverloadedError("too many tasks are running; wait for some to end, or cancel them", 5.0)
@@ -117,11 +117,11 @@ class StoredTasks:
         return {}
 
     async def known(self, ids: Iterable[str], owner: str) -> tuple[str, ...]:
-        """Those of the ids that are tasks of this owner."""
+        """Return the ids that are tasks of this owner."""
         return tuple([id_ for id_ in ids if await self._owned_by(id_, owner) is not None])
 
     async def ask(self, job: "_Job", requests: Mapping[str, InputRequest]) -> dict[str, Any]:
-        """Questions from inside a task: the answers, once all of them are there."""
+        """Ask questions from inside a task, and return the answers once all are there."""
         keys = {job.fresh(key): key for key in requests}
         open_ = {fresh: requests[key] for fresh, key in keys.items()}
         await self._change(job.id, lambda held: tasks.asking(held, open_, self._clock.now()))
@@ -130,20 +130,20 @@ class StoredTasks:
             await job.stirred.wait()
         return {key: job.answers[fresh] for fresh, key in keys.items()}
 
-    def tell_progress(self, job: "_Job", doing: str) -> None:
-        """For whoever asks this process, or listens here. It is not stored: another process does not know it."""
+    def report_progress(self, job: "_Job", doing: str) -> None:
+        """Report the progress to clients of this process. It is not stored, so other processes do not know it."""
         job.doing = doing
         if job.task is not None and not job.task.over:
             self._changes.task_changed(job.id, tasks.detailed_json(job.task, doing))
 
     async def close(self) -> None:
-        """This process stops: what still runs has failed. The store must be open."""
+        """Mark running tasks as failed and stop them. The store must be open."""
         if self._beating is not None:
             self._beating.cancel()
         for job in tuple(self._jobs.values()):
-            with contextlib.suppress(StoreError):  # whoever asks for it later will see that it died
-                await self._settle(job.id, DIED)
-        await asyncio.sleep(0)  # what was begun a moment ago has to have started, to end in order
+            with contextlib.suppress(StoreError):  # a later request for it finds that it died
+                await self._store_outcome(job.id, DIED)
+        await asyncio.sleep(0)  # let new tasks start, so that they end in order
         running = [job.running for job in self._jobs.values() if job.running is not None]
         for one in running:
             one.cancel()
@@ -152,15 +152,15 @@ class StoredTasks:
 
     async def _run(self, job: "_Job", run: Callable[[], Coroutine[Any, Any, bytes | RpcError]]) -> None:
         try:
-            await self._settle(job.id, await run())
+            await self._store_outcome(job.id, await run())
         except asyncio.CancelledError:
             log.debug("a task was cancelled")
-        except Exception:  # whoever asks for it finds it dead
+        except Exception:  # a later request for it finds that it died
             log.exception("the end of a task could not be written")
         finally:
             self._forget(job)
 
-    async def _settle(self, id_: str, outcome: bytes | RpcError) -> None:
+    async def _store_outcome(self, id_: str, outcome: bytes | RpcError) -> None:
         await self._change(id_, lambda held: tasks.ended(held, outcome, self._clock.now()))
 
     async def _owned_by(self, id_: str, owner: str) -> Task | None:
@@ -180,7 +180,7 @@ class StoredTasks:
         return await (await self._runtime()).store.get(HOLDERS, task.holder) is not None
 
     async def _change(self, id_: str, change: Callable[[Task], Task]) -> Task | None:
-        """Write what has changed about a task, on top of what others have written meanwhile."""
+        """Apply a change to a stored task, and retry it on what others have written meanwhile."""
         node = await self._runtime()
         while True:
             found = await node.store.get(SPACE, id_)
@@ -199,10 +199,10 @@ class StoredTasks:
                     await node.store.commit(put)
             except StoreConflict:
                 continue
-            self._tell(after)
+            self._publish(after)
             return after
 
-    def _tell(self, task: Task) -> None:
+    def _publish(self, task: Task) -> None:
         job = self._jobs.get(task.id)
         if job is not None:
             job.update(task)
@@ -214,14 +214,14 @@ class StoredTasks:
                 await self._clock.sleep(BEAT)
                 try:
                     await (await self._runtime()).store.commit(self._alive())
-                    await self._listen()
+                    await self._reload()
                 except StoreError:
                     log.exception("the tasks of this process could not be looked after")
         finally:
             self._beating = None
 
-    async def _listen(self) -> None:
-        """Hear what other processes have written about tasks that run here."""
+    async def _reload(self) -> None:
+        """Read what other processes have written about tasks that run here."""
         for job in tuple(self._jobs.values()):
             found = await (await self._runtime()).store.get(SPACE, job.id)
             if found is not None:
@@ -241,13 +241,13 @@ def _act(result: str, task: Task, caller: Caller) -> Act:
 
 
 def _caller_of(owner: str) -> Caller:
-    """Of a task that ends when nobody is there who calls."""
+    """Return the caller of a task that ends without a request."""
     kind, _, id_ = owner.partition(":")
     return Caller(kind=kind, id=id_)  # type: ignore[arg-type] # it was one when the task was made
 
 
 class TaskContext(CallContext):
-    """Of a call that may become a task: its questions are asked while it waits."""
+    """The context of a call that may become a task: its questions are asked while it waits."""
 
     __slots__ = ("_tasks", "job")
 
@@ -269,9 +269,9 @@ class TaskContext(CallContext):
         return True
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        """The request has its answer: how far the work is stands in the status of the task from then on."""
+        """Put the progress into the status of the task; the request has its answer."""
         far = f"{done:g}" if total is None else f"{done:g} of {total:g}"
-        self._tasks.tell_progress(self.job, f"{far}: {message}" if message else far)
+        self._tasks.report_progress(self.job, f"{far}: {message}" if message else far)
 
     async def ask(self, requests: Mapping[str, InputRequest]) -> Mapping[str, Any]:
         for request in requests.values():
@@ -285,7 +285,7 @@ class TaskContext(CallContext):
 
 
 class _Job:
-    """What this process knows of a task that it runs."""
+    """A task that this process runs."""
 
     def __init__(self, owner: str) -> None:
         self.id = secrets.token_urlsafe(24)
@@ -298,7 +298,7 @@ class _Job:
         self._keys: set[str] = set()
 
     def fresh(self, key: str) -> str:
-        """A key that this task has not used yet."""
+        """Return a key that this task has not used yet."""
         fresh, number = key, 1
         while fresh in self._keys:
             number += 1
@@ -315,7 +315,7 @@ class _Job:
 
 
 class NullOutlet:
-    """Whoever asked has been answered: what is said meanwhile has nobody to go to."""
+    """The outlet of a request that was answered; messages are dropped."""
 
     connection: str = ""
     session: McpSession | None = None

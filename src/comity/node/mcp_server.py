@@ -55,7 +55,7 @@ else:
 _EXPIRE_EVERY: Final = 60.0
 
 
-def mcp_side(
+def make_node_mcp(
     parts: Collection[type[Part]],
     runtime: OpenNode,
     clock: "Clock",
@@ -142,7 +142,7 @@ class Mcp(Part):
 
         mcp, vcp = runtime.settings.mcp, runtime.find_open(Vcp)
         tally, secret = runtime.record.tally_mcp, runtime.key.seed
-        self.side = mcp_side(
+        self.node_mcp = make_node_mcp(
             runtime.kinds,
             this_runtime,
             runtime.clock,
@@ -151,27 +151,27 @@ class Mcp(Part):
             secret=secret,
         )
         if vcp is not None:
-            self.side.use_negotiator(vcp.over_mcp)
-        runtime.stack.push_async_callback(self.side.close)
+            self.node_mcp.use_negotiator(vcp.over_mcp)
+        runtime.stack.push_async_callback(self.node_mcp.close)
         self._sessions = sessions.Sessions(
             runtime.store,
             runtime.record,
             runtime.clock,
-            self.side.changes,
+            self.node_mcp.changes,
             vault=runtime.current_vault,
             idle=mcp.idle_seconds,
             most=mcp.sessions,
             ended=end_vcp,
-            handshake=self.side.server.handshake,
+            handshake=self.node_mcp.server.handshake,
         )
         self.chores = [Chore(_EXPIRE_EVERY, self._sessions.expire)]
 
     async def serve(self, runtime: "NodeRuntime") -> None:
         self.hot = {
             mcp_http.MCP_PATH: mcp_http.McpEndpoint(
-                calls=self.side.calls,
+                calls=self.node_mcp.calls,
                 sessions=self._sessions,
-                negotiate=self.side.negotiate,
+                negotiate=self.node_mcp.negotiate,
                 body_limit=runtime.settings.http.body_limit,
                 record=runtime.record,
             )
@@ -186,7 +186,7 @@ class Mcp(Part):
         if owner_socket.has_owner_socket():
             await self._open_socket(runtime)
         runtime.stack.callback(
-            self.side.changes.closing.set
+            self.node_mcp.changes.closing.set
         )  # so that the doors need not wait for subscribers
 
     async def _resource_server(self, runtime: "NodeRuntime") -> "ResourceServer":
@@ -204,14 +204,14 @@ class Mcp(Part):
         runtime.stack.push_async_callback(server.aclose)
         await server.start()
         return oauth.ResourceServer(
-            resource=resource, path=mcp_http.MCP_PATH, issuer=mcp.oauth_issuer, judge=server.judge
+            resource=resource, path=mcp_http.MCP_PATH, issuer=mcp.oauth_issuer, verify=server.verify
         )
 
     async def _open_socket(self, runtime: "NodeRuntime") -> None:
         path = owner_socket.socket_path(runtime.settings.data, mcp_socket.SOCKET_FILE)
         await asyncio.to_thread(private_files.ensure_private_folder, path.parent)
         demands = await asyncio.to_thread(Peers.demands, runtime)
-        door = mcp_socket.McpSocket(path, self.side.open_stream, partial(room_tools.select, demands))
+        door = mcp_socket.McpSocket(path, self.node_mcp.open_stream, partial(room_tools.select, demands))
         await door.start()
         runtime.stack.push_async_callback(door.stop)
         self.socket = str(path)

@@ -42,27 +42,27 @@ def able(**capabilities):
 def test_subscriptions_are_kept_once_and_taken_back():
     session = a_session()
     for method in ("resources/subscribe", "resources/subscribe"):
-        assert session.heard(RpcRequest(1, method, {"uri": "x://a"}))
+        assert session.apply_setting(RpcRequest(1, method, {"uri": "x://a"}))
     assert list(session.subscribed) == ["x://a"]
-    assert session.heard(RpcRequest(2, "resources/unsubscribe", {"uri": "x://a"}))
-    assert session.heard(RpcRequest(3, "resources/unsubscribe", {"uri": "x://never"}))
+    assert session.apply_setting(RpcRequest(2, "resources/unsubscribe", {"uri": "x://a"}))
+    assert session.apply_setting(RpcRequest(3, "resources/unsubscribe", {"uri": "x://never"}))
     assert not session.subscribed
-    assert not session.heard(RpcRequest(4, "tools/list", {}))
+    assert not session.apply_setting(RpcRequest(4, "tools/list", {}))
 
 
 def test_subscriptions_are_bounded():
     session = a_session()
     for number in range(MAX_SUBSCRIBED):
-        session.heard(RpcRequest(1, "resources/subscribe", {"uri": f"x://{number}"}))
-    session.heard(RpcRequest(1, "resources/subscribe", {"uri": "x://0"}))
+        session.apply_setting(RpcRequest(1, "resources/subscribe", {"uri": f"x://{number}"}))
+    session.apply_setting(RpcRequest(1, "resources/subscribe", {"uri": "x://0"}))
     with pytest.raises(McpError, match=str(MAX_SUBSCRIBED)):
-        session.heard(RpcRequest(1, "resources/subscribe", {"uri": "x://more"}))
+        session.apply_setting(RpcRequest(1, "resources/subscribe", {"uri": "x://more"}))
 
 
 def test_a_session_logs_from_its_level_on():
     session = a_session()
     assert [level for level in LEVELS if session.logs(level)] == list(LEVELS[1:])
-    session.heard(RpcRequest(1, "logging/setLevel", {"level": "critical"}))
+    session.apply_setting(RpcRequest(1, "logging/setLevel", {"level": "critical"}))
     assert [level for level in LEVELS if session.logs(level)] == ["critical", "alert", "emergency"]
 
 
@@ -70,8 +70,8 @@ def test_a_session_goes_on_elsewhere_with_all_but_the_state_of_its_handlers():
     session = McpSession(
         introduced({"protocolVersion": "2025-03-26", "capabilities": {"n": 10**30}}, visitor("ann"), AGREED)
     )
-    session.heard(RpcRequest(1, "logging/setLevel", {"level": "debug"}))
-    session.heard(RpcRequest(1, "resources/subscribe", {"uri": "x://a"}))
+    session.apply_setting(RpcRequest(1, "logging/setLevel", {"level": "debug"}))
+    session.apply_setting(RpcRequest(1, "resources/subscribe", {"uri": "x://a"}))
     session.state["secret"] = 1
     stored = msgspec.json.encode(session.remembered())
     assert b"secret" not in stored
@@ -172,9 +172,9 @@ def test_messages_of_ours():
 def test_what_is_stored_of_a_session_has_a_size():
     session = McpSession(without_handshake(visitor("ann", "")))
     subscribe = RpcRequest(1, "resources/subscribe", {"uri": "x" * MAX_URI_LENGTH})
-    assert session.heard(subscribe)
+    assert session.apply_setting(subscribe)
     with pytest.raises(McpError, match=str(MAX_URI_LENGTH)):
-        session.heard(RpcRequest(1, "resources/subscribe", {"uri": "x" * (MAX_URI_LENGTH + 1)}))
+        session.apply_setting(RpcRequest(1, "resources/subscribe", {"uri": "x" * (MAX_URI_LENGTH + 1)}))
     assert list(session.subscribed) == ["x" * MAX_URI_LENGTH]
     check_introduction({"capabilities": {}, "clientInfo": {"name": "x" * 1000}, "other": "x" * 10**6})
     for member in ("capabilities", "clientInfo"):

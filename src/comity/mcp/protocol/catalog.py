@@ -3,10 +3,10 @@
 - A client sees a *view*. It depends on the selection of its connection (groups and profile) and on its active VCP
   extensions. A view is made once and contains its lists as bytes.
 - A tool says when it is visible: its group, its profiles, the extension it belongs to, the right that it needs
-  (`core/rights`). It can have its own validator and its own format of errors.
+  (`identity/protocol/rights.py`). It can have its own validator and its own format of errors.
 - A namespace is a group of names with an answer of its own to an unknown name.
-- Lists keep the order of registration. After a change of the catalogue, all views are made again and the listeners are
-  told.
+- Lists keep the order of registration. After a change of the catalogue, all views are made again and the
+  listeners are called.
 """
 
 import functools
@@ -32,12 +32,12 @@ PromptHandler = Callable[[Context, dict[str, str]], PromptAnswer | Awaitable[Pro
 ReadAnswer = Contents | InputRequired
 ReadHandler = Callable[[Context, str], ReadAnswer | Awaitable[ReadAnswer]]
 Completer = Callable[[Context, str, str, Mapping[str, str]], Sequence[str] | Awaitable[Sequence[str]]]
-"""Argument, what was typed so far, the other arguments -> what could be meant."""
+"""Argument, text typed so far, other arguments -> proposals."""
 
 ANYTHING: Mapping[str, Any] = MappingProxyType({"type": "object"})
 ListName = Literal["tools", "resources", "prompts"]
 MAX_VIEWS: Final = 256
-"""Kinds of clients whose lists are held ready; a connection's own demands make it a kind of its own."""
+"""How many kinds of clients have cached lists; connections with different demands are different kinds."""
 
 
 class Selection(Struct, frozen=True):
@@ -70,7 +70,7 @@ class Tool(Struct, frozen=True, kw_only=True, dict=True):
     """A handler that is a plain function is run in place and must not wait for anything.
 
     `audit`: *tally* for what changes nothing (counted, alike calls of one moment in one entry), *own* where
-    the handler takes the walk itself. `task`: for a client with the tasks extension, what the handler gives at
+    the handler runs the pipeline itself. `task`: for a client with the tasks extension, what the handler gives at
     once is its answer, also a question; what has to be awaited becomes a task. `right`: only for callers who have it.
     """
 
@@ -121,8 +121,8 @@ class Tool(Struct, frozen=True, kw_only=True, dict=True):
 
 
 class Resources(Struct, frozen=True, kw_only=True):
-    """Resources of one kind. `list` may depend on who asks; `owns` tells whether a URI is of this kind;
-    `read` raises NotFoundError for one that is not there, also when the client may not know of it.
+    """Resources of one kind. `list` may depend on the client; `owns` returns whether a URI is of this kind; `read` raises
+    NotFoundError for a missing one, also if the client may not know of it.
     """
 
     group: str
@@ -133,7 +133,7 @@ class Resources(Struct, frozen=True, kw_only=True):
     extension: str | None = None
     complete: Completer | None = None
     watchable: Callable[[McpClient, str], bool] = lambda _client, _uri: True
-    """Whether this client may subscribe to this address of the kind. It must be one that can be read."""
+    """Returns whether this client may subscribe to an address of the kind, which must be readable."""
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
@@ -177,15 +177,15 @@ class Catalog:
         self._prompts: dict[str, Prompt] = {}
         self._namespaces: list[Namespace] = []
         self._views: dict[tuple[Selection, frozenset[str], frozenset[Right]], CatalogView] = {}
-        self._heard_by: list[Callable[[ListName], None]] = []
+        self._on_change: list[Callable[[ListName], None]] = []
 
     def add_tools(self, tools: Iterable[Tool]) -> None:
-        """All of them, or none when one cannot be added."""
+        """Add all of them, or none if one cannot be added."""
         self._register(self._next_place(), tools)
         self._changed("tools")
 
     def add_tools_later(self, make: Callable[[], Iterable[Tool]]) -> None:
-        """Tools that take a moment to make: they are made for the first client that looks."""
+        """Add tools that are made for the first client that lists or calls one."""
         self._later.append((self._next_place(), make))
         self._views.clear()
 
@@ -225,13 +225,13 @@ class Catalog:
 
     @property
     def completes(self) -> bool:
-        """Whether anything here completes what is being typed."""
+        """Return whether a prompt or a resource completes arguments."""
         prompts = any(prompt.complete is not None for prompt in self._prompts.values())
         return prompts or any(kind.complete is not None for _, kind in self._resources)
 
     def on_change(self, callback: Callable[[ListName], None]) -> None:
         """Call it with the name of each list that has changed."""
-        self._heard_by.append(callback)
+        self._on_change.append(callback)
 
     def view(
         self,
@@ -241,7 +241,7 @@ class Catalog:
         *,
         complete: bool = False,
     ) -> "CatalogView":
-        """Return what a client with these rights sees. It may use MCP: the door has seen to that. A `complete` view knows
+        """Return what a client with these rights sees. The door has checked that it may use MCP. A `complete` view knows
         all tools of inactive extensions.
         """
         # no client has seen these before, so this is no change of a list
@@ -277,7 +277,7 @@ class Catalog:
         return self._place
 
     def _register(self, place: int, tools: Iterable[Tool]) -> None:
-        """A name stands for one tool in each profile."""
+        """Add tools. Raise ConfigError if a name is taken in a profile."""
         added = list(self._tools)
         taken: dict[str, list[frozenset[str] | None]] = {}
         for _, tool in added:
@@ -293,7 +293,7 @@ class Catalog:
 
     def _changed(self, what: ListName) -> None:
         self._views.clear()
-        for callback in self._heard_by:
+        for callback in self._on_change:
             callback(what)
 
 
@@ -302,7 +302,7 @@ def _in_order(placed: Iterable[tuple[int, _Added]]) -> tuple[_Added, ...]:
 
 
 class CatalogView:
-    """What one kind of client sees. `ready` holds whole answers, by list and era."""
+    """What one kind of client sees. `ready` caches whole answers by list and era."""
 
     def __init__(
         self,
@@ -321,7 +321,7 @@ class CatalogView:
 
         self.selection = selection
         self.private = private
-        """Whether its lists are good for this client only."""
+        """Whether its lists are for this client only."""
         self.tools = {
             t.name: t for t in tools if seen(t.group, t.extension, t.profiles) and t.right in granted
         }
@@ -364,18 +364,18 @@ class CatalogView:
 def resource(
     uri: str, read: ReadHandler, *, group: str, name: str, mime_type: str = "", **more: Any
 ) -> Resources:
-    """One resource at a fixed address."""
+    """Return one resource at a fixed address."""
     shown = {"uri": uri, "name": name, **({"mimeType": mime_type} if mime_type else {}), **more}
     return Resources(group=group, owns=lambda asked: asked == uri, read=read, list=lambda _context: (shown,))
 
 
 def right_needed(tool: Tool) -> str:
-    """What to do about a tool that needs a right which the caller lacks; a visitor's rights are scopes of its token."""
+    """Return what to do about a tool that needs a right which the caller lacks; rights are scopes of its token."""
     return f"{tool.name} needs an access token with the scope {tool.right}; ask for one that has it"
 
 
 def remedy_for(extension: str) -> str:
-    """What to do about a tool or a resource whose extension is not active (vcp 7.4)."""
+    """Return what to do about a tool or a resource whose extension is not active (vcp 7.4)."""
     if extension == VCP_SESSION:
         return "There is no VCP session. Re-initialize with a VCP-Hello"
     return f"Extension {extension} is not active. Re-initialize with the extension in your VCP-Hello"

@@ -1,9 +1,9 @@
-"""What a handler is told about the call it serves, and what it can do meanwhile.
+"""What a handler knows about its call, and what it can do meanwhile.
 
 - `progress` and `log` cost nothing when the client did not ask for them.
 - `ask` asks the client questions, in both eras. In the legacy era the handler waits for the answers. In the modern era the
   handler runs again from its start when the answers are there, so the code before an `ask` must be safe to repeat.
-- `cancelled` says that nobody waits for the result any more. The task of an asynchronous handler is also cancelled.
+- `cancelled` says that the client no longer waits for the result. The task of an asynchronous handler is also cancelled.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,14 +31,14 @@ SEE_LOG: Final = "The hello could not be negotiated; the log of this node says w
 
 
 def member_at(value: Any, *path: str) -> Any:
-    """What stands at this path of members; None where nothing does."""
+    """Return the value at this path of members, or None."""
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
 
 
 class McpClient(Struct, frozen=True, kw_only=True):
-    """Who asks: what the session or, in the modern era, the request itself says about the client.
+    """The client, as its session or, in the modern era, the request itself describes it.
     `attached` is what a hello agreed on, for the handlers that know its type; `active` are its extensions, and
     `token_prefix` the beginning of the id of the token that came with it. `vcp_ended` says why nothing is attached any
     more. Sessions are stored with this; `vcp` is the name there.
@@ -56,11 +56,11 @@ class McpClient(Struct, frozen=True, kw_only=True):
 
     @property
     def owner(self) -> str:
-        """Whom stored things belong to."""
+        """Return the owner of stored things."""
         return self.caller.owner
 
     def can(self, *path: str) -> bool:
-        """Whether the client declared a capability: `can("sampling")`, `can("elicitation", "url")`."""
+        """Return whether the client declared a capability: `can("sampling")`, `can("elicitation", "url")`."""
         return member_at(self.capabilities, *path) is not None
 
     def has_extension(self, identifier: str) -> bool:
@@ -68,7 +68,7 @@ class McpClient(Struct, frozen=True, kw_only=True):
 
 
 class HandshakeResult(Struct, frozen=True, kw_only=True):
-    """What came of a hello. `reply` is the answer as it is sent; the rest is what the client has from then on."""
+    """The outcome of a hello. `reply` is the answer as it is sent; the rest is what the client has from then on."""
 
     reply: Json
     active: frozenset[str] = frozenset()
@@ -76,15 +76,15 @@ class HandshakeResult(Struct, frozen=True, kw_only=True):
     token_prefix: str | None = None
 
     def agreed(self, client: McpClient) -> McpClient:
-        """Give the client as it is from now on."""
+        """Return the client as it is from now on."""
         if self.attached is None:
             return client
         return replace(client, active=self.active, attached=self.attached, token_prefix=self.token_prefix)
 
 
 class Handshake(Protocol):
-    """A handshake that travels inside MCP messages: where its hello and the answer stand. Whoever builds a server registers
-    it there; without one, a hello gets no answer.
+    """A handshake that travels inside MCP messages: where its hello and the answer stand. A server
+    registers it; without one, a hello gets no answer.
     """
 
     @property
@@ -93,7 +93,7 @@ class Handshake(Protocol):
 
     @property
     def settings(self) -> Json:
-        """What is announced before anybody says hello; empty where nothing is."""
+        """What is announced before a hello; may be empty."""
 
     def find(self, params: Mapping[str, Any], /) -> Any:
         """Find the hello in an `initialize`; None where there is none."""
@@ -126,7 +126,7 @@ class CancelToken(Protocol):
     def is_set(self) -> bool: ...
 
     def on_set(self, callback: Callable[[], object]) -> None:
-        """Call it when nobody waits any more; at once if that is so already."""
+        """Call it when the call is cancelled; at once if it is already."""
 
 
 class Context(Protocol):
@@ -135,11 +135,11 @@ class Context(Protocol):
 
     @property
     def connection(self) -> str:
-        """Tells the clients of one owner apart: the connection, the session, or what a modern request says."""
+        """Distinguishes the clients of one owner: the connection, the session, or what a modern request says."""
 
     @property
     def demands(self) -> Any:
-        """What the connection was opened with for the parts that know it; None where it said nothing."""
+        """What the connection was opened with, for the part that knows it; may be None."""
 
     @property
     def profile(self) -> str:
@@ -155,7 +155,7 @@ class Context(Protocol):
 
     @property
     def state(self) -> dict[str, Any]:
-        """Belongs to the legacy session; in the modern era it is as new with each request."""
+        """The state of the legacy session; in the modern era empty for each request."""
 
     @property
     def cancelled(self) -> CancelToken: ...
@@ -166,7 +166,7 @@ class Context(Protocol):
 
     @property
     def input_state(self) -> Any:
-        """What an earlier `InputRequired` of ours carried; None at first."""
+        """The state of an earlier `InputRequired`; None at first."""
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None: ...
 
@@ -176,7 +176,7 @@ class Context(Protocol):
         """The client's answers by key. Raises McpError when the client did not declare that it can answer."""
 
     async def release_stream(self) -> None:
-        """End the open HTTP response here; the client comes back for the rest. Nothing on other carriers."""
+        """End the open HTTP response; the client comes back for the rest. Do nothing on other carriers."""
 
 
 def meta_of(params: Params | None) -> Json:
@@ -189,9 +189,7 @@ def is_modern(params: Params | None) -> bool:
 
 
 def client_of(meta: Json, caller: Caller) -> McpClient:
-    """Of a modern request: everything needed to understand it stands in its own `_meta`. Raises McpError when it does not
-    say what it must.
-    """
+    """Return the client that the `_meta` of a modern request describes. Raise McpError if something is missing."""
     version: Any = meta.get(META_VERSION)
     if not isinstance(version, str):
         raise invalid_params(f"_meta must name the revision under {META_VERSION}")

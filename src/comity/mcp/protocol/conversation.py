@@ -1,15 +1,15 @@
-"""One stream of messages with one client: stdio, a Unix socket. The era is told from each request.
+"""One stream of messages with one client: stdio, a Unix socket. Each request names its era.
 
     initialize                 -> legacy from here on; a second one is refused and changes nothing
     request with a version     -> modern, whatever came before
     any other request          -> the session; before `initialize` as 2025-06-18
 
 - While an `initialize` is being answered, what follows it waits: it may depend on what is agreed.
-- A connection that was opened with extensions begins with a hello for them; requests without one of their own go
-  by what came of that.
+- A connection that was opened with extensions begins with a hello for them; its outcome counts for requests without a
+  hello of their own.
 - `notifications/cancelled` ends the work, also while its hello is negotiated, and nothing more is sent for it.
 - In 2025-03-26 the answers to a batch leave as one array, once the last of them is there.
-- A response nobody waits for is dropped.
+- A response to no open question is dropped.
 
 Effects are bytes to write; `RunningRequest`, a request to start; `Greet`, a hello to negotiate; `Drop`, work to cancel; `PeerAnswered`,
 an answer to a question of ours; `Exit`, the client wants us to end.
@@ -52,18 +52,18 @@ from comity.wire.jsonrpc import (
 
 
 INTERNAL = RpcError(INTERNAL_ERROR, "Internal error; the log of this node says why")
-_NOT_THE_ASKERS: Final = (DeadlineError, PeerError, RetryLaterError)
+_NOT_OF_THE_CLIENT: Final = (DeadlineError, PeerError, RetryLaterError)
 """Nothing was wrong with the request."""
 
 
 def around(id_: Id, result: bytes) -> bytes:
-    """A result that is bytes already, as the answer to `id_`."""
+    """Return the answer to `id_` around a result in bytes."""
     number = b"%d" % id_ if type(id_) is int else strict_json.dumps(id_)
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (number, result)
 
 
 def result_of(server: Server, work: RunningRequest, answer: Any, reply: Json | None = None) -> bytes:
-    """`reply` is the answer to a hello that the request carried."""
+    """Return the result of an answer. `reply` answers a hello in the request."""
     return complete(server, work, work.shape(answer), reply)
 
 
@@ -80,22 +80,22 @@ def input_required(
 
 
 def complete(server: Server, work: RunningRequest, result: Json, reply: Json | None = None) -> bytes:
-    """A result that is in its shape already."""
+    """Encode a result that is in its shape already."""
     return strict_json.dumps(server.with_reply(finished(server, work.client, result), reply))
 
 
 def with_reply(server: Server, result: bytes, reply: Json | None) -> bytes:
-    """Write the answer to a hello into a result that was made before."""
+    """Write the answer to a hello into an encoded result."""
     return result if reply is None else strict_json.dumps(server.with_reply(strict_json.loads(result), reply))
 
 
 def refusal(work: RunningRequest, error: Exception) -> RpcError:
-    """The JSON-RPC error for an exception. Details of unexpected exceptions are not shown to the client."""
+    """Return the JSON-RPC error for an exception. Details of unexpected exceptions are not shown to the client."""
     if isinstance(error, McpError):
         return error.rpc
     if isinstance(error, NotFoundError) and work.method == "resources/read":
         return resource_not_found(work.client, str(work.params.get("uri"))).rpc
-    if isinstance(error, _NOT_THE_ASKERS):
+    if isinstance(error, _NOT_OF_THE_CLIENT):
         return RpcError(INTERNAL_ERROR, error.message)
     if isinstance(error, ComityError):
         return invalid_params(error.message).rpc
@@ -116,7 +116,7 @@ class Greet(Struct, frozen=True):
     request: RpcRequest | None
     hello: Any
     client: McpClient
-    batch: "Gathering | None" = None
+    batch: "BatchAnswers | None" = None
 
 
 class Drop(Struct, frozen=True):
@@ -138,8 +138,8 @@ class Exit(Struct, frozen=True):
 Effect = bytes | RunningRequest | Greet | Drop | PeerAnswered | Shutdown | Exit
 
 
-class Gathering:
-    """The answers to a batch, until they are complete."""
+class BatchAnswers:
+    """Collects the answers to a batch until they are complete."""
 
     def __init__(self, expected: int) -> None:
         self._expected = expected
@@ -150,7 +150,7 @@ class Gathering:
         return self._whole()
 
     def less(self) -> bytes | None:
-        """One answer will not come."""
+        """Expect one answer less."""
         self._expected -= 1
         return self._whole()
 
@@ -175,17 +175,17 @@ class McpConversation:
         self._held: deque[Incoming] = deque()
         self._running: dict[Id, RunningRequest] = {}
         self._greeted: dict[Id, Greet] = {}
-        self._gathering: dict[Id, Gathering] = {}
+        self._gathering: dict[Id, BatchAnswers] = {}
         self._replies: dict[Id, Json] = {}
 
     @property
     def batches(self) -> bool:
-        """Whether the next message may be a batch."""
+        """Return whether the next message may be a batch."""
         return self.session.client.version in BATCHES
 
     @property
     def attached(self) -> tuple[Any, ...]:
-        """What the hellos of the connection have agreed on."""
+        """Return what the hellos of the connection have agreed on."""
         given = None if self._given is None else self._given.attached
         own = self.session.client.attached
         return tuple(one for one in (given, None if own is given else own) if one is not None)
@@ -217,7 +217,7 @@ class McpConversation:
         return self._other(message)
 
     def greeted(self, greet: Greet, negotiated: HandshakeResult) -> list[Effect]:
-        """A hello has been negotiated: go on with the request that carried it."""
+        """Go on with the request whose hello has been negotiated."""
         request = greet.request
         if request is None:
             self._given = negotiated
@@ -231,21 +231,21 @@ class McpConversation:
         return self._go_on([*self._welcome(request, negotiated, greet.batch)])
 
     def _go_on(self, effects: list[Effect]) -> list[Effect]:
-        """With what has waited for a hello."""
+        """Process the messages that waited for a hello."""
         self._greeting = False
         while self._held and not self._greeting:
             effects += self.receive(self._held.popleft())
         return effects
 
     def finish(self, work: RunningRequest, result: bytes) -> bytes | None:
-        """The response to write; None if the client no longer waits for it."""
+        """Return the response to write; None if the client no longer waits for it."""
         return self._deliver(work.id, around(work.id, result), work)
 
     def refuse(self, work: RunningRequest, error: RpcError) -> bytes | None:
         return self._deliver(work.id, refused(work.id, error), work)
 
     def reply_of(self, work: RunningRequest) -> Json | None:
-        """The answer to the hello that came with a request."""
+        """Return the answer to the hello of a request."""
         return self._replies.get(work.id)
 
     def _deliver(self, id_: Id, answer: bytes, work: RunningRequest) -> bytes | None:
@@ -257,7 +257,7 @@ class McpConversation:
         gathering = self._gathering.pop(id_, None) if self._gathering else None
         return answer if gathering is None else gathering.add(answer)
 
-    def _request(self, request: RpcRequest, batch: Gathering | None) -> list[Effect]:
+    def _request(self, request: RpcRequest, batch: BatchAnswers | None) -> list[Effect]:
         if request.method == "initialize":
             return self._initialize(request, batch)
         params = request.params
@@ -292,14 +292,14 @@ class McpConversation:
             raise invalid_request(f"more than {MAX_RUNNING} requests at once; wait for answers")
 
     def _begin(
-        self, request: RpcRequest, client: McpClient, batch: Gathering | None, reply: Json | None = None
+        self, request: RpcRequest, client: McpClient, batch: BatchAnswers | None, reply: Json | None = None
     ) -> list[Effect]:
         id_ = request.id
         try:
             begun = begin(self.server, self.selection, client, request)
             if type(begun) is bytes:
                 if request.method in KEPT_METHODS:
-                    self.session.heard(request)
+                    self.session.apply_setting(request)
                 return self._ready(request, begun, batch, reply)
             assert isinstance(begun, RunningRequest)
             self._admit(id_)
@@ -313,14 +313,14 @@ class McpConversation:
         return [begun]
 
     def _ready(
-        self, request: RpcRequest, result: bytes, batch: Gathering | None, reply: Json | None
+        self, request: RpcRequest, result: bytes, batch: BatchAnswers | None, reply: Json | None
     ) -> list[Effect]:
         effects = self._answer(around(request.id, with_reply(self.server, result, reply)), batch)
         if request.method == "shutdown":
             effects.insert(0, Shutdown())
         return effects
 
-    def _initialize(self, request: RpcRequest, batch: Gathering | None) -> list[Effect]:
+    def _initialize(self, request: RpcRequest, batch: BatchAnswers | None) -> list[Effect]:
         if not isinstance(request.params, dict | None):
             return self._answer(refused(request.id, invalid_params("params must be an object").rpc), batch)
         if self._initialized:
@@ -335,7 +335,7 @@ class McpConversation:
         return [Greet(request, hello, introduced(params, self._caller, None), batch)]
 
     def _welcome(
-        self, request: RpcRequest, negotiated: HandshakeResult | None, batch: Gathering | None
+        self, request: RpcRequest, negotiated: HandshakeResult | None, batch: BatchAnswers | None
     ) -> list[Effect]:
         params = request.params if isinstance(request.params, dict) else {}
         self.session.client = introduced(params, self._caller, negotiated or self._given)
@@ -372,7 +372,7 @@ class McpConversation:
         return dropped if whole is None else [*dropped, whole]
 
     def _batch(self, batch: Batch) -> list[Effect]:
-        gathering = Gathering(sum(isinstance(item, RpcRequest | Invalid) for item in batch.items))
+        gathering = BatchAnswers(sum(isinstance(item, RpcRequest | Invalid) for item in batch.items))
         effects: list[Effect] = []
         for item in batch.items:
             if isinstance(item, RpcRequest):
@@ -383,7 +383,7 @@ class McpConversation:
                 effects += self._other(item)
         return effects
 
-    def _answer(self, answer: bytes, batch: Gathering | None) -> list[Effect]:
+    def _answer(self, answer: bytes, batch: BatchAnswers | None) -> list[Effect]:
         if batch is None:
             return [answer]
         whole = batch.add(answer)

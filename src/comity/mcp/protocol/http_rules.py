@@ -1,6 +1,6 @@
 """What HTTP adds to MCP: the era from a header, and headers that repeat what the body says.
 
-- `MCP-Protocol-Version` tells the era: one of the legacy revisions, or none, is legacy; anything else is modern.
+- `MCP-Protocol-Version` names the era: one of the legacy revisions, or none, is legacy; anything else is modern.
 - A modern POST repeats its method and the name of its tool, resource or prompt in headers, so that proxies need not read
   the body. If the headers and the body differ, the error is -32020.
 - A value that is not plain ASCII comes as `=?base64?…?=`. White space around a value means nothing.
@@ -47,7 +47,7 @@ _ENCODED: Final = re.compile(rb"=\?base64\?(.*)\?=", re.DOTALL)
 
 
 class McpHeaders(Struct, frozen=True, kw_only=True):
-    """Those headers of a request that are of MCP; None where there is none."""
+    """The MCP headers of a request; None for one that is missing."""
 
     version: str | None = None
     session: str | None = None
@@ -66,7 +66,7 @@ class McpHeaders(Struct, frozen=True, kw_only=True):
 
 
 def read_headers(headers: Iterable[tuple[bytes, bytes]]) -> McpHeaders:
-    """Raises McpError for a header that comes twice or cannot be read."""
+    """Read the MCP headers. Raise McpError for one that comes twice or cannot be read."""
     found: dict[bytes, str] = {}
     params: dict[str, str] = {}
     for name, value in headers:
@@ -87,8 +87,8 @@ def read_headers(headers: Iterable[tuple[bytes, bytes]]) -> McpHeaders:
 
 
 def accepts(header: str | None, media_type: str) -> bool:
-    """Whether a client with this Accept header takes answers of a media type (RFC 9110, 12.5.1). The most specific
-    range decides; a weight of 0 means that it does not.
+    """Return whether this Accept header allows a media type (RFC 9110, 12.5.1). The most specific range decides; a weight
+    of 0 means no.
     """
     if header is None:
         return True
@@ -111,7 +111,7 @@ def _weight(parameters: Iterable[str]) -> float:
 
 
 def check_era(headers: McpHeaders, request: RpcRequest) -> None:
-    """That header and body are of one era (ruling 26)."""
+    """Check that header and body are of one era (ruling 26)."""
     stated = meta_of(request.params).get(META_VERSION)
     if not headers.modern:
         if stated is not None and request.method != "initialize":
@@ -126,7 +126,7 @@ def check_era(headers: McpHeaders, request: RpcRequest) -> None:
 
 
 def check_repeats(headers: McpHeaders, request: RpcRequest) -> None:
-    """That the headers of a modern request repeat what its body says."""
+    """Check that the headers of a modern request repeat what its body says."""
     if headers.method is None or headers.method != request.method:
         raise header_mismatch("the header Mcp-Method must repeat the method of the body")
     member = _NAMED_BY.get(request.method)
@@ -141,7 +141,7 @@ def check_repeats(headers: McpHeaders, request: RpcRequest) -> None:
 
 
 def check_mirrored(headers: McpHeaders, tool: Tool, arguments: Any) -> None:
-    """That each argument which the tool wants repeated in a header is, and says the same."""
+    """Check the headers that must repeat arguments of the tool."""
     for path, suffix in tool.mirrored.items():
         value = member_at(arguments, *path)
         given = headers.params.get(suffix.lower())

@@ -8,7 +8,7 @@ become a `RunningRequest`: the code that runs it calls `work.start`, and gives t
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
@@ -46,11 +46,11 @@ from comity.mcp.protocol.results import (
 from comity.wire import strict_json
 from comity.wire.jsonrpc import INTERNAL_ERROR, Id, Params, RpcRequest
 
-# A request that cannot be answered on the spot: what is to be done for it, and what it says about itself.
+# A request that cannot be answered at once.
 
 
 class Listen(Struct, frozen=True, kw_only=True):
-    """What a modern client wants to hear of."""
+    """The changes that a modern client subscribes to."""
 
     tools: bool = False
     prompts: bool = False
@@ -59,14 +59,14 @@ class Listen(Struct, frozen=True, kw_only=True):
     tasks: tuple[str, ...] = ()
 
     def to_json(self) -> Json:
-        heard: Json = {
+        wanted: Json = {
             "toolsListChanged": self.tools,
             "promptsListChanged": self.prompts,
             "resourcesListChanged": self.resources,
             "resourceSubscriptions": list(self.uris),
             "taskIds": list(self.tasks),
         }
-        return {name: wanted for name, wanted in heard.items() if wanted}
+        return {name: value for name, value in wanted.items() if value}
 
 
 class TaskRequest(Struct, frozen=True, kw_only=True):
@@ -78,8 +78,8 @@ class TaskRequest(Struct, frozen=True, kw_only=True):
 
 
 class RunningRequest(Struct, kw_only=True):
-    """A request that is being worked on. `label` names it in the record; `special` is work of another kind
-    than calling `start`: a subscription, or a question about a task.
+    """A request that is being processed. `label` names it in the record; `special` is other work than calling `start`: a
+    subscription, or a question about a task.
     """
 
     id: Id
@@ -105,7 +105,7 @@ class RunningRequest(Struct, kw_only=True):
 
     @property
     def log_level(self) -> Any:
-        """That of a modern request; None for silence."""
+        """Return the log level of a modern request; None for no messages."""
         return self.meta.get(META_LOG_LEVEL)
 
     @property
@@ -127,8 +127,8 @@ EMPTY_RESULT: Final = b"{}"
 
 
 class Server(Struct, frozen=True, kw_only=True):
-    """`handshake` is the one that clients may begin with. `current` is the client of a session as it is now, for what was
-    agreed on may have ended since.
+    """`handshake` is the one that clients may begin with. `current` returns the client of a session as it is now: what was
+    agreed on may have ended.
     """
 
     catalog: Catalog
@@ -139,20 +139,20 @@ class Server(Struct, frozen=True, kw_only=True):
     current: Callable[[McpClient], McpClient] = lambda client: client
 
     def instructions_for(self, selection: Selection, client: McpClient) -> str:
-        """What a model is told about the tools that it can see."""
-        told = self.instructions
-        return told if isinstance(told, str) else told(selection, client)
+        """Return the instructions about the tools that this client sees."""
+        text = self.instructions
+        return text if isinstance(text, str) else text(selection, client)
 
     def hello_in_initialize(self, params: Json) -> Any:
-        """Find the hello; None where there is none, or no handshake."""
+        """Return the hello; None if there is none, or no handshake."""
         return None if self.handshake is None else self.handshake.find(params)
 
     def hello_in_request(self, meta: Json) -> Any:
-        """Find the hello in the `_meta` of a modern request, in the same way."""
+        """Return the hello in the `_meta` of a modern request, in the same way."""
         return None if self.handshake is None else self.handshake.find_in_request(meta)
 
     def with_reply(self, result: Json, reply: Json | None) -> Json:
-        """Give the result of a modern request with the answer to its hello."""
+        """Return the result of a modern request with the answer to its hello."""
         if reply is None or self.handshake is None:
             return result
         return self.handshake.write_into_result(result, reply)
@@ -167,22 +167,32 @@ class Server(Struct, frozen=True, kw_only=True):
 
 
 Begun = bytes | RunningRequest
-_Method = Callable[[Server, CatalogView, McpClient, RpcRequest, Json], Begun]
+
+
+class _Call(NamedTuple):
+    server: Server
+    view: CatalogView
+    client: McpClient
+    request: RpcRequest
+    params: Json
+
+
+_Method = Callable[[_Call], Begun]
 
 
 def begin(server: Server, selection: Selection, client: McpClient, request: RpcRequest) -> Begun:
-    """The result as bytes, or the work that leads to one. Raises McpError."""
+    """Return the result as bytes, or the work that leads to one. Raise McpError."""
     table = _MODERN if client.modern else _LEGACY
     method = table.get(request.method)
     if method is None:
         raise no_such_method(request.method)
     if client.attached is not None and not client.modern:
         client = server.current(client)
-    return method(server, server.view(selection, client), client, request, _object(request.params))
+    return method(_Call(server, server.view(selection, client), client, request, _object(request.params)))
 
 
 def capabilities(server: Server, client: McpClient) -> Json:
-    """Of extensions a legacy client is told nothing unless it says hello."""
+    """Return what the server announces. A legacy client learns of extensions by its hello."""
     shown: Json = {"tools": {"listChanged": True}}
     shown["resources"] = {"listChanged": True} if client.modern else {"subscribe": True, "listChanged": True}
     shown["prompts"] = {"listChanged": True}
@@ -202,7 +212,7 @@ def capabilities(server: Server, client: McpClient) -> Json:
 
 
 def finished(server: Server, client: McpClient, result: Json) -> Json:
-    """As a result looks in the client's era."""
+    """Return the result in the form of the client's era."""
     if not client.modern:
         return result
     answer = {"resultType": "complete", **result}
@@ -224,78 +234,78 @@ def _object(params: Params | None) -> Json:
     return params
 
 
-def _ping(
-    _server: Server, _view: CatalogView, _client: McpClient, _request: RpcRequest, _params: Json
-) -> Begun:
+def _ping(_call: _Call) -> Begun:
     return EMPTY_RESULT
 
 
-def _discover(
-    server: Server, view: CatalogView, client: McpClient, _request: RpcRequest, _params: Json
-) -> Begun:
+def _discover(call: _Call) -> Begun:
     result: Json = {
         "supportedVersions": list(MODERN),
-        "capabilities": capabilities(server, client),
+        "capabilities": capabilities(call.server, call.client),
     }
-    if instructions := server.instructions_for(view.selection, client):
+    if instructions := call.server.instructions_for(call.view.selection, call.client):
         result["instructions"] = instructions
-    return _bytes(finished(server, client, cacheable(client, result, LIST_TTL, private=bool(client.active))))
+    return _bytes(
+        finished(
+            call.server,
+            call.client,
+            cacheable(call.client, result, LIST_TTL, private=bool(call.client.active)),
+        )
+    )
 
 
 def _refuse_cursor(params: Json) -> None:
-    """One page holds everything, so no cursor is ever ours."""
+    """Refuse a cursor: one page holds everything."""
     if params.get("cursor") is not None:
         raise invalid_params("there is no such cursor; leave it out")
 
 
 def _list(make: Callable[[CatalogView, bool], Json]) -> _Method:
-    """The method of a list that is made once for a view and an era."""
+    """Return the method of a list that is made once for a view and an era."""
 
-    def listed(
-        server: Server, view: CatalogView, client: McpClient, request: RpcRequest, params: Json
-    ) -> Begun:
-        _refuse_cursor(params)
-        ready = view.ready.get((request.method, client.modern))
+    def listed(call: _Call) -> Begun:
+        _refuse_cursor(call.params)
+        ready = call.view.ready.get((call.request.method, call.client.modern))
         if ready is None:
-            result = cacheable(client, make(view, client.modern), LIST_TTL, private=view.private)
-            ready = view.ready[request.method, client.modern] = _bytes(finished(server, client, result))
+            result = cacheable(
+                call.client, make(call.view, call.client.modern), LIST_TTL, private=call.view.private
+            )
+            ready = call.view.ready[call.request.method, call.client.modern] = _bytes(
+                finished(call.server, call.client, result)
+            )
         return ready
 
     return listed
 
 
-def _resources_list(
-    _server: Server, view: CatalogView, client: McpClient, request: RpcRequest, params: Json
-) -> Begun:
-    _refuse_cursor(params)
+def _resources_list(call: _Call) -> Begun:
+    _refuse_cursor(call.params)
 
     async def gather(context: Context) -> list[Json]:
         found: list[Json] = []
-        for kind in view.resources:
+        for kind in call.view.resources:
             listed = kind.list(context)
             found += await listed if isinstance(listed, Awaitable) else listed
         return found
 
     def shape(found: list[Json]) -> Json:
-        return cacheable(client, {"resources": found}, LIST_TTL, private=True)
+        return cacheable(call.client, {"resources": found}, LIST_TTL, private=True)
 
-    return _work(request, params, client, view, start=gather, shape=shape)
+    return _work(call, start=gather, shape=shape)
 
 
-def _tools_call(
-    server: Server, view: CatalogView, client: McpClient, request: RpcRequest, params: Json
-) -> Begun:
-    name = params.get("name")
+def _tools_call(call: _Call) -> Begun:
+    name = call.params.get("name")
     if not isinstance(name, str):
         raise invalid_params("tools/call needs the tool's name as params.name")
-    tool = view.tools.get(name)
-    arguments = params.get("arguments", {})
+    tool = call.view.tools.get(name)
+    arguments = call.params.get("arguments", {})
     if tool is None:
-        view = server.view(view.selection, client, complete=True)
-        return _bytes(finished(server, client, _absent(view, client, name).to_json()))
+        view = call.server.view(call.view.selection, call.client, complete=True)
+        return _bytes(finished(call.server, call.client, _absent(view, call.client, name).to_json()))
     if tool.validator is None and not isinstance(arguments, dict):
         raise invalid_params("params.arguments must be an object")
-    if tool.task == "required" and not (client.modern and client.has_extension(TASKS)):
+    if tool.task == "required" and not (call.client.modern and call.client.has_extension(TASKS)):
         raise missing_capability(f"{name} runs as a task only", {"extensions": {TASKS: {}}})
     handler = tool.handler
     try:
@@ -306,23 +316,19 @@ def _tools_call(
         refused = failed(f"{name} cannot be called like this: {complaint}")
         if tool.render_invalid is not None:
             refused = tool.render_invalid(complaint)
-        return _bytes(finished(server, client, refused.to_json()))
-    return RunningRequest(
-        id=request.id,
-        method=request.method,
-        params=params,
-        client=client,
-        selection=view.selection,
+        return _bytes(finished(call.server, call.client, refused.to_json()))
+    return _work(
+        call,
         label=name,
         start=lambda context: handler(context, arguments),
-        shape=_tool_shape(tool, client),
+        shape=_tool_shape(tool, call.client),
         tool=tool,
         deadline=tool.deadline,
     )
 
 
 def _broken(fault: Exception) -> ToolHandler:
-    """Fails where faults of handlers are answered and logged."""
+    """Return a handler that raises the fault, so that it is answered and logged like others."""
 
     def handler(_context: Context, _arguments: Json) -> ToolAnswer:
         raise fault
@@ -364,24 +370,22 @@ def _tool_shape(tool: Tool, client: McpClient) -> Callable[[Any], Json]:
     return shape
 
 
-def _resources_read(
-    _server: Server, view: CatalogView, client: McpClient, request: RpcRequest, params: Json
-) -> Begun:
-    uri = params.get("uri")
+def _resources_read(call: _Call) -> Begun:
+    uri = call.params.get("uri")
     if not isinstance(uri, str):
         raise invalid_params("resources/read needs the resource's address as params.uri")
-    kind = view.resources_for(uri)
+    kind = call.view.resources_for(uri)
     if kind is None:
-        dormant = view.dormant_for(uri)
+        dormant = call.view.dormant_for(uri)
         if dormant is not None and dormant.extension is not None:
             raise invalid_params(remedy_for(dormant.extension), {"uri": uri})
-        raise resource_not_found(client, uri)
+        raise resource_not_found(call.client, uri)
     read = kind.read
 
     def shape(answer: Contents) -> Json:
-        return cacheable(client, {"contents": list(answer.contents)}, answer.ttl, private=answer.private)
+        return cacheable(call.client, {"contents": list(answer.contents)}, answer.ttl, private=answer.private)
 
-    return _work(request, params, client, view, start=lambda context: read(context, uri), shape=shape)
+    return _work(call, start=lambda context: read(context, uri), shape=shape)
 
 
 def resource_not_found(client: McpClient, uri: str) -> McpError:
@@ -390,14 +394,12 @@ def resource_not_found(client: McpClient, uri: str) -> McpError:
     return McpError(RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
 
 
-def _prompts_get(
-    _server: Server, view: CatalogView, client: McpClient, request: RpcRequest, params: Json
-) -> Begun:
-    name = params.get("name")
-    prompt = view.prompts.get(name) if isinstance(name, str) else None
+def _prompts_get(call: _Call) -> Begun:
+    name = call.params.get("name")
+    prompt = call.view.prompts.get(name) if isinstance(name, str) else None
     if prompt is None:
         raise invalid_params("there is no such prompt; prompts/list names those there are")
-    given = params.get("arguments") or {}
+    given = call.params.get("arguments") or {}
     if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
         raise invalid_params("params.arguments must be an object of strings")
     lacking = [a["name"] for a in prompt.arguments if a.get("required") and a["name"] not in given]
@@ -407,23 +409,21 @@ def _prompts_get(
     def start(context: Context) -> Any:
         return prompt.handler(context, given)
 
-    return _work(request, params, client, view, start=start, shape=PromptResult.to_json)
+    return _work(call, start=start, shape=PromptResult.to_json)
 
 
-def _complete(
-    server: Server, view: CatalogView, client: McpClient, request: RpcRequest, params: Json
-) -> Begun:
-    if not server.catalog.completes:
-        raise no_such_method(request.method)
-    reference, argument = params.get("ref"), params.get("argument")
+def _complete(call: _Call) -> Begun:
+    if not call.server.catalog.completes:
+        raise no_such_method(call.request.method)
+    reference, argument = call.params.get("ref"), call.params.get("argument")
     completer: Completer | None = None
     match reference:
         case {"type": "ref/prompt", "name": str(name)}:
-            if name not in view.prompts:
+            if name not in call.view.prompts:
                 raise invalid_params("there is no such prompt")
-            completer = view.prompts[name].complete
+            completer = call.view.prompts[name].complete
         case {"type": "ref/resource", "uri": str(uri)}:
-            for kind in view.resources:
+            for kind in call.view.resources:
                 if any(template.get("uriTemplate") == uri for template in kind.templates) or kind.owns(uri):
                     completer = kind.complete
                     break
@@ -434,7 +434,7 @@ def _complete(
             pass
         case _:
             raise invalid_params("params.argument must have a name and a value, both strings")
-    others = params.get("context")
+    others = call.params.get("context")
     known = others.get("arguments") if isinstance(others, dict) else None
     given = known if isinstance(known, dict) else {}
 
@@ -450,13 +450,11 @@ def _complete(
     def start(context: Context) -> Any:
         return () if completer is None else completer(context, named, typed, given)
 
-    return _work(request, params, client, view, start=start, shape=shape)
+    return _work(call, start=start, shape=shape)
 
 
-def _listen(
-    _server: Server, view: CatalogView, client: McpClient, request: RpcRequest, params: Json
-) -> Begun:
-    wanted = params.get("notifications")
+def _listen(call: _Call) -> Begun:
+    wanted = call.params.get("notifications")
     if not isinstance(wanted, dict):
         raise invalid_params("subscriptions/listen needs params.notifications")
     uris, tasks = wanted.get("resourceSubscriptions", []), wanted.get("taskIds", [])
@@ -465,49 +463,47 @@ def _listen(
             raise invalid_params("resourceSubscriptions and taskIds are lists of strings")
         if len(listed) > MAX_LISTENED:
             raise invalid_params(f"at most {MAX_LISTENED} addresses in one subscription")
-    if tasks and not client.has_extension(TASKS):
+    if tasks and not call.client.has_extension(TASKS):
         raise missing_capability("taskIds are of the tasks extension", {"extensions": {TASKS: {}}})
     listen = Listen(
         tools=wanted.get("toolsListChanged") is True,
         prompts=wanted.get("promptsListChanged") is True,
         resources=wanted.get("resourcesListChanged") is True,
-        uris=tuple(uri for uri in uris if _watchable(view, client, uri)),
+        uris=tuple(uri for uri in uris if _watchable(call.view, call.client, uri)),
         tasks=tuple(tasks),
     )
-    return _work(request, params, client, view, special=listen)
+    return _work(call, special=listen)
 
 
-def _task(server: Server, view: CatalogView, client: McpClient, request: RpcRequest, params: Json) -> Begun:
-    if not server.tasks:
-        raise no_such_method(request.method)
-    if not client.has_extension(TASKS):
-        raise missing_capability(f"{request.method} is of the tasks extension", {"extensions": {TASKS: {}}})
-    task_id, inputs = params.get("taskId"), params.get("inputResponses", {})
+def _task(call: _Call) -> Begun:
+    if not call.server.tasks:
+        raise no_such_method(call.request.method)
+    if not call.client.has_extension(TASKS):
+        raise missing_capability(
+            f"{call.request.method} is of the tasks extension", {"extensions": {TASKS: {}}}
+        )
+    task_id, inputs = call.params.get("taskId"), call.params.get("inputResponses", {})
     if not isinstance(task_id, str):
-        raise invalid_params(f"{request.method} needs params.taskId")
+        raise invalid_params(f"{call.request.method} needs params.taskId")
     if not isinstance(inputs, dict):
         raise invalid_params("params.inputResponses must be an object")
-    verb = request.method.removeprefix("tasks/")
+    verb = call.request.method.removeprefix("tasks/")
     asked = TaskRequest(verb=verb, task_id=task_id, inputs=inputs)
-    return _work(request, params, client, view, special=asked)
+    return _work(call, special=asked)
 
 
-def _set_level(
-    _server: Server, _view: CatalogView, _client: McpClient, _request: RpcRequest, params: Json
-) -> Begun:
-    if params.get("level") not in LEVELS:
+def _set_level(call: _Call) -> Begun:
+    if call.params.get("level") not in LEVELS:
         raise invalid_params(f"params.level must be one of {', '.join(LEVELS)}")
     return EMPTY_RESULT  # the session keeps it
 
 
-def _subscribe(
-    _server: Server, view: CatalogView, client: McpClient, _request: RpcRequest, params: Json
-) -> Begun:
-    uri = params.get("uri")
+def _subscribe(call: _Call) -> Begun:
+    uri = call.params.get("uri")
     if not isinstance(uri, str):
         raise invalid_params("params.uri must be the resource's address")
-    if not _watchable(view, client, uri):
-        raise resource_not_found(client, uri)
+    if not _watchable(call.view, call.client, uri):
+        raise resource_not_found(call.client, uri)
     return EMPTY_RESULT  # the session keeps it
 
 
@@ -516,20 +512,23 @@ def _watchable(view: CatalogView, client: McpClient, uri: str) -> bool:
     return kind is not None and kind.watchable(client, uri)
 
 
-def _unsubscribe(
-    _server: Server, _view: CatalogView, _client: McpClient, _request: RpcRequest, params: Json
-) -> Begun:
-    if not isinstance(params.get("uri"), str):
+def _unsubscribe(call: _Call) -> Begun:
+    if not isinstance(call.params.get("uri"), str):
         raise invalid_params("params.uri must be the resource's address")
     return EMPTY_RESULT
 
 
-def _work(
-    request: RpcRequest, params: Json, client: McpClient, view: CatalogView, **more: Any
-) -> RunningRequest:
-    method = request.method
-    more = {"start": _unstarted, "shape": dict, "selection": view.selection, **more}
-    return RunningRequest(id=request.id, method=method, label=method, params=params, client=client, **more)
+def _work(call: _Call, **more: Any) -> RunningRequest:
+    method = call.request.method
+    more = {"label": method, "start": _unstarted, "shape": dict, **more}
+    return RunningRequest(
+        id=call.request.id,
+        method=method,
+        params=call.params,
+        client=call.client,
+        selection=call.view.selection,
+        **more,
+    )
 
 
 def _unstarted(_context: Context) -> Any:

@@ -41,14 +41,14 @@ class InputRequest(Struct, frozen=True):
 
 
 class InputRequired(Struct, frozen=True):
-    """The work cannot go on without these answers. `state` is any JSON that comes back with them, sealed."""
+    """The call needs these answers. `state` is any JSON that comes back with them, sealed."""
 
     requests: Mapping[str, InputRequest]
     state: Any = UNSET
 
 
 class Contents(Struct, frozen=True):
-    """What reading a resource gives. `ttl` is in milliseconds; `private` means for this client only."""
+    """The contents of a resource. `ttl` is in milliseconds; `private` means for this client only."""
 
     contents: Sequence[Json]
     ttl: int = 0
@@ -73,12 +73,12 @@ def said(words: str, *, error: bool = False) -> ToolResult:
 
 
 def structured(value: Mapping[str, Any], *, error: bool = False) -> ToolResult:
-    """The value as structured content, and as text for clients that read only that."""
+    """Return the value as structured content, and as text for clients that read only text."""
     return ToolResult([text(strict_json.dumps(value).decode())], value, error)
 
 
 def failed(words: str) -> ToolResult:
-    """An error of the tool's own: the model reads it and can do better."""
+    """Return an error of the tool, which the model reads."""
     return said(words, error=True)
 
 
@@ -103,11 +103,11 @@ TASKS: Final = "io.modelcontextprotocol/tasks"
 
 
 def chosen_legacy(requested: object) -> str:
-    """The client's own revision where we know it, else our latest."""
+    """Return the revision of the client if it is known, else our latest."""
     return requested if isinstance(requested, str) and requested in LEGACY else LATEST_LEGACY
 
 
-# What MCP says no with: a JSON-RPC error, and the HTTP status that goes with it in the modern era.
+# Refusals of MCP: a JSON-RPC error, and its HTTP status in the modern era.
 
 
 RESOURCE_NOT_FOUND: Final = -32002
@@ -156,7 +156,7 @@ class NotAcceptableError(McpError):
 
 
 def status_of(code: int) -> int:
-    """Of a modern HTTP answer that carries this error."""
+    """Return the HTTP status of a modern answer with this error."""
     return _STATUS.get(code, 400)
 
 
@@ -173,7 +173,7 @@ def no_such_method(method: str) -> McpError:
 
 
 def missing_capability(message: str, required: dict[str, Any]) -> McpError:
-    """`required` is what the client would have to declare, in the shape in which it declares it."""
+    """Return the refusal of a client that has to declare `required` first."""
     return McpError(MISSING_CAPABILITY, message, {"requiredCapabilities": required})
 
 

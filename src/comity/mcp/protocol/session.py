@@ -1,4 +1,4 @@
-"""A legacy session: what `initialize` agreed on, and what the client asked to be told of since."""
+"""A legacy session: what `initialize` agreed on, and what the client has subscribed to since."""
 
 import base64
 import binascii
@@ -52,7 +52,7 @@ class Sealer:
         return base64.urlsafe_b64encode(nonce + self._aead.encrypt(nonce, body, binding)).decode()
 
     def open(self, sealed: object, binding: bytes, now: float) -> Any:
-        """Raises McpError unless it is one of ours, for this request, and still good."""
+        """Return the state. Raise McpError unless it is one of ours, for this request, and not expired."""
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - most clients never need it
 
         try:
@@ -71,8 +71,8 @@ class Sealer:
 
 
 def binding(owner: str, method: str, params: dict[str, Any]) -> bytes:
-    """What a state is good for: this owner, this request, apart from what changes between rounds. Members may
-    come in another order: the client may have built the request anew.
+    """Return what a state is bound to: the owner and the request, apart from what changes between rounds. The order of
+    members does not count.
     """
     same = {k: v for k, v in params.items() if k not in ("_meta", "inputResponses", "requestState")}
     return sha256(envelope_form([owner, method, same])).digest()
@@ -89,7 +89,7 @@ _CAPABILITY_OF: Final = {
 
 
 class Remembered(Struct, frozen=True, kw_only=True, rename={"client": "asker"}):
-    """What has to be stored of a session so that another process can go on with it."""
+    """The part of a session that is stored so that another process can go on with it."""
 
     client: McpClient
     log_level: LogLevel = "info"
@@ -107,7 +107,7 @@ class McpSession:
 
     @classmethod
     def recalled(cls, kept: Remembered, handshake: Handshake | None) -> "McpSession":
-        """Go on with a stored session. Where no handshake is there to read what was attached to it, nothing is."""
+        """Return a stored session. Without a handshake that reads it, what was attached is dropped."""
         client, attached = kept.client, kept.client.attached
         if attached is not None and handshake is not None:
             client = replace(client, attached=handshake.recall(attached))
@@ -121,8 +121,8 @@ class McpSession:
     def remembered(self) -> Remembered:
         return Remembered(client=self.client, log_level=self.log_level, subscribed=tuple(self.subscribed))
 
-    def heard(self, request: RpcRequest) -> bool:
-        """Keep what a request that was answered well asked the session to keep; whether it did."""
+    def apply_setting(self, request: RpcRequest) -> bool:
+        """Apply the setting of a successful request. Return whether it had one."""
         params = request.params if isinstance(request.params, dict) else {}
         match request.method:
             case "logging/setLevel":
@@ -151,7 +151,7 @@ def without_handshake(caller: Caller) -> McpClient:
 
 
 def introduced(params: Json, caller: Caller, negotiated: HandshakeResult | None) -> McpClient:
-    """The client that an `initialize` speaks of."""
+    """Return the client that an `initialize` describes."""
     declared, info = params.get("capabilities"), params.get("clientInfo")
     client = McpClient(
         version=chosen_legacy(params.get("protocolVersion")),
@@ -164,7 +164,7 @@ def introduced(params: Json, caller: Caller, negotiated: HandshakeResult | None)
 
 
 def check_introduction(params: Json) -> None:
-    """Refuse an `initialize` that would make us store more than a client can have to say of itself."""
+    """Refuse an `initialize` that is too large to be stored."""
     said = {name: params.get(name) for name in ("capabilities", "clientInfo")}
     if len(strict_json.dumps(said)) > MAX_INTRODUCTION:
         raise invalid_params(f"capabilities and clientInfo exceed {MAX_INTRODUCTION:,} bytes; send less")
@@ -173,7 +173,7 @@ def check_introduction(params: Json) -> None:
 def welcome(
     server: Server, selection: Selection, client: McpClient, negotiated: HandshakeResult | None
 ) -> bytes:
-    """The result of `initialize`."""
+    """Return the result of `initialize`."""
     result: Json = {
         "protocolVersion": client.version,
         "capabilities": capabilities(server, client),
@@ -187,7 +187,7 @@ def welcome(
 
 
 def demand(client: McpClient, request: InputRequest) -> None:
-    """Refuse to ask what the client did not say it can answer."""
+    """Raise McpError for a question that the client did not declare it can answer."""
     needed: Json = {}
     capability = _CAPABILITY_OF.get(request.method)
     if capability is None:

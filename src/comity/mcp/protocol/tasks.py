@@ -25,8 +25,8 @@ from comity.wire.jsonrpc import INTERNAL_ERROR, RpcError
 Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
 KEPT: Final = 7200.0
-LONGEST: Final = 3600.0
-"""Seconds a task may run: what came of it can still be fetched for as long again."""
+MAX_SECONDS: Final = 3600.0
+"""Seconds a task may run; its result can be fetched for as long again."""
 POLL_MS: Final = 500
 
 _DEPTH: Final = strict_json.DEPTH + 16
@@ -37,7 +37,7 @@ DIED: Final = RpcError(
 
 
 class Task(Struct, frozen=True, kw_only=True):
-    """As it is stored. `holder` is the process that runs it; `answers` are those it may not have seen yet."""
+    """A task as it is stored. `holder` is the process that runs it; `answers` are those it may not have read yet."""
 
     id: str
     owner: str
@@ -78,7 +78,7 @@ def answered(task: Task, given: Mapping[str, Any], now: float) -> Task:
 
 
 def ended(task: Task, outcome: bytes | RpcError, now: float) -> Task:
-    """`outcome` is the result of the call as it would have been sent, or the error instead of one."""
+    """End the task. `outcome` is the result of the call as it would have been sent, or its error."""
     if task.over:
         return task
     over = replace(task, questions={}, answers={}, updated=now)
@@ -94,7 +94,7 @@ def cancelled(task: Task, now: float) -> Task:
 
 
 def created_json(task: Task) -> Json:
-    """What answers the call that became this task."""
+    """Return the answer to the call that became this task."""
     return {
         "taskId": task.id,
         "status": task.status,
@@ -106,8 +106,8 @@ def created_json(task: Task) -> Json:
 
 
 def detailed_json(task: Task, doing: str = "") -> Json:
-    """The task as in tasks/get and notifications, with the questions to the client or the result. `doing` is the
-    progress of work that runs.
+    """Return the task as in tasks/get and notifications, with its questions or its result. `doing` is the progress of
+    running work.
     """
     shown = created_json(task)
     if doing and not task.over:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from comity.mcp.socket import Opening
 from comity.mcp.stdio import serve_stdio
-from comity.node.mcp_server import mcp_side
+from comity.node.mcp_server import make_node_mcp
 from comity.requests.record import Recorder
 from comity.rooms.protocol.tool_table import Demands
 from comity.rooms.tools import select
@@ -40,7 +40,7 @@ def serve_alone(settings: Settings, opening: Opening) -> None:
         guest = Guest(settings)
         clock = SystemClock()
         record = Recorder(guest, clock)
-        side = mcp_side(
+        node_mcp = make_node_mcp(
             [part for part in load_parts() if part.is_wanted(settings)],
             guest.runtime,
             clock,
@@ -48,9 +48,9 @@ def serve_alone(settings: Settings, opening: Opening) -> None:
             versions=settings.vcp.versions,
         )
         try:
-            await serve_stdio(lambda write: side.open_stream(selection, opening.max_message_bytes, write))
+            await serve_stdio(lambda write: node_mcp.open_stream(selection, opening.max_message_bytes, write))
         finally:
-            await side.close()
+            await node_mcp.close()
             record.flush()
             await guest.close()
 
