@@ -24,7 +24,7 @@ from comity.http.guard import HttpAccess, accepts_page, caller_of
 from comity.identity.protocol.rights import Right
 from comity.node.event_stream import EVENTS_PATH
 from comity.requests.events import ACT_WORDS
-from comity.runtime.part import MOST, PAGE, View, ViewQuery
+from comity.runtime.part import MAX_PAGE, PAGE, View, ViewQuery
 from comity.wire.errors import ComityError, InvalidError, NotFoundError, http_status, public_message
 from comity.wire.machine import duration_words
 
@@ -160,8 +160,8 @@ def view_routes(views: Iterable[View]) -> list[Route]:
 def _view_query(request: Request) -> ViewQuery:
     given = request.query_params
     limit = given.get("limit", str(PAGE))
-    if not limit.isdecimal() or len(limit) > 4 or not 1 <= int(limit) <= MOST:
-        raise InvalidError(f"limit must be a number from 1 to {MOST}")
+    if not limit.isdecimal() or len(limit) > 4 or not 1 <= int(limit) <= MAX_PAGE:
+        raise InvalidError(f"limit must be a number from 1 to {MAX_PAGE}")
     text, after = given.get("text", ""), given.get("after", "")
     if len(text) > _MAX_TEXT_LENGTH or len(after) > _MAX_TEXT_LENGTH:
         raise InvalidError(f"text and after have at most {_MAX_TEXT_LENGTH} characters")

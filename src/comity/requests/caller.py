@@ -28,7 +28,7 @@ _SHORT: Final = 8
 
 
 class Caller(Struct, frozen=True, kw_only=True, dict=True):
-    """`kind` says which way it came, and so which rights it has (`core/rights`). The kinds of the node's own user are one
+    """`kind` says which way it came, and so which rights it has (`identity/protocol/rights.py`). The kinds of the node's own user are one
     owner; the others are told apart by `id`: the subject of an access token, the id of a vacant, the name of a peer. Of
     one of the user's tokens `id` is the name. `address` is where it comes from, as limits are counted. `scopes` are those
     of an access token.

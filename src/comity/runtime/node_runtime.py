@@ -1,4 +1,4 @@
-"""The house: what the parts of a node share. It opens from the inside out: folder, keys, store, record, walk.
+"""The runtime: what the parts of a node share. It opens from the inside out: folder, keys, store, record, pipeline.
 
 What is opened is pushed onto `stack`, and closed in the opposite order.
 """
@@ -54,7 +54,7 @@ log = logging.getLogger("comity.node")
 
 MAIN_CHAIN: Final = "main"
 FIRST_CHORES: Final = 60.0
-"""A node that never runs for long has chores too."""
+"""The first chores of a node, so that they also run in one that never runs for long."""
 
 _P = TypeVar("_P", bound=Part)
 
@@ -89,14 +89,14 @@ class NodeRuntime:
         return self.key.vacant_id
 
     def current_vault(self) -> Vault:
-        """The vault with the keys that the file holds now: they may be rotated, or taken away while the node runs."""
+        """Return the vault with the keys that the file holds now; they may be rotated or removed while the node runs."""
         file = self.vault_file
         if file is not None and file.has_changed():
             self.vault = self._read_vault(file)
         return self.vault
 
     def _read_vault(self, file: VaultKeyFile) -> Vault:
-        """Where the file was taken away there is no vault; no other key is made in its place."""
+        """Return the vault of the file. If the file is gone, no new key is made."""
         try:
             keys = read_vault_keys(file.path)
         except KeyRefusedError as reason:
@@ -108,18 +108,18 @@ class NodeRuntime:
         return self.clock.monotonic() - self._started_at
 
     def find(self, kind: type[_P]) -> _P:
-        """The open part of that class."""
+        """Return the open part of that class. Raise NotFoundError if it is switched off."""
         part = self.find_open(kind)
         if part is None:
             raise NotFoundError(kind.off_sentence())
         return part
 
     def find_open(self, kind: type[_P]) -> _P | None:
-        """The same; None where it is switched off."""
+        """Return the open part of that class, or None if it is switched off."""
         return next((part for part in self.parts if isinstance(part, kind)), None)
 
     async def open(self, passphrase: str | None, *, guest: bool) -> None:
-        """A guest shares the data folder with whoever else works in it."""
+        """Open folder, keys, store, record and pipeline. A guest shares the data folder with other processes."""
         settings = self.settings
         data = settings.data
         self.guest = guest
@@ -167,7 +167,7 @@ class NodeRuntime:
         self.stack.callback(self.record.flush)
 
     def open_http(self, seconds: float, answer_limit: int = ANSWER_LIMIT) -> GuardedHttp:
-        """A client for which the exceptions of the owner hold (ruling 12). It is closed with the node."""
+        """Open a client with the exceptions of the owner (ruling 12). It is closed with the node."""
         http = GuardedHttp(
             allow=self.settings.dispatch.hosts,
             allow_loopback=is_loopback(self.settings.host),
@@ -178,13 +178,13 @@ class NodeRuntime:
         return http
 
     def open_public_http(self, seconds: float) -> GuardedHttp:
-        """A client that calls public addresses only, for those that somebody else named than the owner."""
+        """Open a client for public addresses only, for addresses that others than the owner have named."""
         http = GuardedHttp(timeout=seconds)
         self.stack.push_async_callback(http.aclose)
         return http
 
     async def open_parts(self, kinds: Iterable[type[Part]]) -> None:
-        """Open each of them that the settings want, then begin with what they have to do now and then."""
+        """Open the parts that the settings want, then start their chores."""
         known = tuple(kinds)
         self.kinds = tuple(kind for kind in known if kind.is_wanted(self.settings))
         self.kinds_off = tuple(kind for kind in known if kind not in self.kinds)
@@ -205,13 +205,13 @@ class NodeRuntime:
         self.restored_at = None if restored is None else restored.at
 
     def fail(self, reason: ComityError) -> None:
-        """Stop the node, and say why."""
+        """Stop the node because of this failure."""
         log.error("the node stops: %s", reason)
         self.failure = self.failure or reason
         self.stopping.set()
 
     async def note(self, result: str) -> None:
-        """Write down something that the node does by itself."""
+        """Record something that the node does by itself."""
         await self.record.commit_counted((), own_act(result))
 
 
@@ -230,8 +230,8 @@ def figures_of(settings: Settings) -> Figures:
 
 
 async def run_chores(clock: Clock, chores: Iterable[Chore]) -> None:
-    """Each of them every so many seconds, for ever, and soon after the start. One that fails is tried again
-    next time.
+    """Run each chore every so many seconds, and soon after the start. One that fails is tried again next
+    time.
     """
     due = {chore: clock.monotonic() + min(chore.every, FIRST_CHORES) for chore in chores}
     while True:
@@ -249,7 +249,7 @@ async def run_chores(clock: Clock, chores: Iterable[Chore]) -> None:
 
 @asynccontextmanager
 async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Let it run in the background until the block ends."""
+    """Run it in the background until the block ends."""
     task = asyncio.create_task(work)
     try:
         yield

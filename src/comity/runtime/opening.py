@@ -39,7 +39,7 @@ def sqlite_version() -> str:
 
 
 def open_trail(settings: Settings, key: SigningKey, chain: str) -> AuditTrail:
-    """The audit chain of that name, or `chain-2`, `chain-3` … while other processes write the first ones."""
+    """Open the audit chain of that name, or `chain-2`, `chain-3` … while other processes write the first ones."""
     if settings.store.engine == "memory":
         return AuditTrail(chain, key)
     chain, head_file = open_head_file(settings.audit_heads, chain)
@@ -47,7 +47,7 @@ def open_trail(settings: Settings, key: SigningKey, chain: str) -> AuditTrail:
 
 
 async def open_store(settings: Settings, clock: Clock, trail: AuditTrail, *, adopt: bool = False) -> Store:
-    """To read and to write; the store closes the trail, also when it cannot be opened. `adopt` takes a restored database as it is."""
+    """Open the store to read and write. It closes the trail, also on failure. `adopt` takes a restored database as it is."""
     if settings.store.engine == "memory":
         return MemoryStore(clock, trail=trail)
     return await SqliteStore.open(settings.database, clock, trail, adopt=adopt)

@@ -1,7 +1,7 @@
-"""A part is one capability of a node, and says all that the rest needs to know about it.
+"""A part is one capability of a node, and declares all that the rest needs to know about it.
 
 - The class says what is known before anything is open: the name, the section of the settings, the tools,
-  resources and prompts of MCP, the checks of `comity doctor`. It must be light to import: `comity mcp` answers with it at once.
+  resources and prompts of MCP, the checks of `comity doctor`. It must be light to import.
 - An object of the class is the open part. `open` makes its handlers, `serve` its doors; both push onto `runtime.stack`
   what has to be closed. A `comity mcp` that works by itself has handlers, and no doors.
 - Everything has an empty default. Routes and paths are there after `serve`, the rest after `open`.
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from comity.requests.metrics import Metric
     from comity.runtime.node_runtime import NodeRuntime
 
-# What a person looks at: a view is facts, tables and drawn tables about one thing.
+# Views of the page: facts, tables and drawn tables about one subject.
 
 
 PAGE: Final = 50
-MOST: Final = 200
+MAX_PAGE: Final = 200
 
 Kind = Literal["", "search", "verify", "try"]
 
@@ -43,7 +43,7 @@ class Fact(Struct, frozen=True, omit_defaults=True):
 
 
 class RowButton(Struct, frozen=True):
-    """Each row with a value has a button that posts `{member: value}` to `path`."""
+    """A button in each row with a value, which posts `{member: value}` to `path`."""
 
     label: str
     path: str
@@ -61,7 +61,7 @@ class Table(Struct, frozen=True, omit_defaults=True):
 
 
 class Matrix(Struct, frozen=True, omit_defaults=True):
-    """How often the one of a row was preferred to the one of a column."""
+    """How often the row was preferred to the column."""
 
     title: str
     names: Sequence[str]
@@ -90,7 +90,7 @@ class View(NamedTuple):
 
 
 def paged(rows: Sequence[Sequence[str]], query: ViewQuery) -> tuple[Sequence[Sequence[str]], str]:
-    """The rows of this page, and where the next one begins. `after` is how many came before."""
+    """Return the rows of this page, and where the next one begins. `after` is how many came before."""
     first = int(query.after) if query.after.isdecimal() and len(query.after) < 10 else 0
     last = first + query.limit
     return rows[first:last], str(last) if last < len(rows) else ""
@@ -113,14 +113,14 @@ class Panel(NamedTuple):
 
 
 class Chore(NamedTuple):
-    """Something to do every so many seconds, and soon after the start."""
+    """A task that runs every so many seconds, and soon after the start."""
 
     every: float
     run: Callable[[], Awaitable[None]]
 
 
 OpenNode = Callable[[], Awaitable["NodeRuntime"]]
-"""The open node, for a tool. The first call opens it where that has not been done."""
+"""Returns the open node for a tool. The first call opens it if necessary."""
 
 
 class Part:
@@ -128,9 +128,9 @@ class Part:
     settings: ClassVar[type[Struct] | None] = None
     """The section `[name]`; read with `runtime.settings.of(…)`."""
     tool_group: ClassVar[str] = ""
-    """What its tools are chosen by with `comity mcp --rooms`."""
+    """The name of its tools for `comity mcp --rooms`."""
     instructions: ClassVar[str] = ""
-    """What a model is told of its tools, where it is offered some of them."""
+    """A sentence about its tools for models that are offered some of them."""
     has_core_tools: ClassVar[bool] = False
     """Whether some of its tools are offered whatever `comity mcp --rooms` names."""
     of_extensions: ClassVar[bool] = False
@@ -138,35 +138,35 @@ class Part:
     tool_right: ClassVar[Right | None] = None
     """The right that all its tools need, where it is more than the right to use MCP."""
     paths: ClassVar[tuple[str, ...]] = ()
-    """Its paths over HTTP, and `open_paths` those that need no token, each with all that is below it. Also where the part
-    is switched off they are known, so that whoever asks is told.
+    """Its paths over HTTP, and in `open_paths` those that need no token, each with all that is below it. If the part is
+    switched off, they answer with the sentence of `off_sentence`.
     """
     open_paths: ClassVar[tuple[str, ...]] = ()
     rights: ClassVar[Mapping[str, Right]] = MappingProxyType({})
     """The right that each of its paths needs, if it is not `manage`. A path that ends in `/` stands for all below it."""
     switch: ClassVar[str] = ""
-    """How to switch it on, where that is not the setting `off`."""
+    """How to switch it on, if not by the setting `off`."""
 
     routes: "Sequence[BaseRoute]" = ()
     hot: "Mapping[str, App]" = MappingProxyType({})
-    """Paths that are answered without a router before them."""
+    """Paths that are answered without the router."""
     sockets: "Mapping[str, App]" = MappingProxyType({})
     """Paths of WebSockets."""
     public: Collection[str] = ()
-    """Which of its paths need no token, and `public_prefixes` how those begin that hold a name."""
+    """Which of its paths need no token, and in `public_prefixes` the beginnings of such paths."""
     public_prefixes: tuple[str, ...] = ()
     chores: Sequence[Chore] = ()
     views: Sequence[View] = ()
-    """What the page at `/` shows of it, each as a page of its own."""
+    """Its views on the page at `/`."""
 
     @classmethod
     def is_wanted(cls, settings: Settings) -> bool:
-        """Whether a node with these settings opens the part."""
+        """Return whether a node with these settings opens the part."""
         return cls.name not in settings.off
 
     @classmethod
     def off_sentence(cls) -> str:
-        """What is said to whoever asks for the part where it is switched off."""
+        """Return the answer for the part where it is switched off."""
         how = cls.switch or f"take `{cls.name}` out of the setting `off`"
         return f"the part {cls.name} is switched off on this node; to switch it on, {how} and start the node again"
 
@@ -184,15 +184,15 @@ class Part:
 
     @classmethod
     def checks(cls, settings: Settings) -> Iterable[CheckResult]:
-        """For `comity doctor`. Nothing is changed, and no node needs to run."""
+        """Return the findings for `comity doctor`. Change nothing; no node needs to run."""
         return ()
 
     async def open(self, runtime: "NodeRuntime") -> None:
         pass
 
     async def serve(self, runtime: "NodeRuntime") -> None:
-        """Called when the address of the node is known and nothing is answered there yet. What is pushed onto
-        the stack here is closed before the HTTP server is.
+        """Make doors. The address of the node is known and nothing is answered there yet. What is pushed onto the stack here
+        is closed before the HTTP server.
         """
 
     def metrics(self) -> "Iterable[Metric]":

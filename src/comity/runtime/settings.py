@@ -1,7 +1,7 @@
-"""One settings object, and the sections it has; `config_reading` makes it of file, environment and flags.
+"""One settings object, and the sections it has; `settings_file` makes it of file, environment and flags.
 
 `Settings` refuses contradictions itself, so one that is built in code is as safe as one that is read: nothing listens to
-other machines without TLS, nothing in production forgets or tells too much.
+other machines without TLS, nothing in production loses data or logs too much.
 """
 
 import ipaddress
@@ -17,7 +17,7 @@ from comity.runtime.lazy import PARTS
 from comity.system import is_loopback, is_unspecified
 from comity.wire.errors import ConfigError
 
-# The kinds of values that settings have: what each must be, in words, and how text becomes one.
+# The kinds of values that settings have.
 
 
 class Kind(NamedTuple):

@@ -93,13 +93,13 @@ def read_settings(
 
 
 def data_folder() -> Path:
-    """The folder of the user's own node, for programs that read no settings."""
+    """Return the folder of the user's own node, for programs that read no settings."""
     named = os.environ.get(f"{_PREFIX}DATA")
     return Path(named).expanduser() if named else default_data_folder(os.environ, Path.home, sys.platform)
 
 
 def default_data_folder(environ: Mapping[str, str], home: Callable[[], Path], platform: str) -> Path:
-    """Where the user's programs keep their data, by the custom of each system."""
+    """Return where programs of the user keep their data, by the custom of each system."""
     if platform == "win32":
         local = environ.get("LOCALAPPDATA")
         return (Path(local) if local else home() / "AppData" / "Local") / "comity"
@@ -111,7 +111,7 @@ def default_data_folder(environ: Mapping[str, str], home: Callable[[], Path], pl
 
 
 def values_of(settings: Settings) -> dict[str, Any]:
-    """Every effective value by its dotted key."""
+    """Return every effective value by its dotted key."""
     values = {name: getattr(settings, name) for name in _TOP_KINDS}
     sections = {name: getattr(settings, name) for name in _SECTIONS} | dict(settings.parts)
     for section, held in sections.items():
@@ -125,7 +125,7 @@ class _Found(NamedTuple):
 
 
 class _SettingsReading:
-    """What may be set, and the user's home folder, which is looked up only when a path needs it."""
+    """What may be set, and the home folder of the user, looked up when a path needs it."""
 
     def __init__(self, home: Path | None, of_parts: Mapping[str, type[Struct]]) -> None:
         self._home = home
@@ -274,7 +274,7 @@ def _find_file(
     reading: _SettingsReading,
     platform: str,
 ) -> tuple[Path, bool]:
-    """The settings file, and whether somebody named it."""
+    """Return the settings file, and whether it was named explicitly."""
     for named, source in ((flag, "--config"), (environ.get(CONFIG_VARIABLE), CONFIG_VARIABLE)):
         if named:
             try:
@@ -314,7 +314,7 @@ def _refuse_unknown_variables(environ: Mapping[str, str], reading: _SettingsRead
 
 
 def _refuse_name(fault: str, name: str, known: Mapping[str, str]) -> NoReturn:
-    """`known` leads from what may have been meant to how it is written."""
+    """`known` maps what may have been meant to how it is written."""
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     remedy = f"did you mean {known[near[0]]}?" if near else "`comity config show` lists all that exist"
     raise ConfigError(f"{fault}; {remedy}")

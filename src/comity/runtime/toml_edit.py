@@ -1,7 +1,7 @@
-"""One table of a TOML text, put in, replaced or taken out, statement by statement.
+"""Insert, replace or remove one table of a TOML text, statement by statement.
 
-A statement is a header or a key with its value; comments and blank lines between statements belong to nobody
-and stay. A new table goes to the end of the text, where it can take nothing away from another one.
+A statement is a header or a key with its value; comments and blank lines between statements stay. A
+new table goes to the end of the text.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from comity.wire.errors import MalformedError
 
-# What changing a text has in common, whatever its format: where a fault is, how lines end, how to splice.
+# What edits of TOML, JSON and YAML share: where a fault is, how lines end, how to splice.
 
 
 KeyPath = tuple[str, ...]
@@ -24,7 +24,7 @@ _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 class TextEdit(NamedTuple):
-    """What stands from `start` to `end` becomes `text`."""
+    """Replaces the text from `start` to `end`."""
 
     start: int
     end: int
@@ -53,7 +53,7 @@ def refuse_kind(key: str) -> NoReturn:
 
 
 def refuse_unsafe() -> NoReturn:
-    """The changed text does not say what it should: this way of writing is one that we cannot edit."""
+    """Refuse a text whose edited form does not say what it should."""
     raise MalformedError(
         "it is written in a way that cannot be changed without touching more; add it by hand"
     )
@@ -69,13 +69,13 @@ def line_start(text: str, index: int) -> int:
 
 
 def former_line(text: str, start: int) -> int:
-    """Where the line before the one that begins at `start` begins."""
+    """Return where the line before the one at `start` begins."""
     end = start - (2 if text.endswith("\r\n", 0, start) else 1)
     return line_start(text, max(end, 0))
 
 
 def next_line(text: str, index: int) -> int:
-    """Where the line after this one begins; the end of the text when there is none."""
+    """Return where the next line begins, or the end of the text."""
     found = _LINE_END.search(text, index)
     return found.end() if found else len(text)
 
@@ -86,13 +86,13 @@ def rest_of_line(text: str, index: int) -> str:
 
 
 def match_end(pattern: re.Pattern[str], text: str, index: int) -> int:
-    """Where that which begins here ends; here, if it does not."""
+    """Return where a match at `index` ends; `index` if there is none."""
     found = pattern.match(text, index)
     return found.end() if found else index
 
 
 def indentation(text: str, index: int) -> str:
-    """The blanks that the line of this character begins with."""
+    """Return the blanks at the beginning of the line."""
     start = line_start(text, index)
     line = text[start:index]
     return line[: len(line) - len(line.lstrip(" \t"))]
@@ -104,7 +104,7 @@ def quoted(value: str) -> str:
 
 
 def inline(value: Any) -> str:
-    """A value on one line, as JSON; YAML reads it too."""
+    """Return a value on one line, as JSON; YAML reads it too."""
     match value:
         case str():
             return quoted(value)
@@ -136,7 +136,7 @@ _PLACE = re.compile(r"\(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of 
 
 
 class Statement(NamedTuple):
-    """`path` is the whole one, with the header that it stands under."""
+    """`path` includes the header that it is under."""
 
     path: KeyPath
     header: bool
@@ -180,7 +180,7 @@ def put(text: str, path: KeyPath, value: Any) -> str:
 
 
 def put_value(text: str, path: KeyPath, value: Any) -> str:
-    """One key, where it stands; else as the last of its section, which is made if it is missing."""
+    """Set one key where it stands, else as the last of its section, which is made if it is missing."""
     before = _parse(text)
     statements = list(_statements(text))
     _refuse_inline(text, statements, path)
@@ -208,7 +208,7 @@ def put_value(text: str, path: KeyPath, value: Any) -> str:
 
 
 def drop(text: str, path: KeyPath, _made: int = 0) -> str:
-    """The text without the table. A table needs no holder in TOML, so none is left behind."""
+    """Return the text without the table, and without empty holders of it."""
     own = _own(list(_statements(text)), path)
     if not own:
         return text
@@ -238,7 +238,7 @@ def _parse(text: str) -> dict[str, Any]:
 
 
 def _statements(text: str) -> Iterator[Statement]:
-    """Of a text that has been parsed."""
+    """Yield the statements of a valid text."""
     header: KeyPath = ()
     at = match_end(_BLANK, text, 0)
     while at < len(text):
@@ -296,7 +296,7 @@ def _refuse_inline(text: str, statements: list[Statement], path: KeyPath) -> Non
 
 
 def _comment_of(text: str, statement: Statement) -> str:
-    """What stands after the value of a statement on its last line, with the blanks before it."""
+    """Return the comment after the value of a statement, with blanks before it."""
     at = text.index("=", _key(text, match_end(_BLANK, text, statement.start))[1]) + 1
     comment = ""
     while at < statement.end and (found := _PIECE.match(text, at)) is not None:
@@ -355,12 +355,12 @@ def _without(node: Any, path: KeyPath) -> Any:
 
 
 def _without_empty(node: Any, path: KeyPath) -> Any:
-    """A table that held nothing else is there only if it has a header of its own."""
+    """Return the node without tables that became empty."""
     return {key: each for key, each in node.items() if each or key != path[0]}
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Equal, with a number that is not one being like itself."""
+    """Return whether two values are equal; NaN equals NaN."""
     match one, other:
         case dict(), dict():
             return one.keys() == other.keys() and all(_same(each, other[key]) for key, each in one.items())

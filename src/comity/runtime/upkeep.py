@@ -1,4 +1,4 @@
-"""What others may ask of this node and make it store: the budget's figures, and the quotas of stored bytes."""
+"""The parts `audit` and `limits`: the upkeep of the audit record, the figures of the budget, quotas of stored bytes."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,7 @@ else:
     store_interface = late("comity.store.interface")
     routing = late("starlette.routing")
 
-# The upkeep of the audit record: refusals written by the minute, old entries forgotten, a failed store tried again.
+# The audit record: refusals are written each minute, old entries deleted, a failed store tried again.
 
 
 _REFUSALS_EVERY = 60.0
@@ -50,7 +50,7 @@ _PRUNE_EVERY = 3600.0
 
 
 class Verification:
-    """What is verified in the background, one thing at a time."""
+    """A verification in the background, one at a time."""
 
     def __init__(self) -> None:
         self.what = ""
@@ -62,7 +62,7 @@ class Verification:
         return self._task is not None and not self._task.done()
 
     def begin(self, what: str, work: Callable[[Callable[[int], None]], Coroutine[Any, Any, None]]) -> bool:
-        """Whether it was begun: not while another one is under way. `work` is given what to tell its progress to."""
+        """Begin, and return True, unless another one is running. `work` is called with a function that reports progress."""
         if self.is_running:
             return False
         self.what, self.checked = what, 0
@@ -107,7 +107,7 @@ class Audit(Part):
 
     @property
     def heads(self) -> "Path | None":
-        """Where the signed heads outside the database are; a store in memory has none."""
+        """Return where the signed heads outside the database are; a store in memory has none."""
         settings = self._runtime.settings
         return settings.audit_heads if settings.store.engine == "sqlite" else None
 
@@ -171,13 +171,13 @@ class Audit(Part):
                 await runtime.record.commit_counted(operations, request_record.own_act("AUDIT_PRUNED"))
 
     async def _try_store_again(self) -> None:
-        """After a commit that failed, so that an idle node is ready again as soon as it can be."""
+        """Commit after a failure, so that an idle node is ready again as soon as possible."""
         if self._runtime.store.failure is not None:
             with contextlib.suppress(StoreError):
                 await self._runtime.note("STORE_WRITTEN_AGAIN")
 
 
-_LOOK_EVERY = 60.0
+_REFRESH_EVERY = 60.0
 _FORGET_EVERY = 3600.0
 
 
@@ -193,8 +193,8 @@ class Limits(Part):
             )
             for name, total in _totals(runtime.settings).items()
         )
-        await self._look()
-        self.chores = [Chore(_LOOK_EVERY, self._look), Chore(_FORGET_EVERY, self._forget_replies)]
+        await self._refresh()
+        self.chores = [Chore(_REFRESH_EVERY, self._refresh), Chore(_FORGET_EVERY, self._forget_replies)]
 
     @property
     def quotas(self) -> "tuple[Quota, ...]":
@@ -239,12 +239,12 @@ class Limits(Part):
             [(f"of {_mebibytes(quota.total)} {quota.name}", _mebibytes(quota.held)) for quota in self.quotas],
         )
 
-    async def _look(self) -> None:
+    async def _refresh(self) -> None:
         for quota in self.quotas:
             await quota.refresh()
 
     async def _forget_replies(self) -> None:
-        """Where much is stored, those that were kept for a day: their callers may have gone for good."""
+        """Delete replies that were kept for a day, if the quota is half used."""
         if self.replies.held < self.replies.total // 2:
             return
         before = self._runtime.clock.now() - budgets.KEPT_SECONDS
@@ -260,7 +260,7 @@ class Limits(Part):
 
 
 def check_storage(settings: Settings) -> CheckResult:
-    """What is stored for others, and how much more of it there may be."""
+    """Check how much is stored for others, and how much room is left."""
     totals = _totals(settings)
 
     async def look() -> dict[str, int] | None:
@@ -297,13 +297,13 @@ def check_storage(settings: Settings) -> CheckResult:
 
 
 def check_budget(settings: Settings) -> CheckResult:
-    """Who is told apart by the budget: behind a proxy that is not named, everybody is one."""
+    """Check whether the budget can distinguish callers: behind an unnamed proxy all have one address."""
     proxies, rate = settings.http.trusted_proxies, settings.rate
     budget = (
         f"{rate.requests:,} requests and {_mebibytes(rate.bytes)} in {rate.per_seconds:g} s for each address"
     )
     if proxies:
-        return CheckResult("budget", "ok", f"{budget}, told by the proxies {', '.join(proxies)}")
+        return CheckResult("budget", "ok", f"{budget}, as named by the proxies {', '.join(proxies)}")
     if settings.agent.endpoint and not rate.limit_loopback:
         return CheckResult(
             "budget",
@@ -315,7 +315,7 @@ def check_budget(settings: Settings) -> CheckResult:
 
 
 def _totals(settings: Settings) -> dict[str, int]:
-    """How many bytes there may be, by quota."""
+    """Return how many bytes there may be, by quota."""
     return {
         store_interface.REPLIES: settings.storage.replies_bytes,
         budgets.CARDS: settings.storage.cards_bytes,

@@ -15,17 +15,17 @@ class Given:
 
     @classmethod
     def forget(cls) -> None:
-        """Another command line begins, as in a program that runs several."""
+        """Clear the flags before the next command line in the same program."""
         cls.data = cls.config = ""
 
 
 def follow_up(command: str) -> str:
-    """A command to type next, with the flags of this one that lead to the same node."""
+    """Return a command to type next, with the flags of this one that lead to the same node."""
     if _WITHOUT_FOLDER.match(command) or " --data" in command or " --help" in command:
         return command
     return command + Given.data + ("" if _WITHOUT_CONFIG.match(command) else Given.config)
 
 
 def with_flags(message: str) -> str:
-    """The same for each command that a message names in backquotes."""
+    """Add the flags to each command that a message names in backquotes."""
     return _COMMAND.sub(lambda found: f"`{follow_up(found[1])}`", message)

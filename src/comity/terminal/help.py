@@ -1,4 +1,4 @@
-"""How help looks: what it is for, how it is called, its options, examples.
+"""Help: what a command is for, how it is called, its options, examples.
 
 The same for every command, and drawn without a table library, because help must appear at once.
 """
@@ -17,8 +17,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from comity.terminal.output import paint
 
-_WIDEST = 100
-_NARROWEST = 40
+_MAX_WIDTH = 100
+_MIN_WIDTH = 40
 _COLUMN = 26
 _INDENT = 6
 _READABLE = 24
@@ -96,7 +96,7 @@ def _only_groups_commands() -> None:
 
 
 def _taking_options_apart(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same for Typer, which knows options one by one: an argument that is a dataclass stands there as its fields."""
+    """Replace each argument that is a dataclass by its fields, because Typer knows options one by one."""
     whole = inspect.signature(function)
     groups: dict[str, Any] = {
         name: argument.annotation
@@ -133,7 +133,7 @@ def command_help(command: Any, ctx: Any) -> str:
 
 
 def _first_example(command: Any) -> str:
-    """A group without examples of its own shows one of each of its commands."""
+    """Return the first example of a command, for a group without examples of its own."""
     return next(filter(None, inspect.cleandoc(command.epilog or "").splitlines()), "")
 
 
@@ -152,7 +152,7 @@ def paragraphs(text: str) -> str:
 
 
 def section(title: str, rows: Sequence[tuple[str, str]], column: int | None = None) -> str:
-    """Names and what they mean; sections that share a `column` stand in line."""
+    """Return a section of names and meanings; sections with the same `column` are aligned."""
     if not rows:
         return ""
     column = column or min(_COLUMN, max(len(name) for name, _ in rows)) + 4
@@ -170,7 +170,7 @@ def section(title: str, rows: Sequence[tuple[str, str]], column: int | None = No
 
 
 def examples(text: str) -> str:
-    """One example per line: the call, two spaces, what it does."""
+    """Return examples from lines of a call, two spaces, and what it does."""
     lines = [line for line in inspect.cleandoc(text).splitlines() if line]
     if not lines:
         return ""
@@ -190,7 +190,7 @@ def examples(text: str) -> str:
 
 
 def width() -> int:
-    return max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size().columns))
+    return max(_MIN_WIDTH, min(_MAX_WIDTH, shutil.get_terminal_size().columns))
 
 
 def records(command: Any, ctx: Any) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:

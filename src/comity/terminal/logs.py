@@ -1,8 +1,7 @@
 """Where log lines go while a node runs: stderr, for people or, with `log_json`, one JSON object each.
 
-A warning or an error that comes again is told once and then counted: a full disk or a broken peer may bring thousands
-in a minute, which would hide everything else and fill a disk of its own. Once a minute a line says how many there
-were; the first minute without one ends it, and what comes later is told in full again.
+A repeated warning or error is logged once and then counted: a full disk or a broken peer may cause thousands in a minute.
+Once a minute a line says how many there were. After a minute without one, the next is logged in full again.
 """
 
 import json
@@ -45,7 +44,7 @@ class SparingHandler(logging.StreamHandler):  # type: ignore[type-arg]
         self._timer: threading.Timer | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Under the lock of the handler, as all of them."""
+        """Log or count a record. The handler holds its lock."""
         if record.levelno < logging.WARNING:
             super().emit(record)
             return
@@ -62,7 +61,7 @@ class SparingHandler(logging.StreamHandler):  # type: ignore[type-arg]
     def sum_up(self) -> None:
         with self.lock:  # type: ignore[union-attr]
             self._timer = None
-            self._tell_repeats()
+            self._log_repeats()
             if self._counts:
                 self._sum_up_later()
 
@@ -70,10 +69,10 @@ class SparingHandler(logging.StreamHandler):  # type: ignore[type-arg]
         with self.lock:  # type: ignore[union-attr]
             if self._timer is not None:
                 self._timer.cancel()
-            self._tell_repeats()
+            self._log_repeats()
         super().close()
 
-    def _tell_repeats(self) -> None:
+    def _log_repeats(self) -> None:
         for kind, count in tuple(self._counts.items()):
             if not count:
                 del self._counts[kind]
@@ -95,7 +94,7 @@ _Kind = tuple[object, ...]
 
 
 def _kind_of(record: logging.LogRecord) -> _Kind:
-    """The same value for the same failure: where it was logged, what was raised, and where."""
+    """Return the same value for the same failure: where it was logged, what was raised, and where."""
     arguments = record.args if isinstance(record.args, tuple) else ()
     named = tuple(type(argument) for argument in arguments if isinstance(argument, BaseException))
     raised: _Kind = ()
@@ -121,5 +120,5 @@ def write_logs(level: LogLevel, *, as_json: bool) -> None:
         JsonLines() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
     )
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    if level != "debug":  # asyncio tells of itself what the node says better
+    if level != "debug":  # the node reports better what asyncio reports of itself
         logging.getLogger("asyncio").setLevel(logging.WARNING)

@@ -94,7 +94,7 @@ class OwnNode:
             self._proof = {"authorization": f"Bearer {read_token(settings.data / TOKEN_FILE)}"}
 
     async def ask(self, method: str, path: str, json: Any = None) -> dict[str, Any]:
-        """The JSON object that it answers; NotFoundError when it serves no agent and so has no such path."""
+        """Return the JSON object of the answer. Raise the refusal, such as NotFoundError for a path that it does not have."""
         status, body = await self.answer(method, path, json)
         if status == 200:
             return body
@@ -106,7 +106,7 @@ class OwnNode:
         return answer.status, _object(answer.body)
 
     async def stream(self, path: str, headers: Mapping[str, str], *, silence: float) -> AsyncIterator[bytes]:
-        """The parts of an answer that goes on, as they come."""
+        """Yield the parts of a long answer as they come."""
         async with self.http.stream(self.base + path, {**headers, **self._proof}, silence=silence) as answer:
             if answer.status != 200:
                 raise self.refusal(answer.status, _object(b"".join([part async for part in answer.parts])))
@@ -114,14 +114,14 @@ class OwnNode:
                 yield part
 
     def refusal(self, status: int, body: dict[str, Any]) -> ComityError:
-        """Say of an answer with this status that the node refused, and why."""
+        """Return the error for an answer with this status."""
         kind = _REFUSALS.get(status, UnusableAnswerError)
         said = str(body.get("detail", "")) or f"status {status}"
         return kind(f"the node at {self.url} refused: {said}")
 
 
 def own_node(settings: Settings, timeout: float = _TIMEOUT) -> OwnNode | None:
-    """The node that runs on the data folder; it has `timeout` seconds for each answer."""
+    """Return the node that runs on the data folder, or None. It has `timeout` seconds for each answer."""
     running = running_node(settings.data)
     return None if running is None else OwnNode(settings, running, timeout)
 
@@ -162,7 +162,7 @@ def refuse_off(settings: Settings, part: type[Part]) -> None:
 
 
 def own_id(settings: Settings) -> "VacantId":
-    """Who the folder says it is."""
+    """Return the id of the identity in the folder."""
     _refuse_missing(settings)
     return key_files.stored_vacant_id(settings.data)
 
@@ -173,7 +173,7 @@ def own_key(settings: Settings, passphrase_file: str | None) -> "SigningKey":
 
 
 def new_key(settings: Settings, passphrase_file: str | None) -> "tuple[SigningKey, bool]":
-    """A key for a folder that had none a moment ago, and whether it was us who made it."""
+    """Return the key of a folder, made if there is none, and whether it was made."""
     passphrase = None if passphrase_file is None else read_passphrase(passphrase_file)
     return key_files.load_or_create_identity(settings.data, passphrase=passphrase)
 
@@ -244,7 +244,7 @@ def _object(answer: bytes) -> dict[str, Any]:
 
 
 def _only(cert: Path) -> ssl.SSLContext:
-    """Trust in this certificate, whatever name the node is called by, and in no other."""
+    """Trust this certificate alone, for any name of the node."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN

@@ -29,7 +29,7 @@ else:
 
 
 def option(flag: str, value: str, help_text: str, **more: Any) -> Any:
-    """An option of a command. `value` is what the help calls the value that one types after the flag."""
+    """Return an option of a command. `value` is what the help calls the value of the flag."""
     return typer.Option(flag, metavar=value, help=help_text, **more)
 
 
@@ -100,7 +100,7 @@ class KeyOptions(HomeOptions):
     passphrase_file: PassphraseFile = None
 
 
-# how the flags are called that have a shorter name than their setting
+# flags that have a shorter name than their setting
 _TYPED = {
     "--agent-behaviour": "--agent",
     "--agent-capability": "--capability",
@@ -125,7 +125,7 @@ def settings_of(home: HomeOptions, **flags: Any) -> "Loaded":
 
 
 def fast_loop() -> "Callable[[], asyncio.AbstractEventLoop] | None":
-    """The quicker event loop where there is one; the usual one elsewhere."""
+    """Return the faster event loop if there is one, else None for the usual one."""
     try:
         factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop
     except ImportError:
@@ -134,7 +134,7 @@ def fast_loop() -> "Callable[[], asyncio.AbstractEventLoop] | None":
 
 
 def read_groups(text: str) -> tuple[str, ...]:
-    """What --rooms names: groups of MCP tools, with commas between them."""
+    """Read groups of MCP tools with commas between them."""
     known = list(dict.fromkeys(part.tool_group for part in load_parts() if part.tool_group))
     chosen = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in chosen:
@@ -187,7 +187,7 @@ def ask_passphrase(of: str, option: str = "--passphrase-file") -> str:
 
 
 def passphrase_for(data: Path, file: str | None) -> str | None:
-    """What opens the identity of that folder; None when it is not sealed."""
+    """Return the passphrase of the identity in that folder; None if it is not encrypted."""
     if file is not None:
         return read_passphrase(file)
     if not key_files.needs_passphrase(data):
@@ -199,7 +199,7 @@ def passphrase_for(data: Path, file: str | None) -> str | None:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Go on only when the person says so; with no person there, only with --yes."""
+    """Ask for confirmation at a terminal. Without one, require --yes."""
     if yes:
         return
     _refuse_without_terminal("this needs a confirmation", "--yes")

@@ -1,6 +1,6 @@
 """What is printed on success: JSON for programs, tables on a terminal, plain columns in a pipe.
 
-In a pipe nothing is cut, wrapped or coloured. What a stranger wrote is shown by a terminal and never obeyed.
+In a pipe nothing is cut, wrapped or coloured. Control characters in foreign text are escaped at a terminal.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ else:
     rich_table = late("rich.table")
     rich_text = late("rich.text")
 
-# A little colour, without a library: only for a terminal, and only for those who want it.
+# A little colour, without a library, only for a terminal that wants it.
 
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
@@ -42,7 +42,7 @@ def colour_wanted(stream: TextIO | None = None) -> bool:
 
 
 def paint(text: str, style: str, *, wanted: bool | None = None) -> str:
-    """The text in one or more styles ("bold cyan"), or as it is. Where `wanted` is not given, standard output decides."""
+    """Return the text in one or more styles ("bold cyan"), or as it is. By default standard output decides."""
     if not text or not (colour_wanted() if wanted is None else wanted):
         return text
     return f"\x1b[{';'.join(_CODES[word] for word in style.split())}m{text}\x1b[0m"
@@ -62,12 +62,12 @@ def report(failure: Exception, *, as_json: bool) -> int:
     if os.environ.get(DEBUG_VARIABLE) and not isinstance(failure, typer.TyperException | typer.Abort):
         traceback.print_exception(failure)
     say(code, message, as_json=as_json)
-    _let_go_of_stdout()
+    _drop_stdout()
     return exit_code
 
 
 def finish(exit_code: int) -> int:
-    """Everything printed must have arrived before success is claimed."""
+    """Flush what was printed before success is reported."""
     if exit_code == INTERRUPTED:
         sys.stderr.write("stopped\n")
     sys.stdout.flush()
@@ -75,7 +75,7 @@ def finish(exit_code: int) -> int:
 
 
 def say(code: str, message: str, *, as_json: bool) -> None:
-    """A command that the message names gets the flags that lead to the same node."""
+    """Print a failure. Commands in the message get the flags that lead to the same node."""
     message = with_flags(message)
     if as_json:
         line = json.dumps({"error": {"code": code, "message": message}}, separators=(",", ":"))
@@ -103,15 +103,16 @@ def _described(failure: Exception) -> tuple[str, str, int]:
             return "system", f"{failure.filename}: {failure.strerror or failure}", FAILED
         case _:
             kind = type(failure)
-            # a database speaks of its insides
-            told = "" if kind.__module__.startswith("apsw") else str(failure)
-            what = f"{kind.__name__}: {told}".strip(": ")
+            text = (
+                "" if kind.__module__.startswith("apsw") else str(failure)
+            )  # the database names its internals
+            what = f"{kind.__name__}: {text}".strip(": ")
             remedy = f"run it again with {DEBUG_VARIABLE}=1 to see where, and report it"
             return "internal", f"unexpected error ({' '.join(what.split())}); {remedy}", FAILED
 
 
 def _sentence(refusal: typer.TyperException) -> str:
-    """The library's own words, and where to read on."""
+    """Return the words of the library, and where to read on."""
     context = getattr(refusal, "ctx", None)
     path = context.command_path if context is not None else "comity"
     words = " ".join(refusal.format_message().split()).rstrip(".")
@@ -119,8 +120,8 @@ def _sentence(refusal: typer.TyperException) -> str:
     return said if said.endswith("?") else f"{said}; `{path} --help` shows how to use it"
 
 
-def _let_go_of_stdout() -> None:
-    """A stdout that could not be written would be tried again at exit, with a traceback."""
+def _drop_stdout() -> None:
+    """Replace an unwritable stdout, which would cause a traceback at exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -131,18 +132,20 @@ Cell = str | tuple[str, str]
 """A text, or a text and its style on a terminal."""
 
 _REST = 40  # what is left for the other columns beside one that is not folded
-# controls, half surrogates, line and paragraph ends, and what turns the direction of writing around
-_ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# controls, half surrogates, line and paragraph ends, and characters that change the direction of writing
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def print_json(value: Any) -> None:
-    """One line. It leaves at once: somebody may be waiting for it."""
+    """Print one line of JSON and flush it."""
     sys.stdout.write(json.dumps(value, separators=(",", ":")) + "\n")
     sys.stdout.flush()
 
 
 def print_answer(value: Any, sentence: str, *, as_json: bool) -> None:
-    """What a command did: the value for a program, the sentence for a person."""
+    """Print what a command did: the value for a program, the sentence for a person."""
     if as_json:
         print_json(value)
     else:
@@ -162,13 +165,13 @@ def print_fields(pairs: Iterable[tuple[str, str]], *, indent: str = "") -> None:
 
 
 def print_foreign(text: str) -> None:
-    """A stranger's text with its own lines: exact in a pipe, harmless at a terminal."""
+    """Print foreign text with its own lines: exact in a pipe, escaped at a terminal."""
     shown = _harmless(text) if sys.stdout.isatty() else text
     sys.stdout.write(_encodable(shown if shown.endswith("\n") else shown + "\n"))
 
 
 def one_line(foreign: str) -> str:
-    """A stranger's text for a table or a field."""
+    """Return foreign text for a table or a field."""
     return _encodable(" ".join(_harmless(foreign).split()))
 
 
@@ -177,7 +180,7 @@ def counted(number: int, one: str, many: str) -> str:
 
 
 def note(text: str) -> None:
-    """Something to know besides the answer, which is on stdout."""
+    """Print a note on stderr, beside the answer on stdout."""
     sys.stderr.write(
         f"{paint('note:', 'bold yellow', wanted=colour_wanted(sys.stderr))} {with_flags(text)}\n"
     )
@@ -185,7 +188,7 @@ def note(text: str) -> None:
 
 @contextlib.contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Say at a terminal what is being waited for, and take it back."""
+    """Show at a terminal what the block waits for, and remove it at the end."""
     shown = colour_wanted(sys.stderr)
     if shown:
         room = shutil.get_terminal_size().columns - 1  # what runs on in a second line cannot be taken back
@@ -200,8 +203,8 @@ def waiting(what: str) -> Iterator[None]:
 
 
 def print_table(titles: Sequence[str], rows: Sequence[Sequence[Cell]], *, unbroken: str = "") -> None:
-    """Columns under titles. Numbers, and what else should stand right, come already padded. The column
-    `unbroken`, which people copy from, is not folded while there is room for it.
+    """Print columns under titles. The caller pads numbers. The column `unbroken`, which people copy from, is not folded
+    while there is room for it.
     """
     if sys.stdout.isatty():
         _print_rich(titles, rows, unbroken)
@@ -233,10 +236,10 @@ def _text(cell: Cell) -> str:
 
 
 def _harmless(text: str) -> str:
-    return _ACTING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _encodable(text: str) -> str:
-    """Whatever stdout is: what it cannot spell is spelled in ASCII."""
+    """Escape what the encoding of stdout cannot spell."""
     encoding = sys.stdout.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)

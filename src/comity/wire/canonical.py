@@ -1,4 +1,4 @@
-"""The byte forms that are signed, hashed and compared. Each contract has its own; none is another's.
+"""The byte forms that are signed, hashed and compared. Each contract has its own.
 
 | form | keys | numbers | strings |
 |---|---|---|---|
@@ -51,7 +51,7 @@ _pack = msgspec.msgpack.Encoder().encode
 
 
 def envelope_form(value: Any) -> bytes:
-    """Sorted keys, no spaces, text as it is: the form that signs envelopes, cards and logbooks."""
+    """Return sorted keys, no spaces, text as it is: the form that signs envelopes, cards and logbooks."""
     out, packed = _fast(value, _SORTED)
     if out is not None and not _has_odd_float(packed):
         return out
@@ -59,7 +59,7 @@ def envelope_form(value: Any) -> bytes:
 
 
 def envelope_form_of_text(value: Any) -> bytes:
-    """`envelope_form` for values that contain only strings, nulls and 64-bit integers.
+    """Return `envelope_form` for values that contain only strings, nulls and 64-bit integers.
 
     No text of an unknown sender can make it slow.
     """
@@ -70,7 +70,7 @@ def envelope_form_of_text(value: Any) -> bytes:
 
 
 def ascii_form(value: Any) -> bytes:
-    """The same in ASCII: the form that is hashed by the audit chain and the registry."""
+    """Return the same in ASCII: the form that the audit chain and the registry hash."""
     out, packed = _fast(value, _SORTED)
     if out is None or _has_odd_float(packed):
         return strict_json.write(value, _ASCII).encode()
@@ -91,7 +91,7 @@ def jcs(value: Any) -> bytes:
 
 
 def js_stringify(value: Any) -> bytes:
-    """What `JSON.stringify(JSON.parse(text))` gives in JavaScript, in UTF-8."""
+    """Return what `JSON.stringify(JSON.parse(text))` gives in JavaScript, in UTF-8."""
     out, packed = _fast(value, _PLAIN)
     if out is not None and not _has_odd_number(out, packed) and _DIGITS_AS_KEY.search(out) is None:
         return out
@@ -111,7 +111,7 @@ def _has_odd_float(packed: bytes) -> bool:
 
 
 def _has_odd_number(out: bytes, packed: bytes) -> bool:
-    """Whether a number may look different in ECMAScript."""
+    """Return whether a number may look different in ECMAScript."""
     if b"\xcb" in packed and (_ODD_FLOAT.search(packed) or _WHOLE_FLOAT.search(out)):
         return True
     if b"\xcf" in packed and _ODD_UINT64.search(packed):
@@ -120,7 +120,7 @@ def _has_odd_number(out: bytes, packed: bytes) -> bool:
 
 
 def _sorts_otherwise_in_utf16(out: bytes) -> bool:
-    """UTF-16 puts the surrogates of U+10000 and beyond before U+E000; UTF-8 does not."""
+    """Return whether UTF-16 sorts otherwise: it puts the surrogates of U+10000 and beyond before U+E000; UTF-8 does not."""
     if out.isascii():
         return False
     return _BEYOND_BMP.search(out) is not None and _BMP_BEYOND_SURROGATES.search(out) is not None
@@ -144,7 +144,7 @@ def _python_real(number: float) -> str:
 
 
 def _es_real(number: float) -> str:
-    """ECMA-262 Number::toString: the shortest digits, as Python finds them, placed by its own rules."""
+    """Write a real as ECMA-262 Number::toString: the shortest digits, placed by its rules."""
     if number == 0:
         return "0"
     sign = "-" if number < 0 else ""
@@ -165,7 +165,7 @@ def _es_real(number: float) -> str:
 
 
 def _es_numbers(not_finite: Callable[[float], str]) -> tuple[Callable[[int], str], Callable[[float], str]]:
-    """How ECMAScript writes integers and reals. `not_finite` writes what is no finite double."""
+    """Return how ECMAScript writes integers and reals. `not_finite` writes what is no finite double."""
 
     def real(number: float) -> str:
         return _es_real(number) if math.isfinite(number) else not_finite(number)

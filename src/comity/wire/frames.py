@@ -1,4 +1,4 @@
-"""Bytes in, messages out: NDJSON lines and `Content-Length` frames on one stream, told apart per message.
+"""Bytes in, messages out: NDJSON lines and `Content-Length` frames on one stream, distinguished per message.
 
 - A line ends with LF or CRLF; a blank line is nothing. A line that is a header whose name begins with
   `content-` opens a header block instead: headers in any order, LF or CRLF, up to a blank line; then
@@ -8,13 +8,13 @@
 - A header block without one good `Content-Length`, or beyond `HEADER_LIMIT`, is reported once and
   skipped. It ends at its blank line, or at the first line that cannot be a header: that line is read
   as a message, so that a lost blank line does not swallow what follows.
-- However the bytes are cut into chunks, the events are the same. Each byte is looked at once; no more
-  is kept than the limit (or one header block).
+- The events do not depend on how the bytes are cut into chunks. Each byte is read once; no more is kept than the
+  limit (or one header block).
 
 With `lines_only` nothing is a header, a lone CR ends a line too, and a blank line is a message.
 
-No input and no output happens here: whoever owns the stream feeds what arrived, says `end` when it
-is over, and writes what `encode` makes of an answer in the framing that `framed` tells at that moment.
+No input and no output happens here: the owner of the stream feeds what arrived, calls `end` when it is over, and writes
+what `encode` returns, in the framing that `framed` names at that moment.
 """
 
 import re
@@ -58,7 +58,7 @@ Event = Message | Oversize | BadHeader | Truncated
 
 
 def encode(body: bytes, framed: bool) -> bytes:
-    """A message as it goes out. As a line it must not hold a line end, which compact JSON never does."""
+    """Return a message as it is written. As a line it must not contain a line end, which compact JSON never does."""
     return b"Content-Length: %d\r\n\r\n%b" % (len(body), body) if framed else body + b"\n"
 
 
@@ -66,7 +66,7 @@ class FrameDecoder:
     def __init__(self, limit: int, *, lines_only: bool = False) -> None:
         self._limit = limit
         # A header may be longer than a message may; until a line's end we cannot know which it is.
-        self._longest_line = limit if lines_only else max(limit, HEADER_LIMIT)
+        self._max_line = limit if lines_only else max(limit, HEADER_LIMIT)
         self._lines_only = lines_only
         self._after_cr = False
         self._framed = False
@@ -78,12 +78,12 @@ class FrameDecoder:
 
     @property
     def framed(self) -> bool:
-        """Whether to write frames: true for ever once one frame with a valid header block has come."""
+        """Return whether to write frames: always, once a frame with a valid header block has come."""
         return self._framed
 
     @property
     def held(self) -> int:
-        """How many bytes of an unfinished message are kept."""
+        """Return how many bytes of an unfinished message are kept."""
         return len(self._held)
 
     def feed(self, data: bytes) -> list[Event]:
@@ -96,7 +96,7 @@ class FrameDecoder:
         return events
 
     def end(self) -> list[Event]:
-        """The stream is over: a last line needs no line end, a frame that is not whole is reported."""
+        """End the stream. A last line needs no line end; an incomplete frame is reported."""
         events: list[Event] = []
         if self._step is FrameDecoder._read_line and self._held:
             self._line(self._take(b""), events)
@@ -118,7 +118,7 @@ class FrameDecoder:
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in data else data
 
     def _take(self, rest: bytes) -> bytes:
-        """A whole line: what was held and the rest of it, without a CR at its end."""
+        """Return the whole line, held part and rest, without a CR at its end."""
         if self._held:
             self._held += rest
             rest = bytes(self._held)
@@ -145,12 +145,12 @@ class FrameDecoder:
         return at
 
     def _is_too_long(self, data: bytes, at: int, stop: int) -> bool:
-        """Whether a line of more bytes than the limit can no longer be a short one or a header."""
+        """Return whether a line over the limit can no longer be a short one or a header."""
         size = len(self._held) + stop - at
         limit = self._limit
         start = (self._held[:8] + data[at : at + 8])[: min(size, 8)].lower()
         if _FIRST_NAME.startswith(start):
-            limit = self._longest_line
+            limit = self._max_line
         last = data[stop - 1] if stop > at else self._held[-1]
         return size > limit + 1 or (size > limit and last != _CR)
 
@@ -208,7 +208,7 @@ class FrameDecoder:
         return end + 1
 
     def _spoil(self, events: list[Event], reason: str) -> None:
-        """Report a bad block, once. The rest of it is skipped, line by line, under a limit of its own."""
+        """Report a bad block once. Its rest is skipped line by line, under a limit of its own."""
         self._block.size = 0
         if not self._block.reported:
             self._block.reported = True

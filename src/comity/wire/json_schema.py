@@ -13,18 +13,18 @@ from comity.wire.errors import ConfigError
 Complain = Callable[[Any], str | None]
 """None for a value that fits."""
 
-_LONGEST: Final = 300
-_MOST: Final = 3
+_MAX_LENGTH: Final = 300
+_MAX_FAULTS: Final = 3
 
 
 def complainer(schema: Mapping[str, Any]) -> Complain:
-    """Raises ConfigError for what is no schema, and for one that would have to be fetched."""
+    """Return a check for values. Raise ConfigError for an invalid schema, or one that would have to be fetched."""
     import jsonschema_rs  # noqa: PLC0415 - for the first schema
 
     try:
         validator = jsonschema_rs.validator_for(dict(schema), mask="the value", retriever=_never)
     except (jsonschema_rs.ValidationError, ValueError, jsonschema_rs.ReferencingError) as fault:
-        raise ConfigError(f"a schema cannot be used: {str(fault)[:_LONGEST]}") from None
+        raise ConfigError(f"a schema cannot be used: {str(fault)[:_MAX_LENGTH]}") from None
     fits, errors = validator.is_valid, validator.iter_errors
     known = ", ".join(schema.get("properties", ()))
 
@@ -32,12 +32,12 @@ def complainer(schema: Mapping[str, Any]) -> Complain:
         try:
             if fits(value):
                 return None
-            faults = list(itertools.islice(errors(value), _MOST))
+            faults = list(itertools.islice(errors(value), _MAX_FAULTS))
         except ValueError:
             return "the arguments: nested too deeply, or with a number too large to be checked; send less"
-        found = [f"{_pointer(fault.instance_path)}: {fault.message}"[:_LONGEST] for fault in faults]
+        found = [f"{_pointer(fault.instance_path)}: {fault.message}"[:_MAX_LENGTH] for fault in faults]
         if known and any(fault.schema_path == ["additionalProperties"] for fault in faults):
-            found.append(f"allowed are {known}"[:_LONGEST])
+            found.append(f"allowed are {known}"[:_MAX_LENGTH])
         return "; ".join(found)
 
     return complain

@@ -53,7 +53,7 @@ METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 
-# A batch is answered item by item: a mebibyte of commas must not ask for half a million answers.
+# A batch is answered item by item: a mebibyte of commas must not cause half a million answers.
 BATCH_LIMIT = 1000
 
 Id = str | int | float
@@ -111,7 +111,7 @@ Incoming = RpcRequest | Notification | Response | Batch | Invalid
 def parse(
     body: bytes, *, batches: bool = False, read: Callable[[bytes], Any] = strict_json.loads
 ) -> Incoming:
-    """What `body` says. `read` may be a stricter reader, such as one that wants unique keys."""
+    """Parse a body. `read` may be a stricter reader, such as one that wants unique keys."""
     try:
         value = read(body)
     except MalformedError as error:
@@ -139,7 +139,7 @@ def malformed(why: str) -> Invalid:
 
 
 def invalid_request(why: str, *, code: str | None = None, id: Id | None = None) -> Invalid:  # noqa: A002 - same
-    """`code` tells programs which rule was broken, where more than one can be."""
+    """`code` names the broken rule for programs."""
     data = {"message": why} if code is None else {"code": code, "message": why}
     return Invalid(id, INVALID_REQUEST, "Invalid Request", data)
 
@@ -193,11 +193,11 @@ class RpcStream:
         return map(self._incoming, self._decoder.feed(data))
 
     def end(self) -> Iterator[Incoming]:
-        """The stream is over: what was still on its way."""
+        """Return what is left at the end of the stream."""
         return map(self._incoming, self._decoder.end())
 
     def encode(self, body: bytes) -> bytes:
-        """An answer or a request of ours, as it is written now."""
+        """Return a message as it is written now."""
         return frames.encode(body, self._decoder.framed)
 
     def _incoming(self, event: frames.Event) -> Incoming:

@@ -6,7 +6,7 @@
   The first one, `CONTROL`, is there from the start. Further ones are opened by either side and reach the other
   through `accept_channel`.
 
-How a link stays connected is its own affair; what the messages mean is nobody's affair here.
+How a link stays connected, and what the messages mean, is decided elsewhere.
 """
 
 from typing import Final, Literal, Protocol
@@ -25,10 +25,10 @@ SEND_MARK: Final = 4 * 1024 * 1024
 """A sender waits while more than this is buffered (ruling 56)."""
 
 UNREAD_BYTES: Final = 32 * 1024 * 1024
-"""What a channel holds for a reader that does not come: twice the largest window of a file."""
+"""How much a channel buffers for a slow reader: twice the largest window of a file."""
 
 GONE: Final = "the peer is gone"
-"""The reason where a connection broke that nobody had closed."""
+"""The reason of a connection that broke without being closed."""
 
 
 class LinkClosed(Exception):  # noqa: N818 - an end, not a failure
@@ -49,11 +49,11 @@ class PeerLink(Protocol):
         ...
 
     async def send(self, message: bytes) -> None:
-        """Wait until the link takes the message (back-pressure). Raises LinkClosed."""
+        """Wait until the link takes the message (back-pressure). Raise LinkClosed."""
         ...
 
     async def receive(self) -> bytes:
-        """The next whole message. Raises LinkClosed."""
+        """Return the next whole message. Raise LinkClosed."""
         ...
 
     async def close(self, reason: str = "") -> None: ...
@@ -87,37 +87,37 @@ class Channel(Protocol):
 
     @property
     def buffered(self) -> int:
-        """Bytes that were taken from the sender and have not left yet."""
+        """Return how many bytes were taken from the sender and have not left yet."""
         ...
 
     async def send(self, message: Message) -> None:
-        """Wait while too much is buffered, then hand over. Raises TooLargeError, and LinkClosed at the end."""
+        """Wait while too much is buffered, then send. Raise TooLargeError, or LinkClosed at the end."""
         ...
 
     async def wait_buffered(self, at_most: int) -> None:
-        """Wait until no more than this is buffered. Raises LinkClosed."""
+        """Wait until no more than this is buffered. Raise LinkClosed."""
         ...
 
     async def receive(self) -> Message:
-        """The next message; text is str. What came before the end can still be read. Raises LinkClosed."""
+        """Return the next message; text is str. Messages before the end can still be read. Raise LinkClosed."""
         ...
 
 
 class ChannelLink(Protocol):
     @property
     def max_message_bytes(self) -> int:
-        """The largest message either side takes, with whatever header is put into it."""
+        """Return the size of the largest message that either side takes, headers included."""
         ...
 
     @property
     def is_offerer(self) -> bool:
-        """Exactly one of the two sides is: for whatever only one of them should do."""
+        """Return True on exactly one of the two sides, which does what only one side should do."""
         ...
 
     @property
     def binding(self) -> tuple[str, str]:
-        """What names this one connection, ours first: the certificates' fingerprints as in SDP, or each side's
-        nonce where there is no certificate (ruling 57).
+        """Return what identifies this connection, ours first: the fingerprints of the certificates as in SDP, or nonces
+        without certificates (ruling 57).
         """
         ...
 
@@ -128,11 +128,11 @@ class ChannelLink(Protocol):
     def end(self) -> LinkEnd | None: ...
 
     async def open_channel(self, label: str) -> Channel:
-        """Raises InvalidError for a label that cannot be used or a channel too many, LinkClosed at the end."""
+        """Open a channel. Raise InvalidError for an unusable label or too many channels, LinkClosed at the end."""
         ...
 
     async def accept_channel(self) -> Channel:
-        """The next channel that the other side opened. Raises LinkClosed."""
+        """Return the next channel that the other side opened. Raise LinkClosed."""
         ...
 
     async def stats(self) -> LinkStats: ...
@@ -140,7 +140,7 @@ class ChannelLink(Protocol):
     async def wait_closed(self) -> LinkEnd: ...
 
     async def close(self, reason: str = "") -> None:
-        """Whatever is still buffered may be lost: wait for it first if it matters."""
+        """Close the link. What is still buffered may be lost; wait for it first if it matters."""
         ...
 
 

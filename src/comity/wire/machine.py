@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from comity.wire.errors import ComityError
 
-# The clock is an argument: the core never reads the time itself.
+# The clock is an argument: protocols never read the time themselves.
 
 
 class Clock(Protocol):
@@ -24,7 +24,7 @@ class Clock(Protocol):
 
 
 def duration_words(seconds: float) -> str:
-    """Such as `3 min 12 s`: the two largest units."""
+    """Return a duration in its two largest units, such as `3 min 12 s`."""
     minutes, seconds = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
@@ -40,7 +40,7 @@ class Event(Struct, frozen=True):
 
 
 class Started(Event, frozen=True):
-    """The link is there; nothing was said yet."""
+    """The link is open; nothing was sent yet."""
 
 
 class Received(Event, frozen=True):
@@ -90,7 +90,7 @@ class Ask(Effect, frozen=True):
 
 
 class Close(Effect, frozen=True):
-    """End the link, after what was sent before has left."""
+    """End the link after what was sent before has left."""
 
     reason: str = ""
 

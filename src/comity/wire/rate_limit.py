@@ -1,12 +1,12 @@
 """A token bucket per key: `capacity` at once, refilled over `per_seconds`.
 
-- Time comes in. Only its progress counts: a clock that steps back is taken to stand still for that
-  one call, so it neither hands out tokens nor locks anybody out.
-- Memory is bounded by `max_keys`. A key whose bucket is full again is as good as unknown and may be
-  forgotten at any time; a key in debt never is, so a flood of new keys cannot wash a debt away.
-- While `max_keys` keys are all in debt, newcomers share one bucket of the same size. A flood then
-  crowds out other newcomers, never those who are already known.
-- A call does a constant amount of work: each newcomer also looks at four known keys, in turn.
+- Time is an argument. Only its progress counts: a clock that steps back is taken to stand still for that call, so it
+  neither adds tokens nor locks keys out.
+- Memory is bounded by `max_keys`. A key whose bucket is full again may be removed at any time. A key in debt is never
+  removed, so a flood of new keys cannot clear a debt.
+- While `max_keys` keys are all in debt, new keys share one bucket of the same size. A flood then limits other new keys,
+  never known ones.
+- A call does a constant amount of work: each new key also checks four known keys, in turn.
 """
 
 from collections import OrderedDict
@@ -14,8 +14,8 @@ from collections.abc import Hashable
 
 from comity.wire.errors import InvalidError
 
-_LOOKED_AT_PER_NEWCOMER = 4
-# Less than any token, more than what rounding loses: waiting for as long as told is always enough.
+_CHECKED_PER_NEW_KEY = 4
+# Less than any token, more than rounding loses: waiting for the returned time is always enough.
 _ROUNDING = 1e-6
 
 
@@ -35,7 +35,7 @@ class RateLimiter:
         return len(self._buckets)
 
     def take(self, key: Hashable, now: float, cost: float = 1) -> float:
-        """0.0 when granted; else nothing is taken, and it says after how many seconds to come again."""
+        """Take the cost and return 0.0, or take nothing and return after how many seconds to come again."""
         if not 0 < cost <= self._capacity:
             raise InvalidError(f"cost must be above 0 and at most the capacity of {self._capacity}")
         time = self._advance(now)
@@ -51,7 +51,7 @@ class RateLimiter:
         return (cost - tokens) / self._rate
 
     def charge(self, key: Hashable, now: float, cost: float) -> None:
-        """Take it, also when that leaves a debt, which is at most as large as the capacity."""
+        """Take the cost, also if that leaves a debt, which is at most as large as the capacity."""
         time = self._advance(now)
         bucket = self._buckets.get(key) or self._admit(key, time)
         tokens = min(self._capacity, bucket.tokens + (time - bucket.at) * self._rate)
@@ -69,7 +69,7 @@ class RateLimiter:
         return self._time
 
     def _admit(self, key: Hashable, time: float) -> "_Bucket":
-        for _ in range(min(_LOOKED_AT_PER_NEWCOMER, len(self._buckets))):
+        for _ in range(min(_CHECKED_PER_NEW_KEY, len(self._buckets))):
             known, bucket = self._buckets.popitem(last=False)
             if bucket.tokens + (time - bucket.at) * self._rate < self._capacity:
                 self._buckets[known] = bucket

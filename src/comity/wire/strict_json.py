@@ -29,7 +29,7 @@ from comity.wire.errors import MalformedError
 # JSON read and written one step at a time: slow, exact, and without recursion.
 
 
-# Beyond any depth a reader is asked for; a value that holds itself ends here instead of never.
+# Beyond any allowed depth; a value that contains itself ends here.
 DEEPEST = 10_000
 
 _SPACE = re.compile(r"[ \t\n\r]*+")
@@ -46,7 +46,7 @@ ascii_string: Callable[[str], str] = JSONEncoder(ensure_ascii=True).encode
 
 
 def read(data: bytes, *, depth: int, unique_keys: bool = False, lone_surrogates: bool = False) -> Any:
-    """The value that `data` spells, or MalformedError with the place where it goes wrong."""
+    """Return the value that `data` spells. Raise MalformedError with the place of a fault."""
     return _JsonReader(utf8(data), depth, unique_keys, lone_surrogates).document()
 
 
@@ -58,7 +58,7 @@ def utf8(data: bytes) -> str:
 
 
 class Form(NamedTuple):
-    """How the writer spells what JSON leaves open."""
+    """How to write what JSON leaves open."""
 
     string: Callable[[str], str]
     integer: Callable[[int], str]
@@ -67,7 +67,7 @@ class Form(NamedTuple):
 
 
 def write(value: Any, form: Form) -> str:
-    """`value` in the given form. May hold lone surrogates, when `form.string` lets them pass."""
+    """Return `value` in the given form. It may contain lone surrogates if `form.string` allows them."""
     pieces: list[str] = []
     outer: list[tuple[Iterator[tuple[str, Any]], str]] = []
     items, closer = iter([("", value)]), ""
@@ -94,7 +94,7 @@ def write(value: Any, form: Form) -> str:
 
 
 def escape_lone_surrogates(text: str) -> str:
-    """As JavaScript writes them: halves that meet are one character, a half alone is an escape."""
+    """Write surrogates as JavaScript does: pairs become one character, a lone one becomes an escape."""
     if _SURROGATE.search(text) is None:
         return text
     joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
@@ -102,7 +102,7 @@ def escape_lone_surrogates(text: str) -> str:
 
 
 def whole(number: int) -> str:
-    """All the digits of an integer."""
+    """Return all the digits of an integer."""
     try:
         return int.__repr__(number)
     except ValueError:
@@ -187,7 +187,7 @@ class _JsonReader:
         return True, None
 
     def _attach(self, value: Any) -> tuple[Any, bool]:
-        """Put `value` into the innermost container; the container itself when that completes it."""
+        """Put `value` into the innermost container, and return the container if that completes it."""
         container = self._open[-1]
         is_list = isinstance(container, list)
         if is_list:
@@ -277,7 +277,7 @@ _read = msgspec.json.Decoder().decode
 def loads(
     data: bytes, *, depth: int = DEPTH, unique_keys: bool = False, lone_surrogates: bool = False
 ) -> Any:
-    """The value that `data` spells. Raises MalformedError, and nothing else, for anything but strict JSON."""
+    """Return the value that `data` spells. Raise only MalformedError, for anything but strict JSON."""
     try:
         value = _read(data)
     except RecursionError:
@@ -300,7 +300,7 @@ def loads(
 
 
 def dumps(value: Any) -> bytes:
-    """`value` as compact JSON in UTF-8, members in their own order."""
+    """Return `value` as compact JSON in UTF-8, members in their own order."""
     try:
         return orjson.dumps(value, option=orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME)
     except orjson.JSONEncodeError:
@@ -323,7 +323,7 @@ def _refuse_depth(data: bytes, depth: int) -> None:
 
 
 def _written_as(data: bytes, value: Any) -> bool:
-    """Whether we would spell the value so ourselves; then no key was lost on reading."""
+    """Return whether we would write the value the same; then no key was lost on reading."""
     try:
         return orjson.dumps(value) == data
     except orjson.JSONEncodeError:
@@ -331,7 +331,7 @@ def _written_as(data: bytes, value: Any) -> bool:
 
 
 def _outside_strings(data: bytes, unwanted: bytes) -> bytes:
-    """What is left of valid JSON outside its strings when the unwanted bytes are taken away.
+    """Return valid JSON outside its strings without the unwanted bytes.
 
     Escaped backslashes and quotes go first, so that each quote left opens or closes a string. Two
     quotes that meet may then go: that leaves every other byte on its own side of the quotes.
