@@ -32,7 +32,7 @@ async def test_budgets_that_ran_out_and_bytes_stored_for_others_are_told():
         status = (await client.get("/v1/status", headers=bearer(node))).json()
     assert status["panels"]["limits"] == {
         "title": "Stored for others",
-        "rows": [["of 1,024.0 MiB replies", "0.0 MiB"], ["of 3.0 MiB cards", "1.0 MiB"]],
+        "rows": [["replies", "0 of 1 GiB"], ["cards", "1 MiB of 3 MiB"]],
     }
 
 

@@ -1,4 +1,4 @@
-"""`comity demo`: three owners' nodes on this machine meet, call, share and decide, told as a story.
+"""`comity demo`: three owners' nodes on this machine meet, call, share and decide, node_log as a story.
 
 Each scene checks its own result. The first one that fails ends the demo with exit code 1 and the log of the node it was
 about. Nothing is left behind, whichever way it ends.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich import progress as rich_progress
 
     from comity.cli import demo_nodes, demo_scenes
-    from comity.cli.demo_nodes import DemoNode, Household
+    from comity.cli.demo_nodes import DemoNode, DemoNodes
     from comity.cli.demo_scenes import Scene
 else:
     demo_nodes = late("comity.cli.demo_nodes")
@@ -39,11 +39,11 @@ else:
 app = HelpfulApp()
 
 READING_SECONDS: Final = 0.8
-"""How long a line stands before the next one comes, at a terminal."""
+"""Seconds between two lines at a terminal."""
 
 SCENE_SECONDS: Final = 1.5
 LOG_LINES: Final = 40
-WIDEST: Final = 80
+MAX_WIDTH: Final = 80
 _INDENT: Final = 3
 
 _PLAIN: Final = str.maketrans({"“": '"', "”": '"', "…": "...", "·": "-", "─": "-", "✓": "+", "✗": "x"})
@@ -89,18 +89,18 @@ def demo(
 
 async def _play(stage: "_JsonStage | _StoryTerminal", *, keep: bool) -> bool:
     begun = time.monotonic()
-    async with demo_nodes.household(keep=keep) as runtime:
+    async with demo_nodes.open_nodes(keep=keep) as nodes:
         stage.open()
         for number, scene in enumerate(demo_scenes.SCENES):
             try:
-                await stage.play(scene, number, runtime)
+                await stage.play(scene, number, nodes)
             except Exception as failure:  # noqa: BLE001 - whatever it was, the scene has not come out
-                node = failure.node if isinstance(failure, demo_nodes.SceneFailedError) else runtime.anna
+                node = failure.node if isinstance(failure, demo_nodes.SceneFailedError) else nodes.anna
                 stage.failed(scene, _problem(failure), node)
                 return False
         stage.close(time.monotonic() - begun, keep=keep)
         if keep:
-            stage.kept(runtime, {node.name: await node.page_link() for node in runtime.nodes})
+            stage.kept(nodes, {node.name: await node.page_link() for node in nodes.all})
             await asyncio.Event().wait()
     return True
 
@@ -114,7 +114,7 @@ def _problem(failure: Exception) -> str:
 
 
 class _JsonStage:
-    """One object for each scene, and nothing of what happens in it."""
+    """Prints one object for each scene."""
 
     def open(self) -> None:
         pass
@@ -127,40 +127,40 @@ class _JsonStage:
     def bar(self, _name: str, _total: int) -> AbstractContextManager[Callable[[int], None]]:
         return contextlib.nullcontext(lambda _done: None)
 
-    async def play(self, scene: "Scene", _number: int, runtime: "Household") -> None:
+    async def play(self, scene: "Scene", _number: int, nodes: "DemoNodes") -> None:
         since = time.monotonic()
-        facts = await scene.play(runtime, self)
+        facts = await scene.play(nodes, self)
         seconds = round(time.monotonic() - since, 3)
         print_json({"scene": scene.name, "ok": True, "seconds": seconds, **facts})
 
     def failed(self, scene: "Scene", problem: str, node: "DemoNode") -> None:
-        told = {"node": node.name, "log": node.last_lines(LOG_LINES)}
-        print_json({"scene": scene.name, "ok": False, "problem": problem, **told})
+        node_log = {"node": node.name, "log": node.last_lines(LOG_LINES)}
+        print_json({"scene": scene.name, "ok": False, "problem": problem, **node_log})
 
     def close(self, _seconds: float, *, keep: bool) -> None:
         pass
 
-    def kept(self, runtime: "Household", pages: dict[str, str]) -> None:
-        print_json({"kept": True, "pages": pages, "folder": str(runtime.folder)})
+    def kept(self, nodes: "DemoNodes", pages: dict[str, str]) -> None:
+        print_json({"kept": True, "pages": pages, "folder": str(nodes.folder)})
 
 
 class _StoryTerminal:
-    """The story. What happens is shown line by line, with time to read where somebody reads."""
+    """Shows the story line by line, slowly at a terminal."""
 
     def __init__(self, *, slow: bool) -> None:
         self._console = rich_console.Console(highlight=False)
-        self._console.width = min(self._console.width, WIDEST)
+        self._console.width = min(self._console.width, MAX_WIDTH)
         self._slow = slow and sys.stdout.isatty()
         self._spelling = _PLAIN if self._console.options.ascii_only else {}
 
     def open(self) -> None:
         self._paragraph(_ABOUT)
-        self._write("✓ was checked and is so. ✗ was tried, and refused as it must be.")
+        self._write("✓ checked. ✗ tried, and refused as it must be.")
 
-    async def play(self, scene: "Scene", number: int, runtime: "Household") -> None:
+    async def play(self, scene: "Scene", number: int, nodes: "DemoNodes") -> None:
         self._console.print()
         self._console.rule(f"[bold]{number + 1}. {scene.title}", align="left", style="cyan")
-        await scene.play(runtime, self)
+        await scene.play(nodes, self)
         self._paragraph(f"Why it matters: {scene.why}", "cyan")
         await self._pause(SCENE_SECONDS)
 
@@ -179,23 +179,23 @@ class _StoryTerminal:
             self._paragraph("`comity demo --keep` keeps these nodes running, each with a page to look at.")
         self._paragraph("Start a node of your own with `comity up`; `comity --help` shows the rest.")
 
-    def kept(self, runtime: "Household", pages: dict[str, str]) -> None:
+    def kept(self, nodes: "DemoNodes", pages: dict[str, str]) -> None:
         self._console.print()
         self._paragraph("The nodes keep running. The page of each, at a link that works once:")
         for name, page in pages.items():
             self._write(f"{name:<5}  {page}", style="cyan")
         self._paragraph("Try commands on them from another terminal, for example:")
-        self._write(f"comity watch --data {runtime.anna.data}", style="cyan")
+        self._write(f"comity watch --data {nodes.anna.data}", style="cyan")
         self._paragraph("Ctrl-C stops them and removes their folder.")
 
     async def did(self, text: str) -> None:
-        await self._told("·", "dim", text)
+        await self._show("·", "dim", text)
 
     async def proved(self, text: str) -> None:
-        await self._told("✓", "bold green", text)
+        await self._show("✓", "bold green", text)
 
     async def refused(self, text: str) -> None:
-        await self._told("✗", "bold yellow", text)
+        await self._show("✗", "bold yellow", text)
 
     @contextlib.contextmanager
     def bar(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
@@ -211,7 +211,7 @@ class _StoryTerminal:
             task = shown.add_task(name, total=total)
             yield lambda done: shown.update(task, completed=done)
 
-    async def _told(self, mark: str, style: str, text: str) -> None:
+    async def _show(self, mark: str, style: str, text: str) -> None:
         self._row(mark, style, text)
         await self._pause(READING_SECONDS)
 
@@ -220,7 +220,7 @@ class _StoryTerminal:
             await asyncio.sleep(seconds)
 
     def _row(self, mark: str, style: str, text: str) -> None:
-        """A mark, and the text beside it, in as many lines as it needs."""
+        """Print a mark and the text beside it."""
         first, *others = textwrap.wrap(text, self._console.width - _INDENT) or [""]
         self._console.print(f" [{style}]{mark.translate(self._spelling)}[/] ", end="")
         self._write(first, *(" " * _INDENT + line for line in others))

@@ -49,7 +49,7 @@ _FOREIGN: Final = ("ENVIRONMENT", "VCP_CONTEXT_ENCRYPTION_KEY")
 
 
 class SceneFailedError(ComityError):
-    """a scene of the demo did not come out as it must; the log of the node it was about is shown"""
+    """a scene of the demo did not have the expected result; the log of its node is shown"""
 
     code = "scene_failed"
 
@@ -99,22 +99,22 @@ class DemoNode:
         return str(strict_json.loads(line)["url"])
 
     async def page_link(self) -> str:
-        """A link to its page, which works once."""
+        """Return a link to its page, which works once."""
         return str((await self.ask(LINK_PATH, {}))["link"])
 
     def last_lines(self, count: int) -> list[str]:
-        """The end of its log."""
+        """Return the last lines of its log."""
         if not self.log.exists():
             return []
         return self.log.read_text(errors="replace").splitlines()[-count:]
 
     async def post(self, path: str, body: Any) -> HttpResponse:
-        """A POST to one of its doors, by anybody."""
+        """Send a POST without a token."""
         with failing_at(self):
             return await self._http.request("POST", self.url + path, body)
 
     async def ask(self, path: str, body: Any) -> dict[str, Any]:
-        """What it answers to a command of its owner. Raises SceneFailedError where it refuses."""
+        """Return the answer to a command of its owner. Raise SceneFailedError for a refusal."""
         own = own_node(Settings(data=self.data), HTTP_SECONDS)
         if own is None:
             raise SceneFailedError(f"the node of {self.name} could not be reached; it is not running", self)
@@ -125,7 +125,7 @@ class DemoNode:
             await own.http.aclose()
 
     async def room(self, tool: str, folder: Path | None = None, **arguments: Any) -> dict[str, Any]:
-        """A tool of its rooms. Files may be sent from and saved to `folder`."""
+        """Call a tool of its rooms. Files may be sent from and saved to `folder`."""
         body: dict[str, Any] = {"tool": tool, "arguments": arguments, "client": "demo"}
         if folder is not None:
             body["folder"] = str(folder)
@@ -133,7 +133,7 @@ class DemoNode:
 
     @contextlib.asynccontextmanager
     async def model(self, *extensions: str) -> AsyncIterator["ModelClient"]:
-        """An MCP client of its owner, with VCP extensions if it needs some."""
+        """Open an MCP client of its owner, with VCP extensions if named."""
         carrier = McpOverHttp(McpTarget(address=f"{self.url}/mcp", bearer=self._token()), None)
         client = ModelClient(self, carrier)
         try:
@@ -143,7 +143,7 @@ class DemoNode:
             await carrier.close()
 
     async def command(self, *arguments: str) -> dict[str, Any]:
-        """What a command prints as JSON when it is run on the data folder of the node."""
+        """Run a command on the data folder of the node, and return the JSON that it prints."""
         process = await asyncio.create_subprocess_exec(
             *_COMITY,
             *arguments,
@@ -166,8 +166,8 @@ class DemoNode:
         if process.returncode:
             said = (errors or out).decode(errors="replace").strip()
             raise SceneFailedError(f"`comity {' '.join(arguments[:2])}` failed: {said}", self)
-        told: dict[str, Any] = strict_json.loads(out)
-        return told
+        result: dict[str, Any] = strict_json.loads(out)
+        return result
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -177,7 +177,7 @@ class DemoNode:
 
 
 class ModelClient:
-    """What a model's host does: it opens an MCP session and calls tools."""
+    """An MCP client, as the host of a model is: it opens a session and calls tools."""
 
     def __init__(self, node: DemoNode, carrier: McpOverHttp) -> None:
         self._node = node
@@ -197,13 +197,13 @@ class ModelClient:
         await self._carrier.notify({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """The structured result of a tool. Raises SceneFailedError where the tool refuses."""
+        """Return the structured result of a tool. Raise SceneFailedError for a refusal."""
         result = await self._request("tools/call", {"name": tool, "arguments": arguments})
         if result.get("isError"):
             texts = " ".join(block.get("text", "") for block in result.get("content", ()))
             raise SceneFailedError(f"the tool {tool} refused: {texts}", self._node)
-        told: dict[str, Any] = result["structuredContent"]
-        return told
+        content: dict[str, Any] = result["structuredContent"]
+        return content
 
     async def _request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         self._number += 1
@@ -216,11 +216,11 @@ class ModelClient:
         return result
 
 
-class Household:
+class DemoNodes:
     """The folder of the demo and the three nodes in it."""
 
     def __init__(self, *, keep: bool = False) -> None:
-        """With `keep`, what the scenes open stays open until the nodes stop."""
+        """With `keep`, connections of the scenes stay open until the nodes stop."""
         self.keeps = keep
         self.stack = contextlib.AsyncExitStack()
         self.folder = Path(tempfile.mkdtemp(prefix="comity-demo-"))
@@ -233,7 +233,7 @@ class Household:
             raise
 
     @property
-    def nodes(self) -> tuple[DemoNode, DemoNode, DemoNode]:
+    def all(self) -> tuple[DemoNode, DemoNode, DemoNode]:
         return self.anna, self.bert, self.carol
 
     @contextlib.asynccontextmanager
@@ -246,7 +246,7 @@ class Household:
                 yield entered
 
     def running(self) -> list["subprocess.Popen[bytes]"]:
-        started = [node.process for node in self.nodes if node.process is not None]
+        started = [node.process for node in self.all if node.process is not None]
         return [process for process in started if process.poll() is None]
 
     def stop(self) -> None:
@@ -269,8 +269,8 @@ class Household:
 
 
 @contextlib.asynccontextmanager
-async def household(*, keep: bool = False) -> AsyncIterator[Household]:
-    """The nodes of a demo, gone when the block ends. SIGTERM and a closed terminal end it as Ctrl-C does."""
+async def open_nodes(*, keep: bool = False) -> AsyncIterator[DemoNodes]:
+    """Open the nodes of a demo, and remove them when the block ends. SIGTERM and a closed terminal end it like Ctrl-C."""
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert task is not None
     for number in _interrupts()[1:]:
@@ -278,21 +278,21 @@ async def household(*, keep: bool = False) -> AsyncIterator[Household]:
             continue
         with contextlib.suppress(NotImplementedError):  # not every system has them
             loop.add_signal_handler(number, task.cancel)
-    runtime = Household(keep=keep)
+    nodes = DemoNodes(keep=keep)
     try:
-        yield runtime
+        yield nodes
     finally:
         try:
-            await runtime.stack.aclose()
-            for node in runtime.nodes:
+            await nodes.stack.aclose()
+            for node in nodes.all:
                 await node.close()
         finally:
-            runtime.stop()
+            nodes.stop()
 
 
 @contextlib.contextmanager
 def no_settings_of_the_user() -> Iterator[None]:
-    """Inside the block no variable of the user changes what the demo and its children do."""
+    """Hide the variables of the user from the demo and its children inside the block."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -308,7 +308,7 @@ def no_settings_of_the_user() -> Iterator[None]:
 
 @contextlib.contextmanager
 def failing_at(node: DemoNode) -> Iterator[None]:
-    """What fails in the block is about this node, unless it says otherwise itself."""
+    """Report failures in the block as failures of this node."""
     try:
         yield
     except SceneFailedError:
@@ -318,11 +318,11 @@ def failing_at(node: DemoNode) -> Iterator[None]:
 
 
 def expect(true: object, otherwise: str, node: DemoNode) -> None:
-    """Raise SceneFailedError unless it is so."""
+    """Raise SceneFailedError unless the value is true."""
     if not true:
         raise SceneFailedError(otherwise, node)
 
 
 def _interrupts() -> list[signal.Signals]:
-    """SIGINT first."""
+    """Return the signals that end the demo, SIGINT first."""
     return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]

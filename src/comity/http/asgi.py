@@ -17,6 +17,7 @@ from comity.wire.errors import (
     http_status,
     public_message,
 )
+from comity.wire.jsonrpc import CONTENT_TYPE
 
 _Result = TypeVar("_Result")
 Scope = MutableMapping[str, Any]
@@ -132,7 +133,7 @@ async def _read_parts(receive: Receive, limit: int, spend_bytes: Callable[[int],
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, _Result]) -> _Result:
     """Return what `work` returns. Cancel it and raise Disconnected if the client goes away first. The body was read."""
     working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_disconnected(receive))
+    leaving = asyncio.ensure_future(disconnected(receive))
     try:
         await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
@@ -144,9 +145,25 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, _Result]) 
         await asyncio.gather(working, leaving, return_exceptions=True)
 
 
-async def _disconnected(receive: Receive) -> None:
+async def disconnected(receive: Receive) -> None:
+    """Wait until the client has disconnected. The body was read."""
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+async def start_event_stream(send: Send) -> None:
+    """Begin an answer of server-sent events, whose parts are sent with `send_part`."""
+    headers = [
+        (b"content-type", CONTENT_TYPE),
+        (b"cache-control", b"no-cache, no-transform"),
+        (b"x-accel-buffering", b"no"),
+        (b"x-content-type-options", b"nosniff"),
+    ]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+
+
+async def send_part(send: Send, data: bytes) -> None:
+    await send({"type": "http.response.body", "body": data, "more_body": True})
 
 
 async def answer(

@@ -26,7 +26,10 @@ from comity.http.asgi import (
     answer,
     answer_at_once,
     content_type,
+    disconnected,
     read_body,
+    send_part,
+    start_event_stream,
     when_to_retry,
 )
 from comity.http.guard import caller_of
@@ -96,7 +99,7 @@ class HttpResponder:
         primed: bool = False,
     ) -> None:
         """Answer with the outcome of the work: as JSON if there was no other message, else as a stream."""
-        gone = asyncio.ensure_future(self._gone())
+        gone = asyncio.ensure_future(disconnected(self._receive))
         first = asyncio.ensure_future(stream.wait())
         try:
             await asyncio.wait((first, gone), timeout=SILENCE, return_when=asyncio.FIRST_COMPLETED)
@@ -120,7 +123,7 @@ class HttpResponder:
         over from its former connection.
         """
         events = stream.follow(after, take_over=take_over)  # a refusal comes before anything is written
-        gone = asyncio.ensure_future(self._gone())
+        gone = asyncio.ensure_future(disconnected(self._receive))
         try:
             await self._until_gone(events, _primed(stream, after) if primed else b"", gone)
         finally:
@@ -135,29 +138,11 @@ class HttpResponder:
                 await cancelled(writing)
 
     async def _write(self, start: bytes, events: Following) -> None:
-        await self._send(
-            {
-                "type": "http.response.start",
-                "status": 200,
-                "headers": [
-                    (b"content-type", jsonrpc.CONTENT_TYPE),
-                    (b"cache-control", b"no-cache, no-transform"),
-                    (b"x-accel-buffering", b"no"),
-                    (b"x-content-type-options", b"nosniff"),
-                ],
-            }
-        )
-        await self._part(start)  # also when it is empty: the head leaves at once
+        await start_event_stream(self._send)
+        await send_part(self._send, start)  # also when it is empty: the head leaves at once
         async for event in events:
-            await self._part(event)
+            await send_part(self._send, event)
         await self._send({"type": "http.response.body", "body": b""})
-
-    async def _part(self, data: bytes) -> None:
-        await self._send({"type": "http.response.body", "body": data, "more_body": True})
-
-    async def _gone(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
 
 
 def _primed(stream: EventStream, after: int) -> bytes:

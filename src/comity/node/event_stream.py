@@ -16,11 +16,22 @@ import re
 from typing import Final
 from urllib.parse import parse_qs
 
-from comity.http.asgi import Disconnected, Receive, Scope, Send, answer_error, answer_json, header
+from comity.http.asgi import (
+    Disconnected,
+    Receive,
+    Scope,
+    Send,
+    answer_error,
+    answer_json,
+    disconnected,
+    header,
+    send_part,
+    start_event_stream,
+)
 from comity.requests.events import Events, encode, merged
 from comity.requests.record import Recorder
 from comity.wire.errors import ComityError, InvalidError, OverloadedError
-from comity.wire.jsonrpc import CONTENT_TYPE, KEEPALIVE
+from comity.wire.jsonrpc import KEEPALIVE
 
 EVENTS_PATH: Final = "/v1/events"
 FRAMES: Final = 5
@@ -89,21 +100,10 @@ class EventsEndpoint:
         return number if known else _FROM_THE_OLDEST
 
     async def _stream(self, after: int, receive: Receive, send: Send) -> None:
-        await send(
-            {
-                "type": "http.response.start",
-                "status": 200,
-                "headers": [
-                    (b"content-type", CONTENT_TYPE),
-                    (b"cache-control", b"no-cache, no-transform"),
-                    (b"x-accel-buffering", b"no"),
-                    (b"x-content-type-options", b"nosniff"),
-                ],
-            }
-        )
+        await start_event_stream(send)
         work = [
             asyncio.ensure_future(each)
-            for each in (self._write(after, send), _gone(receive), self._closing.wait())
+            for each in (self._write(after, send), disconnected(receive), self._closing.wait())
         ]
         try:
             await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
@@ -125,20 +125,20 @@ class EventsEndpoint:
     async def _write(self, after: int, send: Send) -> None:
         events = self._events
         place = b"" if after == _FROM_THE_OLDEST else b"id: %b\n" % self._id(after)
-        await _part(send, b"retry: %d\n%b\n" % (_RETRY_MS, place))
+        await send_part(send, b"retry: %d\n%b\n" % (_RETRY_MS, place))
         begun = events.last
         async with events.hints() as hints:
             while True:
                 frame, after = self._next(after, live=after >= begun)
                 if frame:
-                    await _part(send, frame)
+                    await send_part(send, frame)
                     await asyncio.sleep(_PAUSE)
                     continue
                 try:
                     async with asyncio.timeout(_HEARTBEAT):
                         await anext(hints)
                 except TimeoutError:
-                    await _part(send, KEEPALIVE)
+                    await send_part(send, KEEPALIVE)
                 except StopAsyncIteration:
                     return
 
@@ -167,12 +167,3 @@ class EventsEndpoint:
 
     def _id(self, number: int) -> bytes:
         return f"{number}-{self._events.run}".encode()
-
-
-async def _part(send: Send, data: bytes) -> None:
-    await send({"type": "http.response.body", "body": data, "more_body": True})
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

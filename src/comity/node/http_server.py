@@ -70,7 +70,7 @@ BURST_PACE = 10
 MAX_TURN_SECONDS = 0.001
 
 
-class Http:
+class NodeHttp:
     def __init__(self, runtime: "NodeRuntime", *, may_move_port: bool) -> None:
         """Bind the port, so that the address is known; nothing is answered yet."""
         self._runtime = runtime

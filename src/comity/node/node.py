@@ -109,7 +109,7 @@ class Node:
 
     async def _serve(self) -> None:
         runtime = self.runtime
-        http = http_server.Http(runtime, may_move_port=self._may_move_port)
+        http = http_server.NodeHttp(runtime, may_move_port=self._may_move_port)
         for part in runtime.parts:
             await part.serve(runtime)
         await http.start()

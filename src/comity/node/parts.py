@@ -109,7 +109,7 @@ BROWSERS_PATH: Final = "/v1/browsers/end"
 ROTATION_PATH: Final = "/v1/vault/rotate"
 ROTATION_SECONDS: Final = 3600.0
 
-_LOOK_EVERY = 5.0
+_CHECK_EVERY = 5.0
 
 
 class Operating(Part):
@@ -119,7 +119,7 @@ class Operating(Part):
     async def open(self, runtime: "NodeRuntime") -> None:
         self._runtime = runtime
         if runtime.claim is not None:
-            self.chores = [Chore(_LOOK_EVERY, self._look_after_folder)]
+            self.chores = [Chore(_CHECK_EVERY, self._check_folder)]
 
     async def serve(self, runtime: "NodeRuntime") -> None:
         handlers = {
@@ -155,7 +155,7 @@ class Operating(Part):
             self._runtime.store, None if file is None else file.path, self._runtime.clock.sleep
         )
 
-    async def _look_after_folder(self) -> None:
+    async def _check_folder(self) -> None:
         runtime = self._runtime
         if runtime.claim is None or runtime.stopping.is_set():
             return

@@ -165,7 +165,7 @@ ACT_WORDS: Final = {
     "DELIBERATION_OPENED": "vote opened",
     "DELIBERATION_JOINED": "vote joined",
     "DELIBERATION_READ": "entries read",
-    "DELIBERATION_WAITING": "act stored until sent",
+    "DELIBERATION_WAITING": "vote not delivered yet",
     "DELIBERATION_ACTED": "act is an entry",
     "DELIBERATION_REFUSED": "act refused",
     "DELIBERATION_MOVED": "host has moved",
@@ -195,9 +195,13 @@ _ENDINGS: Final = {"_OK": "answered", "_FAILED": "failed", "_ADMITTED": "accepte
 
 
 def act_in_words(kind: str, feature: str) -> str:
-    said = ACT_WORDS.get(kind)
+    """Return what an act is called in plain words. MCP requests have the names of their tools and methods."""
+    if kind in ACT_WORDS:
+        return ACT_WORDS[kind]
     ending = next((ending for ending in _ENDINGS if kind.endswith(ending)), "")
-    if said is None and ending:
-        what = "MCP call" if feature == "mcp" else feature.replace("_", " ")
-        said = f"{what} {_ENDINGS[ending]}"
-    return said or kind.lower().replace("_", " ")
+    if kind.startswith("MCP_") and ending:
+        name = kind.removeprefix("MCP_").removesuffix(ending).lower()
+        return f"{name} {'called' if ending == '_OK' else _ENDINGS[ending]}"
+    if ending:
+        return f"{feature.replace('_', ' ')} {_ENDINGS[ending]}"
+    return kind.lower().replace("_", " ")

@@ -11,7 +11,7 @@ import difflib
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
@@ -213,9 +213,7 @@ def _from_file(file: Path, reading: _SettingsReading, *, required: bool) -> dict
     found = {}
     for key, raw in _dotted(_read_toml(file, required=required), file, reading):
         if key not in reading.kinds:
-            known = {name.rpartition(".")[2]: name for name in reading.kinds}
-            known |= {name: name for name in reading.kinds}
-            _refuse_name(f"{file}: the setting {key} is unknown", key, known)
+            refuse_unknown_key(f"{file}: the setting {key} is unknown", key, reading.kinds)
         found[key] = _taken(key, raw, f"{key} in {file}", str(file), reading, file.parent)
     return found
 
@@ -311,6 +309,12 @@ def _refuse_unknown_variables(environ: Mapping[str, str], reading: _SettingsRead
             _refuse_name(
                 f"the variable {name} is unknown", name, {variable: variable for variable in sorted(known)}
             )
+
+
+def refuse_unknown_key(fault: str, key: str, keys: Iterable[str]) -> NoReturn:
+    """Refuse a key of a setting that does not exist. Raise ConfigError with the nearest one."""
+    keys = tuple(keys)
+    _refuse_name(fault, key, {name.rpartition(".")[2]: name for name in keys} | {name: name for name in keys})
 
 
 def _refuse_name(fault: str, name: str, known: Mapping[str, str]) -> NoReturn:

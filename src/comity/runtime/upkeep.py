@@ -12,6 +12,7 @@ from comity.runtime.lazy import late
 from comity.runtime.part import CheckResult, Chore, Fact, Panel, Part, Table, View, ViewPage, ViewQuery
 from comity.runtime.settings import Settings
 from comity.wire.errors import ComityError, StoreError
+from comity.wire.machine import size_words
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -217,14 +218,14 @@ class Limits(Part):
 
     async def _view(self, _query: ViewQuery) -> ViewPage:
         stored = [
-            (quota.name, _mebibytes(quota.held), _mebibytes(quota.total), f"{quota.held / quota.total:.0%}")
+            (quota.name, size_words(quota.held), size_words(quota.total), f"{quota.held / quota.total:.0%}")
             for quota in self.quotas
         ]
         refused = [
             (kind.replace("_", " "), f"{self._runtime.budget.refused[kind]:,}") for kind in budgets.KINDS
         ]
         rate = self._runtime.settings.rate
-        allowed = f"{rate.requests:,} requests and {_mebibytes(rate.bytes)} in {rate.per_seconds:g} s"
+        allowed = f"{rate.requests:,} requests and {size_words(rate.bytes)} in {rate.per_seconds:g} s"
         return ViewPage(
             facts=[Fact("Each address may send", allowed)],
             tables=[
@@ -236,7 +237,7 @@ class Limits(Part):
     async def panel(self) -> Panel:
         return Panel(
             "Stored for others",
-            [(f"of {_mebibytes(quota.total)} {quota.name}", _mebibytes(quota.held)) for quota in self.quotas],
+            [(quota.name, f"{size_words(quota.held)} of {size_words(quota.total)}") for quota in self.quotas],
         )
 
     async def _refresh(self) -> None:
@@ -278,7 +279,7 @@ def check_storage(settings: Settings) -> CheckResult:
         )
     if held is None:
         return CheckResult(name, "ok", "not counted yet; the next start of the node does")
-    shown = ", ".join(f"{_mebibytes(held[one])} of {_mebibytes(most)} {one}" for one, most in totals.items())
+    shown = ", ".join(f"{size_words(held[one])} of {size_words(most)} {one}" for one, most in totals.items())
     # what comes next may not fit although a little is left
     full = [one for one, most in totals.items() if held[one] >= 0.95 * (most - most // 4)]
     if full:
@@ -300,7 +301,7 @@ def check_budget(settings: Settings) -> CheckResult:
     """Check whether the budget can distinguish callers: behind an unnamed proxy all have one address."""
     proxies, rate = settings.http.trusted_proxies, settings.rate
     budget = (
-        f"{rate.requests:,} requests and {_mebibytes(rate.bytes)} in {rate.per_seconds:g} s for each address"
+        f"{rate.requests:,} requests and {size_words(rate.bytes)} in {rate.per_seconds:g} s for each address"
     )
     if proxies:
         return CheckResult("budget", "ok", f"{budget}, as named by the proxies {', '.join(proxies)}")
@@ -320,7 +321,3 @@ def _totals(settings: Settings) -> dict[str, int]:
         store_interface.REPLIES: settings.storage.replies_bytes,
         budgets.CARDS: settings.storage.cards_bytes,
     }
-
-
-def _mebibytes(size: int) -> str:
-    return f"{size / 1024**2:,.1f} MiB"

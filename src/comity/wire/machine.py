@@ -35,6 +35,17 @@ def duration_words(seconds: float) -> str:
     return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
 
 
+def size_words(size: int) -> str:
+    """Return a number of bytes in the largest unit that fits, such as `1 GiB` or `2.5 MiB`."""
+    if not size:
+        return "0"
+    number, units = float(size), ["TiB", "GiB", "MiB", "KiB", "B"]
+    while number >= 1024 and len(units) > 1:
+        number /= 1024
+        units.pop()
+    return f"{number:,.1f}".removesuffix(".0") + f" {units[-1]}"
+
+
 class Event(Struct, frozen=True):
     """Something that happened."""
 

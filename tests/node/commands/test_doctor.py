@@ -228,11 +228,11 @@ def store_cards(settings, size):
 def test_what_is_stored_for_others_is_told_and_a_full_quota_is_a_warning(data):
     data.mkdir()
     settings = Settings(data=data, storage=StorageSettings(cards_bytes=8 * 1024**2))
-    assert check_storage(settings).finding == "0.0 MiB of 1,024.0 MiB replies, 0.0 MiB of 8.0 MiB cards"
+    assert check_storage(settings).finding == "0 of 1 GiB replies, 0 of 8 MiB cards"
     store_cards(settings, 2 * 1024**2)
     assert check_storage(settings)[1:3] == (
         "ok",
-        "0.0 MiB of 1,024.0 MiB replies, 2.0 MiB of 8.0 MiB cards",
+        "0 of 1 GiB replies, 2 MiB of 8 MiB cards",
     )
     store_cards(settings, int(5.9 * 1024**2))
     found = check_storage(settings)
@@ -265,4 +265,4 @@ def test_a_proxy_that_nobody_named_is_a_warning(data):
         {"rate": RateSettings(limit_loopback=True)},
     ):
         assert check_budget(Settings(data=data, agent=agent, **told)).mark == "ok"
-    assert check_budget(Settings(data=data)).finding == "6,000 requests and 64.0 MiB in 60 s for each address"
+    assert check_budget(Settings(data=data)).finding == "6,000 requests and 64 MiB in 60 s for each address"

@@ -1,9 +1,9 @@
-// Everything that others wrote becomes text, never markup. What would act on the text around it or hide in it is spelled
-// out: control characters, those that turn the direction around, those without a width. In most scripts but Latin the
+// Foreign text becomes text, never markup. Characters that change or hide text are escaped: control characters, those that
+// change the direction, those without a width. In most scripts but Latin the
 // joiners U+200C and U+200D are part of the spelling, and stay.
 
-const ACTING = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\ufff9-\ufffb]|(?<![^\u0000-\u024f])[\u200c\u200d]/gu;
-const LONGEST = 240;
+const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\ufff9-\ufffb]|(?<![^\u0000-\u024f])[\u200c\u200d]/gu;
+const MAX_LENGTH = 240;
 
 function spelled(character) {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
@@ -11,8 +11,8 @@ function spelled(character) {
 
 export function readable(text) {
   const whole = String(text);
-  const shown = whole.slice(0, LONGEST).replace(/[\ud800-\udbff]$/, "").replace(ACTING, spelled);
-  return whole.length > LONGEST ? `${shown}… (${whole.length.toLocaleString("en")} characters)` : shown;
+  const shown = whole.slice(0, MAX_LENGTH).replace(/[\ud800-\udbff]$/, "").replace(CONTROLS, spelled);
+  return whole.length > MAX_LENGTH ? `${shown}… (${whole.length.toLocaleString("en")} characters)` : shown;
 }
 
 export function element(name, text, attributes = {}) {
@@ -24,7 +24,7 @@ export function element(name, text, attributes = {}) {
 
 export function show(id, value) {
   const place = document.getElementById(id);
-  // an unchanged text is left alone: a screen reader would read it out again
+  // do not touch an unchanged text: a screen reader would read it again
   const text = typeof value === "number" ? value.toLocaleString("en") : readable(value);
   if (place.textContent !== text) place.textContent = text;
 }
@@ -50,7 +50,7 @@ export function tick() {
   }
 }
 
-// Between backquotes stands a command, to copy; the flags lead it to this node.
+// A command in backquotes gets a copy button and the flags that lead to this node.
 function sentence(text) {
   const said = element("p", undefined, { class: "faint" });
   text.split("`").forEach((part, at) => {
@@ -75,10 +75,10 @@ export function facts(rows) {
   const list = element("dl");
   for (const { label, value, copy, mark } of rows) {
     const row = element("div");
-    const told = element("dd");
-    told.append(element("code", value, mark ? { class: mark } : {}));
-    if (copy) told.append(copyButton(value, label));
-    row.append(element("dt", label), told);
+    const shown = element("dd");
+    shown.append(element("code", value, mark ? { class: mark } : {}));
+    if (copy) shown.append(copyButton(value, label));
+    row.append(element("dt", label), shown);
     list.append(row);
   }
   return list;

@@ -41,10 +41,10 @@ function lamp(ready) {
 
 async function ask(path, asked = {}) {
   const answer = await fetch(path, { cache: "no-store", ...asked });
-  if (answer.status === 401) throw new Error("this page has expired, for the node was started anew; run `comity open` for a new link");
-  const told = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(told.detail || `the node answers with status ${answer.status}`);
-  return told;
+  if (answer.status === 401) throw new Error("this page has expired because the node was restarted; run `comity open` for a new link");
+  const reply = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Error(reply.detail || `the node answers with status ${answer.status}`);
+  return reply;
 }
 
 function unreachable(reason) {
@@ -96,14 +96,20 @@ const WAYS = { browser: "you, in a browser", model: "your MCP client" };
 function who(name) {
   const [kind, way, token] = name.split(":");
   if (kind === "local") return token ? `your token ${token}` : WAYS[way] || "you";
-  return { unknown: "a stranger" }[kind] || name.replace(/:-$/, "");
+  return { unknown: "anonymous" }[kind] || name.replace(/:-$/, "");
+}
+
+function wordsOf(kind) {
+  const request = /^MCP_(.*)_(OK|FAILED)$/.exec(kind);
+  if (request) return `${request[1].toLowerCase()} ${request[2] === "OK" ? "called" : "failed"}`;
+  return kind.toLowerCase().replaceAll("_", " ");
 }
 
 function addActs(acts) {
   const rows = place("act-rows");
   for (const act of acts) {
     const row = element("tr", undefined, act.failed ? { class: "failed" } : {});
-    const kind = actWords[act.kind] || act.kind.toLowerCase().replaceAll("_", " ");
+    const kind = actWords[act.kind] || wordsOf(act.kind);
     const what = act.failed ? `${kind}: ${act.failed}` : kind;
     const when = element("td");
     when.append(time(act.time));
@@ -142,11 +148,11 @@ async function drawView() {
 async function post(path, body) {
   const asked = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
   try {
-    const told = await ask(path, asked);
-    show("told", told.started === false ? "One thing is verified at a time. Wait until that is done." : "");
+    const reply = await ask(path, asked);
+    show("result", reply.started === false ? "Another verification is running. Wait until it is done." : "");
     await drawView();
   } catch (reason) {
-    show("told", reason.message);
+    show("result", reason.message);
   }
 }
 
@@ -170,7 +176,7 @@ const TOOLS = {
   search() {
     const field = element("input", undefined, { type: "search", id: "search", maxlength: "200" });
     field.addEventListener("input", () => { after = ""; before = []; refreshView(); });
-    return [element("label", "What should it do?", { for: "search" }), field];
+    return [element("label", "Search agents", { for: "search" }), field];
   },
   verify() {
     const button = element("button", "Verify now", { type: "button" });
@@ -240,7 +246,7 @@ function givenIn(form) {
 const ACTING = ["verify", "try"];
 
 function toolsOf(view) {
-  if (readsOnly && ACTING.includes(view.kind)) return [element("p", "This page only reads. `comity open` gives a link that may act.", { class: "faint" })];
+  if (readsOnly && ACTING.includes(view.kind)) return [element("p", "This page is read-only. `comity open` gives a link that may act.", { class: "faint" })];
   return TOOLS[view.kind]?.() || [];
 }
 
@@ -258,7 +264,7 @@ function go() {
   if (current === "overview") return;
   const view = views.get(current);
   show("view-title", view.title);
-  show("told", "");
+  show("result", "");
   place("tools").replaceChildren(...toolsOf(view));
   place("view-body").replaceChildren(element("p", "loading", { class: "faint" }));
   place("view-body").dataset.shown = "";

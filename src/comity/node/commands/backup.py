@@ -64,6 +64,7 @@ from comity.wire.errors import (
     StoreUnavailableError,
     StoreVersionError,
 )
+from comity.wire.machine import size_words
 
 try:
     import fcntl
@@ -114,7 +115,7 @@ def backup(
     print_line(f"The backup of {vacant_id} is in {target}.")
     print_fields(
         (
-            ("size", f"{made.bytes / 1024**2:,.1f} MiB, {made.files} files, encrypted"),
+            ("size", f"{size_words(made.bytes)}, {made.files} files, encrypted"),
             ("audit record", f"{counted(made.entries, 'entry', 'entries')}, sound"),
             ("restore", f"comity restore {target} --data NEW_FOLDER"),
         ),
@@ -261,7 +262,7 @@ def restore_backup(
         key = load_identity(folder, passphrase=_of_identity(folder, identity_file))
         if check:
             return done
-        asyncio.run(_begin_anew(staged, key))
+        asyncio.run(_prepare_restored(staged, key))
         _put_in_place(folder, settings.data)
         return done
 
@@ -280,7 +281,7 @@ async def _check(copied: Settings, public: bytes, heads: Path | None) -> tuple[i
         return await store.schema(), [await verify_chain(store, name, public, heads) for name in names]
 
 
-async def _begin_anew(staged: Settings, key: SigningKey) -> None:
+async def _prepare_restored(staged: Settings, key: SigningKey) -> None:
     """Heads that fit the database, the tables of this release, and the moment from which messages count."""
     async with reading(staged, SystemClock()) as store:
         heads = {name: held.value for name, held in await store.scan(HEADS, limit=10_000)}

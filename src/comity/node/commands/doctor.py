@@ -34,6 +34,7 @@ from comity.terminal.help import HelpfulApp
 from comity.terminal.options import HomeOptions, Json, settings_of
 from comity.terminal.output import FAILED, Cell, print_json, print_line, print_table
 from comity.wire.errors import ComityError, ConfigError, KeyRefusedError
+from comity.wire.machine import size_words
 
 if TYPE_CHECKING:
     from comity.identity import key_files
@@ -199,7 +200,7 @@ def check_disk(data: Path) -> CheckResult:
         free = shutil.disk_usage(place).free
     except OSError as reason:
         return CheckResult("disk", "fail", f"{place}: {_cause(reason)}", "check the disk")
-    shown = f"{free / 1024**3:,.1f} GiB free" if free >= 1024**3 else f"{free / 1024**2:,.0f} MiB free"
+    shown = f"{size_words(free)} free"
     if free < DISK_EMPTY:
         return CheckResult("disk", "fail", shown, "free some space before a node runs here")
     if free < DISK_LOW:
@@ -252,7 +253,7 @@ def check_database(settings: Settings) -> CheckResult:
         return CheckResult("database", "ok", "does not exist yet; `comity up` creates it")
     except (ComityError, OSError) as refusal:
         return _refused("database", refusal)
-    return CheckResult("database", "ok", f"undamaged, with page checksums, {size / 1024**2:,.1f} MiB")
+    return CheckResult("database", "ok", f"undamaged, with page checksums, {size_words(size)}")
 
 
 def check_parts(settings: Settings) -> CheckResult:

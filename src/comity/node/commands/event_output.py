@@ -28,7 +28,7 @@ from comity.store.audit_chain import timestamp
 from comity.terminal.follow_up import with_flags
 from comity.terminal.output import colour_wanted, one_line, paint
 
-# One line for each act: in plain words for people, as a log line for files.
+# One line for each event: in plain words for people, as a log line for files.
 
 
 LOGGER: Final = "comity.acts"
@@ -41,11 +41,11 @@ _ABOUT: Final = 16
 _GAP: Final = "  "
 
 _OWN_WAYS: Final = {"browser": "you, in a browser", "model": "your MCP client"}
-"""How the node's own user came, where that is worth a word; entries of older releases do not say it."""
+"""How the node's own user came, where that is shown."""
 
 
 def words_for(event: NodeEvent) -> str:
-    """What happened, in plain words."""
+    """Return what happened in plain words."""
     said = act_in_words(event.kind, event.feature)
     reason = event.failed.removeprefix(f"{event.feature}:")
     if reason:
@@ -62,12 +62,12 @@ def who_in_words(who: str) -> str:
         return one_line(f"your token {token}") if token else _OWN_WAYS.get(way, "you")
     if kind in _WHO and short not in ("", "-"):
         return one_line(f"{_WHO[kind]} {short}")
-    return "a stranger" if kind == "unknown" else one_line(who)
+    return "anonymous" if kind == "unknown" else one_line(who)
 
 
 def readable(event: NodeEvent, *, coloured: bool, width: int = 0) -> str:
-    """Time, feature, what happened, who, what it was about, and the request. With a `width`, what does not fit is left out,
-    the last first.
+    """Return time, feature, act, caller, subject and request. With a `width`, the last parts that do not fit are left
+    out.
     """
     bad = bool(event.failed)
     what = "" if event.kind == "REFUSED" else one_line(event.what)
@@ -89,7 +89,7 @@ def readable(event: NodeEvent, *, coloured: bool, width: int = 0) -> str:
 
 
 def log_line(event: NodeEvent) -> str:
-    """As the other lines of the log look, with what belongs to the act as `name=value`."""
+    """Return a line in the form of the log, with the fields of the act as `name=value`."""
     whole = int(event.time)
     milliseconds = int((event.time - whole) * 1000)
     line = f"{_to_the_second(whole)},{milliseconds:03} {_beginning(event.kind, event.feature, event.who)}"
@@ -107,15 +107,15 @@ def log_line(event: NodeEvent) -> str:
 
 
 def json_log_line(event: NodeEvent) -> str:
-    """What every log line says, and then the event as its readers get it, without its number and time."""
+    """Return the fields of every log line, then the event as its readers get it, without its number and time."""
     at = timestamp(event.time)[:-1] + "+00:00"
     head = _encode({"at": at, "level": "info", "logger": LOGGER, "message": event.kind})
-    told = encode(event)
-    return (head[:-1] + b"," + told[told.index(b'"room":') :]).decode() + "\n"
+    fields = encode(event)
+    return (head[:-1] + b"," + fields[fields.index(b'"room":') :]).decode() + "\n"
 
 
 def _value(text: str) -> str:
-    """As it is; in quotes and escaped where it could be read as something else."""
+    """Return the text, in quotes and escaped if it could be misread."""
     if text.isascii() and text.isprintable() and " " not in text and '"' not in text:
         return text
     return _encode(one_line(text)).decode()
@@ -154,7 +154,7 @@ _MAX_RETRY_DELAY: Final = 1.0
 
 
 class OpenWriter:
-    """A stream, and how much can be written to it without waiting."""
+    """A stream, and how much can be written to it without blocking."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -166,7 +166,7 @@ class OpenWriter:
         self._tty = self._fd >= 0 and stream.isatty()
 
     def room(self) -> int:
-        """In bytes."""
+        """Return how many bytes can be written without blocking."""
         if self._fd < 0 or fcntl is None:
             return _PLENTY
         if stat.S_ISFIFO(self._kind):
@@ -192,16 +192,16 @@ class OpenWriter:
 
 
 class ActLog:
-    """Each act is one line. `spell` makes it."""
+    """Writes one line for each event."""
 
-    def __init__(self, events: Events, writer: OpenWriter, spell: Callable[[NodeEvent], str]) -> None:
+    def __init__(self, events: Events, writer: OpenWriter, format_line: Callable[[NodeEvent], str]) -> None:
         self._events = events
         self._writer = writer
-        self._spell = spell
+        self._format_line = format_line
         self._after = 0
 
     async def run(self) -> None:
-        """Until the node stops."""
+        """Run until the node stops."""
         async with self._events.hints() as hints:
             await self._write_all()
             async for _hint in hints:
@@ -218,14 +218,14 @@ class ActLog:
                 retry = min(2 * retry, _MAX_RETRY_DELAY)
 
     def write_batch(self) -> bool:
-        """Write the next lines at once, as many as there is room for; False where there is room for none."""
+        """Write as many of the next lines as there is room for. Return False if there is none."""
         page = self._events.since(self._after, _BATCH)
         if not page.events:
             return True
         pending = [_gap(self._after, page.events[0]), *page.events] if page.reset else page.events
         room, lines = self._writer.room(), []
         for event in pending:
-            line = self._spell(event)
+            line = self._format_line(event)
             room -= len(line)
             if room < 0:
                 break
@@ -237,7 +237,7 @@ class ActLog:
         return True
 
     def finish(self) -> None:
-        """Write what there is still room for."""
+        """Write as many lines as there is room for."""
         while self._after < self._events.last and self.write_batch():
             pass
 
@@ -259,7 +259,7 @@ class TerminalLines:
         self._more = 0
 
     async def run(self) -> None:
-        """Until the node stops."""
+        """Run until the node stops."""
         loop = asyncio.get_running_loop()
         async with self._events.hints() as hints:
             with contextlib.suppress(StopAsyncIteration):
@@ -270,7 +270,7 @@ class TerminalLines:
                             await anext(hints)
 
     def show(self, now: float) -> None:
-        """Show what came, as far as this second has lines for it. While a terminal is held (Ctrl-S), nothing is lost yet."""
+        """Show new events, as many as fit into this second. Nothing is lost while the terminal is stopped (Ctrl-S)."""
         if not self._writer.room():
             return
         text = ""
@@ -300,20 +300,18 @@ class TerminalLines:
 
 
 class ActSinks:
-    """What tells of the acts of a node while it runs."""
+    """The outputs of the events of a node while it runs: terminal and log."""
 
     def __init__(self, events: Events, settings: Settings, *, shown: bool) -> None:
-        """`shown`: on the terminal, if stdout is one. Where stderr is a terminal too, its lines stand for those of the
-        log.
-        """
+        """`shown`: on the terminal, if stdout is one. If stderr is a terminal too, these lines replace those of the log."""
         terminal = sys.stdout.isatty()
         self._log: ActLog | None = None
         self._tasks: list[asyncio.Task[None]] = []
         if shown and terminal:
             self._start(TerminalLines(events, OpenWriter(sys.stdout)).run())
         if logging.getLogger(LOGGER).isEnabledFor(logging.INFO) and not (terminal and sys.stderr.isatty()):
-            spell = json_log_line if settings.log_json else log_line
-            self._log = ActLog(events, OpenWriter(sys.stderr), spell)
+            format_line = json_log_line if settings.log_json else log_line
+            self._log = ActLog(events, OpenWriter(sys.stderr), format_line)
             self._start(self._log.run())
 
     def _start(self, running: Coroutine[None, None, None]) -> None:
@@ -322,7 +320,7 @@ class ActSinks:
         self._tasks.append(task)
 
     async def finish(self) -> None:
-        """The node has stopped: what it did last is written to the log."""
+        """Write the last events to the log, after the node has stopped."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -332,4 +330,4 @@ class ActSinks:
 
 def _report(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (fault := task.exception()) is not None:
-        log.error("acts are not told any more", exc_info=fault)
+        log.error("events are not shown or logged any more", exc_info=fault)

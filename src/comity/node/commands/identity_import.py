@@ -1,7 +1,7 @@
-"""Taking over an identity of the reference release: its key, its state, what it offers, and its chains.
+"""Import an identity of the reference implementation: its key, its state, what it offers, and its chains.
 
-The key comes first and is never put over another. The rest may be repeated: a chain is only ever moved
-forwards, and a settings file that exists is left alone.
+The key comes first and never replaces another. The rest may be repeated: a chain only moves forwards, and an existing
+settings file is not changed.
 """
 
 import os
@@ -29,7 +29,7 @@ from comity.store.claim import running_node
 from comity.store.interface import Advance, Operation, Store
 from comity.system import is_loopback
 from comity.terminal.open_target import refuse_memory, writing
-from comity.terminal.output import one_line
+from comity.terminal.output import counted, one_line
 from comity.wire.errors import (
     ComityError,
     ConfigError,
@@ -55,8 +55,10 @@ class Takeover(Struct, frozen=True):
     left: list[tuple[str, str]]
 
     def as_json(self) -> dict[str, Any]:
-        told = (("taken", self.taken), ("left", self.left))
-        return {name: [{"what": what, "note": note} for what, note in facts] for name, facts in told}
+        return {
+            name: [{"what": what, "note": note} for what, note in facts]
+            for name, facts in (("taken", self.taken), ("left", self.left))
+        }
 
 
 async def take_over(
@@ -67,12 +69,12 @@ async def take_over(
     passphrase: str | None,
     may_configure: bool,
 ) -> Takeover:
-    """`may_configure`: nobody named another settings file, so that of the data folder may be made."""
+    """Import a folder. `may_configure`: no other settings file is named, so that of the data folder may be made."""
     _refuse_running(settings)
     tips = None if replay is None else read_replay_tips(replay, source.key.vacant_id)
     report = Takeover([], [])
     _take_key(settings, source, passphrase, report)
-    _take_words(settings, source, report, may_configure=may_configure)
+    _take_profile(settings, source, report, may_configure=may_configure)
     async with writing(settings, source.key) as (store, record, _chain):
         operations = [
             *await _state(store, source, report),
@@ -86,7 +88,7 @@ async def take_over(
 
 
 async def take_replay(settings: Settings, key: SigningKey, replay: Path) -> Takeover:
-    """The places in the chains of calls that were answered, for an identity that is here already."""
+    """Import the places in the chains of answered calls, for an identity that exists here already."""
     _refuse_running(settings)
     tips = read_replay_tips(replay, key.vacant_id)
     report = Takeover([], [])
@@ -99,7 +101,7 @@ async def take_replay(settings: Settings, key: SigningKey, replay: Path) -> Take
 
 
 def read_replay_tips(file: Path, own: VacantId) -> dict[PairKey, ReplayState]:
-    """Where each pair of `own` stands in a replay database of the reference. The file is only read."""
+    """Read the last number of each pair of `own` from a replay database of the reference. The file is only read."""
     if not file.is_file():
         raise ConfigError(f"{file} is not a file; name the replay database, such as replay.db")
     try:
@@ -132,7 +134,7 @@ def _sound(seq: Any, tip: Any) -> ReplayState:
 async def _served(
     store: Store, tips: dict[PairKey, ReplayState], own: VacantId, report: Takeover
 ) -> list[Operation]:
-    """The operations that set the chains of accepted requests and of replies."""
+    """Return the operations that set the chains of accepted requests and of replies."""
     operations: list[Operation] = []
     taken: set[VacantId] = set()
     for pair, state in tips.items():
@@ -143,7 +145,7 @@ async def _served(
     taken -= {own}
     if taken:
         report.taken.append(
-            ("replay", f"chains with {len(taken)} {_plural(len(taken), 'caller')}, as the agent")
+            ("replay", f"chains with {counted(len(taken), 'caller', 'callers')}, as the agent")
         )
     if callers - taken:
         known = len(callers - taken)
@@ -153,10 +155,6 @@ async def _served(
     if not callers:
         report.left.append(("replay", f"no chain with {own} is in it"))
     return operations
-
-
-def _plural(count: int, word: str) -> str:
-    return word if count == 1 else f"{word}s"
 
 
 def _refuse_running(settings: Settings) -> None:
@@ -182,8 +180,8 @@ def _take_key(settings: Settings, source: VacantFolder, passphrase: str | None, 
     report.taken.append(("key", f"now in {where}"))
 
 
-def _take_words(settings: Settings, source: VacantFolder, report: Takeover, *, may_configure: bool) -> None:
-    """Name and capability are settings. They go into a new settings file, never into one that is there."""
+def _take_profile(settings: Settings, source: VacantFolder, report: Takeover, *, may_configure: bool) -> None:
+    """Write name and capability into a new settings file, never into an existing one."""
     file = settings.data / CONFIG_FILE
     written = ""
     for setting, text in (("name", source.name), ("capability", source.capability)):
@@ -201,7 +199,7 @@ def _take_words(settings: Settings, source: VacantFolder, report: Takeover, *, m
 
 
 def _fits(written: str) -> bool:
-    """Whether a settings file with this text is read: one that is not would stop every command."""
+    """Return whether a settings file with this text is valid; an invalid one would stop every command."""
     with tempfile.TemporaryDirectory() as folder:
         draft = Path(folder) / CONFIG_FILE
         try:
@@ -223,7 +221,7 @@ async def _state(store: Store, source: VacantFolder, report: Takeover) -> list[O
 
 
 async def _chains(store: Store, source: VacantFolder, report: Takeover) -> list[Operation]:
-    """The places in the chains of calls, and of the replies to them."""
+    """Return the operations that set the chains of calls and of the replies to them."""
     own = source.key.vacant_id
     operations: list[Operation] = []
     taken = 0
@@ -235,7 +233,7 @@ async def _chains(store: Store, source: VacantFolder, report: Takeover) -> list[
         operations += moves
         taken += bool(moves)
     if taken:
-        report.taken.append(("chains", f"with {taken} {_plural(taken, 'target')}, as the caller"))
+        report.taken.append(("chains", f"with {counted(taken, 'target', 'targets')}, as the caller"))
     if taken < len(source.chains):
         known = len(source.chains) - taken
         report.left.append(("chains", f"with {known} of {len(source.chains)}: known here, as far or farther"))

@@ -36,7 +36,7 @@ else:
 app = HelpfulApp()
 
 _RELEASE_SECONDS = 0.5
-_LOOK_SECONDS = 0.01
+_POLL_SECONDS = 0.01
 
 
 @app.add("""
@@ -158,7 +158,7 @@ def _is_gone(folder: Any) -> bool:
     while claim.running_node(folder) is not None:
         if time.monotonic() > deadline:
             return False
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
     return True
 
 

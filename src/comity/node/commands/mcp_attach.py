@@ -60,8 +60,8 @@ class _Pump:
         self._source = source
         self._sink = sink
         self._asked = asked
-        self._there = bytearray()
-        self._back = bytearray()
+        self._to_node = bytearray()
+        self._to_client = bytearray()
         self._client_ended = False
         self._node_ended = False
 
@@ -72,7 +72,7 @@ class _Pump:
                 return True
             if not self._serve(ready):
                 return True  # the receiver does not read any more
-        self._say_the_rest()
+        self._write_rest()
         return self._client_ended
 
     def _wait(self) -> dict[int, int]:
@@ -80,63 +80,63 @@ class _Pump:
         waiting = select.poll()
         waiting.register(self._asked, select.POLLIN)
         both_ways = 0
-        if len(self._back) < _CHUNK:
+        if len(self._to_client) < _CHUNK:
             both_ways |= select.POLLIN
-        if self._there:
+        if self._to_node:
             both_ways |= select.POLLOUT
         if both_ways:
             waiting.register(self._link, both_ways)
-        if self._back:
+        if self._to_client:
             waiting.register(self._sink, select.POLLOUT)
-        if not self._client_ended and len(self._there) < _CHUNK:
+        if not self._client_ended and len(self._to_node) < _CHUNK:
             waiting.register(self._source, select.POLLIN)
-        return dict(waiting.poll(_LAST_MS if self._client_ended and self._back else None))
+        return dict(waiting.poll(_LAST_MS if self._client_ended and self._to_client else None))
 
     def _serve(self, ready: dict[int, int]) -> bool:
         if self._source in ready:
-            self._hear_client()
+            self._read_client()
         if self._link.fileno() in ready:
-            self._talk_to_node(ready[self._link.fileno()])
+            self._exchange_with_node(ready[self._link.fileno()])
         return self._sink not in ready or self._write()
 
-    def _hear_client(self) -> None:
+    def _read_client(self) -> None:
         data = os.read(self._source, _CHUNK)
-        self._there += data
+        self._to_node += data
         if not data:
             self._client_ended = True
-            self._pass_end_on()
+            self._forward_end()
 
-    def _talk_to_node(self, events: int) -> None:
+    def _exchange_with_node(self, events: int) -> None:
         try:
-            if self._there and events & (select.POLLOUT | select.POLLHUP | select.POLLERR):
-                del self._there[: self._link.send(self._there)]
-                self._pass_end_on()
+            if self._to_node and events & (select.POLLOUT | select.POLLHUP | select.POLLERR):
+                del self._to_node[: self._link.send(self._to_node)]
+                self._forward_end()
             if events & ~select.POLLOUT:
                 data = self._link.recv(_CHUNK)
-                self._back += data
+                self._to_client += data
                 self._node_ended = not data
         except BlockingIOError:
             return
         except OSError:
             self._node_ended = True
 
-    def _pass_end_on(self) -> None:
-        if self._client_ended and not self._there:
+    def _forward_end(self) -> None:
+        if self._client_ended and not self._to_node:
             with contextlib.suppress(OSError):  # it may be gone as well
                 self._link.shutdown(socket.SHUT_WR)
 
     def _write(self) -> bool:
         try:
-            del self._back[: os.write(self._sink, self._back)]
+            del self._to_client[: os.write(self._sink, self._to_client)]
         except BlockingIOError:
             return True
         except OSError:
             return False
         return True
 
-    def _say_the_rest(self) -> None:
+    def _write_rest(self) -> None:
         """As long as the client reads any of it."""
-        while self._back:
+        while self._to_client:
             waiting = select.poll()
             waiting.register(self._sink, select.POLLOUT)
             if not waiting.poll(_LAST_MS) or not self._write():
@@ -146,18 +146,18 @@ class _Pump:
 @contextlib.contextmanager
 def _signals() -> Iterator[int]:
     """A descriptor that can be read from once SIGTERM or SIGINT has come. After that they change nothing."""
-    heard, teller = os.pipe()
-    os.set_blocking(teller, False)
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
     both = (signal.SIGTERM, signal.SIGINT)
     for asked in both:
-        signal.signal(asked, lambda *_: os.write(teller, b"."))
+        signal.signal(asked, lambda *_: os.write(writing, b"."))
     try:
-        yield heard
+        yield reading
     finally:
         for asked in both:
             signal.signal(asked, signal.SIG_IGN)
-        os.close(heard)
-        os.close(teller)
+        os.close(reading)
+        os.close(writing)
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 A secret is never shown. A change is made only if the file is valid with it; everything else in the file stays.
 """
 
-import difflib
 import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping
@@ -20,6 +19,7 @@ from comity.runtime.settings_file import (
     Loaded,
     flag_of,
     load_settings,
+    refuse_unknown_key,
     values_of,
 )
 from comity.runtime.toml_edit import drop, put_value
@@ -130,11 +130,13 @@ def validate(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
 
 
 def _change(changes: Mapping[str, str | None], home: HomeOptions, *, as_json: bool) -> None:
-    """Write the values into the file, or take them out; then say what counts now."""
+    """Write the values into the file, or remove them; then print what counts now."""
     before = settings_of(home)
     file = _file_of(before, home.config)
     given = {key: value for key, value in changes.items() if value is not None}
-    _refuse_unknown(changes, before)
+    for key in changes:
+        if key not in before.sources:
+            refuse_unknown_key(f"the setting {key[:60]} is unknown", key, before.sources)
     wanted = values_of(_with(given, home).settings)
     if "data" in changes and file == before.settings.data / CONFIG_FILE:
         raise ConfigError(
@@ -166,12 +168,12 @@ def _change(changes: Mapping[str, str | None], home: HomeOptions, *, as_json: bo
 
 
 def _written(value: Any) -> Any:
-    """As it stands in the file."""
+    """Return a value as it is written in the file."""
     return list(value) if isinstance(value, tuple) else _plain(value)
 
 
 def _with(given: Mapping[str, str], home: HomeOptions) -> Loaded:
-    """The settings with these values, whose refusals name the setting."""
+    """Return the settings with these values. Refusals name the setting."""
     try:
         return load_settings({"data": home.data, "config": home.config, **given})
     except ConfigError as refusal:
@@ -181,19 +183,6 @@ def _with(given: Mapping[str, str], home: HomeOptions) -> Loaded:
         raise refusal.called(settings[refusal.place]) from None
 
 
-def _refuse_unknown(keys: Iterable[str], loaded: Loaded) -> None:
-    for key in keys:
-        if key not in loaded.sources:
-            known = {name.rpartition(".")[2]: name for name in loaded.sources} | {
-                name: name for name in loaded.sources
-            }
-            near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-            remedy = (
-                f"did you mean {known[near[0]]}?" if near else "`comity config show` lists all that exist"
-            )
-            raise ConfigError(f"the setting {key[:60]} is unknown; {remedy}")
-
-
 def _file_of(loaded: Loaded, config: str | None) -> Path:
     if loaded.file is not None and (config is not None or os.environ.get(CONFIG_VARIABLE)):
         return loaded.file
@@ -201,7 +190,7 @@ def _file_of(loaded: Loaded, config: str | None) -> Path:
 
 
 def _rewrite(file: Path, change: Callable[[str], str], data: str | None) -> None:
-    """Put the changed text in the place of the file, if the settings are valid with it."""
+    """Replace the file with the changed text, if the settings are valid with it."""
     try:
         text = file.read_text("utf-8") if file.exists() else ""
         new = change(text)
@@ -230,7 +219,7 @@ def _rewrite(file: Path, change: Callable[[str], str], data: str | None) -> None
 
 
 def _secrets(data: Path) -> dict[str, tuple[str | None, str]]:
-    """Each secret that a node uses: masked, or None when it is not there yet, and where it lives."""
+    """Return each secret that a node uses, masked or None if it does not exist yet, and where it is."""
     secrets = {}
     for name, file in (("identity", IDENTITY_FILE), ("token", TOKEN_FILE), ("vault key", VAULT_KEY_FILE)):
         path = data / file

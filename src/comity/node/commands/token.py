@@ -63,7 +63,7 @@ def new(
     entry, token = make_token(
         settings.data, name, grant, now=SystemClock().now(), days=None if days is None else _days(days)
     )
-    _write_down(settings, key, TOKEN_MADE, entry)
+    _record(settings, key, TOKEN_MADE, entry)
     if as_json:
         print_json({**_shown(entry), "token": token})
         return
@@ -104,11 +104,11 @@ def revoke(
     settings = settings_of(home).settings
     key = own_key(settings, home.passphrase_file)
     entry = revoke_token(settings.data, name)
-    _write_down(settings, key, TOKEN_REVOKED, entry)
+    _record(settings, key, TOKEN_REVOKED, entry)
     print_answer({"revoked": _shown(entry)}, f"The token {name} is revoked.", as_json=as_json)
 
 
-def _write_down(settings: Settings, key: SigningKey, result: str, entry: NamedToken) -> None:
+def _record(settings: Settings, key: SigningKey, result: str, entry: NamedToken) -> None:
     """Write the audit entry. With the memory engine there is no record that would last."""
     if settings.store.engine == "memory":
         return

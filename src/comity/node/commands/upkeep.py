@@ -24,6 +24,7 @@ from comity.terminal.open_target import own_key, own_node, refuse_memory, writin
 from comity.terminal.options import Json, KeyOptions, Yes, confirm, option, settings_of, whole_number
 from comity.terminal.output import counted, print_fields, print_json, print_line, waiting
 from comity.wire.errors import ConfigError, NotFoundError, StoreUnavailableError
+from comity.wire.machine import size_words
 
 prune_app = HelpfulApp()
 
@@ -75,14 +76,14 @@ def prune(
         compacted = _compact(settings)
     file_bytes = settings.database.stat().st_size
     if as_json:
-        told = {"audit_entries": entries, "reply_bytes": reply_bytes, "compacted": compacted}
-        print_json({**told, "file_bytes": file_bytes})
+        freed = {"audit_entries": entries, "reply_bytes": reply_bytes, "compacted": compacted}
+        print_json({**freed, "file_bytes": file_bytes})
         return
     print_fields(
         (
             ("audit entries", f"{entries:,} deleted"),
-            ("replies", f"{reply_bytes / 1024**2:,.1f} MiB deleted"),
-            ("database", f"{file_bytes / 1024**2:,.1f} MiB"),
+            ("replies", f"{size_words(reply_bytes)} deleted"),
+            ("database", size_words(file_bytes)),
         )
     )
     if not compacted:
@@ -139,18 +140,18 @@ def rotate(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
     own = own_node(settings, ROTATION_SECONDS)
     with waiting("encrypting what is stored with the new key"):
         if own is not None:
-            told = asyncio.run(own.ask("POST", ROTATION_PATH, {}))
+            result = asyncio.run(own.ask("POST", ROTATION_PATH, {}))
         else:
-            told = asyncio.run(_rotate(settings, own_key(settings, home.passphrase_file)))
+            result = asyncio.run(_rotate(settings, own_key(settings, home.passphrase_file)))
     if as_json:
-        print_json(told)
+        print_json(result)
         return
-    sealed = counted(told["resealed"], "stored value is", "stored values are")
+    sealed = counted(result["resealed"], "stored value is", "stored values are")
     print_line(f"{sealed} now encrypted with the new key.")
-    if told["keys"] == VAULT_KEY_VARIABLE:
+    if result["keys"] == VAULT_KEY_VARIABLE:
         print_line(f"The other keys in {VAULT_KEY_VARIABLE} are no longer needed.")
     else:
-        print_line(f"{told['keys']} holds only the new key. Older backups contain the old key.")
+        print_line(f"{result['keys']} holds only the new key. Older backups contain the old key.")
 
 
 async def _rotate(settings: Settings, key: SigningKey) -> dict[str, Any]:
