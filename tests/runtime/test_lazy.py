@@ -53,7 +53,7 @@ def _late_modules() -> Iterator[tuple[Path, str, str]]:
 
 def _checked_imports(place: Path) -> set[tuple[str, str]]:
     return {
-        (alias.asname or alias.name, f"{block.module}." * isinstance(block, ast.ImportFrom) + alias.name)
+        (alias.asname or alias.name, f"{getattr(block, 'module', '')}.{alias.name}".lstrip("."))
         for test in ast.parse(place.read_bytes()).body
         if isinstance(test, ast.If) and isinstance(test.test, ast.Name) and test.test.id == "TYPE_CHECKING"
         for block in test.body

@@ -150,11 +150,11 @@ async def test_a_part_that_cannot_open_ends_the_start_and_what_was_open_is_close
     async def fail(self, runtime):
         raise ConfigError("there is no toy")
 
-    monkeypatch.setattr(Toy, "open", fail)
-    with pytest.raises(ConfigError, match="there is no toy"):
-        async with running_node(data):
-            raise AssertionError("it started")
-    monkeypatch.undo()
+    with monkeypatch.context() as patched:
+        patched.setattr(Toy, "open", fail)
+        with pytest.raises(ConfigError, match="there is no toy"):
+            async with running_node(data):
+                raise AssertionError("it started")
     async with running_node(data) as node:
         assert node.runtime.find(Toy)
 

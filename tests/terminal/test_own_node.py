@@ -84,7 +84,7 @@ def test_without_an_owner_socket_a_node_that_shows_another_certificate_is_not_to
     neighbourhood.node(data, tls=tls)
     outcome = comity("state", "show")
     assert (outcome.code, outcome.out) == (1, "")
-    assert "could not show a valid certificate" in outcome.err
+    assert "its certificate is not valid for 127.0.0.1" in outcome.err
 
 
 def test_a_node_that_names_no_owner_socket_is_asked_with_the_token(comity, neighbourhood, data, monkeypatch):

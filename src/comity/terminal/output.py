@@ -11,24 +11,12 @@ import shutil
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import typer
 
-from comity.runtime.lazy import late
 from comity.terminal.follow_up import with_flags
 from comity.wire.errors import ComityError, ConfigError
-
-if TYPE_CHECKING:
-    from rich import box as rich_box
-    from rich import console as rich_console
-    from rich import table as rich_table
-    from rich import text as rich_text
-else:
-    rich_box = late("rich.box")
-    rich_console = late("rich.console")
-    rich_table = late("rich.table")
-    rich_text = late("rich.text")
 
 # A little colour, without a library, only for a terminal that wants it.
 
@@ -216,19 +204,17 @@ def print_table(titles: Sequence[str], rows: Sequence[Sequence[Cell]], *, unbrok
 
 
 def _print_rich(titles: Sequence[str], rows: Sequence[Sequence[Cell]], unbroken: str) -> None:
-    table = rich_table.Table(box=rich_box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    from rich import box, console, table, text  # noqa: PLC0415 - `comity --help` loads this module and no tables
+
+    shown = table.Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     room = shutil.get_terminal_size().columns - _REST
     for column, title in enumerate(titles):
         whole = title == unbroken and all(len(_text(row[column])) <= room for row in rows)
-        table.add_column(title, overflow="fold", no_wrap=whole)
+        shown.add_column(title, overflow="fold", no_wrap=whole)
     for row in rows:
-        table.add_row(
-            *(
-                rich_text.Text(cell) if isinstance(cell, str) else rich_text.Text(cell[0], style=cell[1])
-                for cell in row
-            )
-        )
-    rich_console.Console(highlight=False).print(table)
+        cells = ((cell, "") if isinstance(cell, str) else cell for cell in row)
+        shown.add_row(*(text.Text(words, style=style) for words, style in cells))
+    console.Console(highlight=False).print(shown)
 
 
 def _text(cell: Cell) -> str:
