@@ -48,7 +48,7 @@ class Counting:
     def __init__(self, runtime, heads):
         self._runtime = runtime
         self._heads = heads
-        self.learn = heads.put
+        self.put = heads.put
 
     def find(self, data):
         found = self._heads.find(data)

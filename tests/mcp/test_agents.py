@@ -15,8 +15,8 @@ from comity.mcp.protocol.context import McpClient
 from comity.mcp.protocol.results import TASKS
 from comity.mcp.server import instructions
 from comity.node.mcp_server import tool_instructions
-from comity.node.node import PARTS
 from comity.requests.caller import OWN_PROCESS
+from comity.runtime.lazy import load_parts
 from comity.runtime.settings import AgentSettings, DirectorySettings, DispatchSettings, McpSettings
 from comity.store.audit_log import tail
 from comity.testing.nodes import bearer, running_node
@@ -339,7 +339,7 @@ async def test_the_instructions_speak_of_agents_first():
 
 def test_nobody_is_told_of_tools_that_are_not_there():
     owner = McpClient(version="2025-11-25", modern=False, caller=OWN_PROCESS)
-    known = tool_instructions(PARTS)
+    known = tool_instructions(load_parts())
     assert "find_agents" in instructions(known, Selection(), owner)
     assert "find_agents" not in instructions(known, Selection(), replace(owner, caller=visitor("ann")))
     scoped = replace(visitor("ann"), scopes=("mcp", "agents"))
