@@ -42,11 +42,11 @@ _PART = r"(<!-- from the code: {name} -->\n)(.*?)(<!-- end -->)"
 def settings() -> Table:
     sections = {part.name: part.settings() for part in load_parts() if part.settings is not None}
     values = values_of(Settings(data=Path("data"), parts=sections))
-    options = set(re.findall(r"--[a-z-]+", _help(["up"])))
+    options = set(re.findall(r"--[a-z-]+", help_of(["up"])))
     return {
-        f"`{key}`" + (f" `{_flag(key)}`" if _flag(key) in options else ""): (
-            _short(_kind(key)),
-            _default(key, value),
+        f"`{key}`" + (f" `{flag_of(key)}`" if flag_of(key) in options else ""): (
+            _short(kind_of(key)),
+            default_of(key, value),
             NOT_WRITTEN,
         )
         for key, value in values.items()
@@ -63,7 +63,7 @@ def _short(kind: str) -> str:
     return kind
 
 
-def _variable(key: str) -> str:
+def variable_of(key: str) -> str:
     return "COMITY_" + key.replace(".", "_").upper()
 
 
@@ -71,14 +71,14 @@ def _variable(key: str) -> str:
 _UNFIT = ("\0", "\0" * 1_000_000)
 
 
-def _flag(key: str) -> str:
+def flag_of(key: str) -> str:
     """How it is typed, in the words in which a bad one is refused."""
     return _refusal(lambda unfit: settings_of(HomeOptions(), **{key: unfit})).partition(" ")[0]
 
 
-def _kind(key: str) -> str:
+def kind_of(key: str) -> str:
     """What a value must be, in the same words."""
-    variable = _variable(key)
+    variable = variable_of(key)
     message = _refusal(lambda unfit: load_settings(environ={variable: unfit, "HOME": "/"}))
     said = re.fullmatch(rf"{variable} must be (.+), not .+", message)
     assert said, f"{variable} is not read: {message}"
@@ -94,7 +94,7 @@ def _refusal(load: Callable[[str], Any]) -> str:
     raise AssertionError("a setting takes anything at all")
 
 
-def _default(key: str, value: Any) -> str:
+def default_of(key: str, value: Any) -> str:
     match value:
         case _ if key == "data":
             return "[below](#the-data-folder)"
@@ -194,12 +194,12 @@ def _members(command: Any) -> str:
 
 
 def _example(name: str) -> str:
-    found = re.search(r"^Examples\n {2}(.+?)(?: {2}|$)", _help([name]), re.MULTILINE)
+    found = re.search(r"^Examples\n {2}(.+?)(?: {2}|$)", help_of([name]), re.MULTILINE)
     assert found, f"comity {name} has no example"
     return found[1]
 
 
-def _help(words: list[str]) -> str:
+def help_of(words: list[str]) -> str:
     said = io.StringIO()
     before = dict(os.environ)
     os.environ.update(COLUMNS="80", NO_COLOR="1")

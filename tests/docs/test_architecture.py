@@ -3,7 +3,7 @@
 import re
 import tomllib
 
-from comity.node.node import PARTS
+from comity.runtime.lazy import PARTS
 from tests.docs.markdown import DOCS
 from tests.places import ROOT
 

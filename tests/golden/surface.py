@@ -18,10 +18,13 @@ import apsw
 import httpx
 
 import comity
+from comity.cli.app import COMMANDS, load_command
 from comity.release import __version__
 from comity.requests.events import ACT_WORDS
 from comity.requests.handler import HandlerDefaults
-from comity.runtime.settings import AgentSettings, DirectorySettings
+from comity.runtime.lazy import load_parts
+from comity.runtime.settings import AgentSettings, DirectorySettings, Settings
+from comity.runtime.settings_file import values_of
 from comity.store.sqlite import SqliteStore
 from comity.testing import bearer, running_node
 from comity.wire.errors import ComityError, http_status, public_message, rpc_code
@@ -41,12 +44,38 @@ def _table(rows: Iterable[Iterable[str]]) -> str:
 
 def commands_help() -> str:
     """The help of every command in 80 columns."""
-    return reference.commands().replace(f"Comity {__version__}.", "Comity VERSION.")
+    return "\n".join(
+        f"{'#' * (2 if len(words) < 2 else 3)} comity{''.join(' ' + word for word in words)}\n\n"
+        f"```text\n{reference.help_of(words)}```\n"
+        for words in [
+            [],
+            *(words for entry in COMMANDS for words in _tree([entry.name], load_command(entry.name))),
+        ]
+    ).replace(f"Comity {__version__}.", "Comity VERSION.")
+
+
+def _tree(words: list[str], command: Any) -> Iterator[list[str]]:
+    yield words
+    for name, member in getattr(command, "commands", {}).items():
+        yield from _tree([*words, name], member)
 
 
 def settings() -> str:
     """Name, what it must be, default, what sets it."""
-    return _table(sorted((key, *cells[:-1]) for key, cells in reference.settings().items()))
+    sections = {part.name: part.settings() for part in load_parts() if part.settings is not None}
+    options = set(re.findall(r"--[a-z-]+", reference.help_of(["up"])))
+    return _table(
+        sorted(
+            (
+                f"`{key}`",
+                reference.kind_of(key),
+                reference.default_of(key, value),
+                f"`{reference.variable_of(key)}`"
+                + (f", `{reference.flag_of(key)}`" if reference.flag_of(key) in options else ""),
+            )
+            for key, value in values_of(Settings(data=Path("data"), parts=sections)).items()
+        )
+    )
 
 
 def errors() -> str:
@@ -65,7 +94,10 @@ def errors() -> str:
 def operations() -> str:
     """The operations of the store with their fields, then those of the VCP extensions."""
     store = [(name, *cells[:-1]) for name, cells in reference.store_operations().items()]
-    extensions = [(name, *cells[:-1]) for name, cells in reference.extension_operations().items()]
+    extensions = [
+        (name, fields or "none", tool, codes or "nothing else")
+        for name, (fields, tool, codes, _) in reference.extension_operations().items()
+    ]
     return _table(sorted(store)) + "\n" + _table(sorted(extensions))
 
 
