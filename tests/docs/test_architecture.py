@@ -44,4 +44,4 @@ def test_the_folders_are_those_of_the_package_in_the_order_of_their_imports():
 
 def test_the_parts_are_those_of_a_node_in_the_order_in_which_they_open():
     listed = _section("Parts").partition("In the order in which they open:")[2].partition(".")[0]
-    assert re.findall(r"`(\w+)`", listed) == [part.name for part in PARTS]
+    assert re.findall(r"`(\w+)`", listed) == [*PARTS]

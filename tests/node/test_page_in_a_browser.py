@@ -11,7 +11,7 @@ import pytest
 from comity.envelopes.protocol.chain import PairKey
 from comity.envelopes.protocol.envelope import to_a2a_jsonrpc
 from comity.envelopes.replay_stores import chain_of
-from comity.node.http_server import Http
+from comity.node.http_server import NodeHttp
 from comity.requests.record import Act
 from comity.runtime.settings import AgentSettings
 from comity.store.audit_chain import AuditDraft, timestamp
@@ -187,12 +187,12 @@ async def test_a_node_that_stops_is_told(tmp_path):
 
 
 async def test_a_page_of_another_release_asks_to_be_loaded_again(tmp_path, monkeypatch):
-    real, upgraded = Http._status, False
+    real, upgraded = NodeHttp._status, False
 
     async def status(self):
         return {**await real(self), **({"version": "9.9.9"} if upgraded else {})}
 
-    monkeypatch.setattr(Http, "_status", status)
+    monkeypatch.setattr(NodeHttp, "_status", status)
 
     async with running_node() as node, browsing(tmp_path) as browser:
         await browser.open(node.entry_link)

@@ -15,7 +15,7 @@ from msgspec import to_builtins
 from comity.http.owner_socket import socket_path
 from comity.mcp.socket import SOCKET_FILE, McpSocket, Opening, line_of
 from comity.mcp.stdio import PATIENCE
-from comity.mcp.stream import LAST_MOMENT
+from comity.mcp.stream import CLOSE_SECONDS
 from comity.node.commands.mcp_attach import attach
 from comity.rooms.protocol.tool_table import Demands
 from comity.rooms.tools import select
@@ -119,7 +119,7 @@ async def test_what_was_asked_before_the_input_ended_is_answered(data, node, fla
     assert sorted(json.loads(one)["id"] for one in out.splitlines()) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(("gone", "patience"), [(False, PATIENCE), (True, LAST_MOMENT)])
+@pytest.mark.parametrize(("gone", "patience"), [(False, PATIENCE), (True, CLOSE_SECONDS)])
 async def test_a_client_that_ends_its_input_is_answered_as_on_stdio_and_one_that_is_gone_for_a_moment(
     tmp_path, gone, patience
 ):
