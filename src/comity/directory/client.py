@@ -1,15 +1,14 @@
 """The client of a directory: publish a card, fetch one, search, read its events and its lineage.
 
-Answers are read in the shapes of the contract (envelope 4, "Registry answers"), so that the registry of the
-reference serves as a directory too.
+Answers are read in the shapes of the contract (envelope 4, "Registry answers"), so that the registry of the reference
+serves as a directory too.
 
-A directory is not trusted. A card counts only if its owner signed it, and a card that was asked for
-by id must be of that id; events are verified where the directory shows their signatures, which that of the
-reference does not. What does not hold is refused when it was asked for, and left out when it is one of many
-matches.
+A directory is not trusted. A card counts only if its owner signed it, and a card that was asked for by id must be of
+that id; events are verified where the directory shows their signatures, which that of the reference does not. What does
+not hold is refused when it was asked for, and left out when it is one of many matches.
 
-`aggregation_search` is the search function of `call_capability`. Given a key, the client publishes with
-it, and reads what is hidden from strangers as its owner (see `proven_reader`).
+`aggregation_search` is the search function of `call_capability`. Given a key, the client publishes with it, and reads
+what is hidden from strangers as its owner (see `proven_reader`).
 """
 
 import logging

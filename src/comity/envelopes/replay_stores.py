@@ -1,8 +1,7 @@
 """Replay protection for programs that serve a vacant themselves.
 
-`check_and_advance` applies the chain rule and moves the pair in one compare-and-set, so that of
-several processes on one store exactly one accepts an envelope. Check the
-signature before you call it.
+`check_and_advance` applies the chain rule and moves the pair in one compare-and-set, so that of several processes on
+one store exactly one accepts an envelope. Check the signature before you call it.
 """
 
 import asyncio

@@ -128,10 +128,9 @@ class SignedHandler(HandlerDefaults):
         book: str = SERVE_BOOK,
     ) -> None:
         """`freshness` is how many seconds a timestamp may be off, None for any number. `restored_at` is when the store
-        was restored from a backup: nothing that was signed up to then moves a chain.
-        `budget` limits the new pairs of an address. `sole_writer` says that no other
-        process serves from this store. With a `quota`, what is stored is limited: `pair_bytes` for each pair, and
-        what the quota says in all. `book` holds the chains.
+        was restored from a backup: nothing that was signed up to then moves a chain. `budget` limits the new pairs of
+        an address. `sole_writer` says that no other process serves from this store. With a `quota`, what is stored is
+        limited: `pair_bytes` for each pair, and what the quota says in all. `book` holds the chains.
         """
         self.deadline = deadline
         self._key = key

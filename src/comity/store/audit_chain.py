@@ -1,16 +1,15 @@
 """The rule of the audit chain: what is hashed, how entries are linked, how a chain is verified.
 
-- An entry's hash covers fifteen fields in a fixed ASCII JSON form; `token_count`, `content_preview`
-  and the hash itself stay outside (vcp 5.5).
-- Positions start at 1 and grow by one. Each entry names the hash of the one before it; the first
-  names none (stored null, hashed as "").
+- An entry's hash covers fifteen fields in a fixed ASCII JSON form; `token_count`, `content_preview` and the hash itself
+  stay outside (vcp 5.5).
+- Positions start at 1 and grow by one. Each entry names the hash of the one before it; the first names none (stored
+  null, hashed as "").
 - `checks_passed` is hashed sorted and stored in the order in which the checks ran.
-- Verification stops at the first bad entry and names it. It holds one entry at a time, so a chain
-  of any length can be streamed through it, also in pages: each page takes the last entry of the
-  page before as its `prior`.
-- A chain does not show that its last entries are missing. So the owner of a chain signs its head (`head_bytes`), and for
-  a pruned chain the entry that it now starts after (`checkpoint_bytes`). The two forms differ, so that an old head cannot be
-  used as a checkpoint.
+- Verification stops at the first bad entry and names it. It holds one entry at a time, so a chain of any length can be
+  streamed through it, also in pages: each page takes the last entry of the page before as its `prior`.
+- A chain does not show that its last entries are missing. So the owner of a chain signs its head (`head_bytes`), and
+  for a pruned chain the entry that it now starts after (`checkpoint_bytes`). The two forms differ, so that an old head
+  cannot be used as a checkpoint.
 """
 
 import hmac

@@ -1,16 +1,15 @@
 """Five Beta posteriors, one for each dimension, and how time and evidence move them.
 
-- A posterior remembers the prior it started from. Time pulls it back there: after one half-life
-  half of the evidence is left, in `alpha`, in `beta` and in `n_eff`, the amount of it.
+- A posterior remembers the prior it started from. Time pulls it back there: after one half-life half of the evidence is
+  left, in `alpha`, in `beta` and in `n_eff`, the amount of it.
 - Time passes only when evidence comes; a posterior is read as it was last written.
 - Evidence from before the last update is not decayed, and does not set the posterior's time back.
-- All of it is arithmetic in doubles, in one fixed order: two nodes that see the same reviews hold
-  the same numbers.
+- All of it is arithmetic in doubles, in one fixed order: two nodes that see the same reviews hold the same numbers.
 
 What an agent starts with (`initial_prior`), and what keeps a newcomer from never being tried:
 
-- Attestation, stake, vouchers and the path of birth move the prior itself: time never takes them
-  away, and they are not evidence (`n_eff` stays 0).
+- Attestation, stake, vouchers and the path of birth move the prior itself: time never takes them away, and they are not
+  evidence (`n_eff` stays 0).
 - A sibling lends a quarter of what is known of it, as evidence: it fades like any other.
 - A parent lends nothing: its reputation never flows into the child's.
 """

@@ -1,17 +1,16 @@
 """The capability card, called halo on the wire: what a vacant offers, on what, and where (envelope 1.5).
 
-The signing payload is five byte strings joined by 0x1F, which is not escaped: a text or an endpoint that
-holds 0x1F can be read as other fields under the same signature. Codec and signature stay as the contract
-says; code that publishes, lists or calls must use `refuse_control_characters` first.
+The signing payload is five byte strings joined by 0x1F, which is not escaped: a text or an endpoint that holds 0x1F can
+be read as other fields under the same signature. Codec and signature stay as the contract says; code that publishes,
+lists or calls must use `refuse_control_characters` first.
 
 As bytes a card is the sorted form with the signature in hex. Reading follows the contract's order: JSON, object,
 version, fields. The version is read before anything that a later version might change; only version 1 is known. What
-the contract tolerates is tolerated: `halo_version` as "1", 1.9 or true, a `capability_text` that is no string,
-missing `endpoint`, `signature` and `substrate_spec`, and unknown members, which are dropped. The signature is not
-verified.
+the contract tolerates is tolerated: `halo_version` as "1", 1.9 or true, a `capability_text` that is no string, missing
+`endpoint`, `signature` and `substrate_spec`, and unknown members, which are dropped. The signature is not verified.
 
-JSON itself is read strictly: NaN, a key that is there twice and half a surrogate pair have no signed
-form that two readers would agree on.
+JSON itself is read strictly: NaN, a key that is there twice and half a surrogate pair have no signed form that two
+readers would agree on.
 """
 
 import re

@@ -1,8 +1,7 @@
 """The engine: one thread writes in group commits, a few threads read.
 
-A transaction that conflicts is undone alone; its neighbours in the batch go on. When the disk is
-full or fails, the whole batch is refused and nothing of it was done. A damaged file stops the
-store for good: it answers nothing any more.
+A transaction that conflicts is undone alone; its neighbours in the batch go on. When the disk is full or fails, the
+whole batch is refused and nothing of it was done. A damaged file stops the store for good: it answers nothing any more.
 """
 
 import asyncio
