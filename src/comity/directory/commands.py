@@ -5,7 +5,7 @@ import shlex
 from typing import Annotated
 
 from comity.directory.cards import DEFAULT_LIMIT, LIMIT, HaloMatch
-from comity.directory.finding import Outside
+from comity.directory.finding import DirectoryAccess
 from comity.envelopes.protocol.card import serialize
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import Directory, HomeOptions, Json, argument, option, settings_of, whole_number
@@ -42,9 +42,9 @@ def search(
     """Search a directory for agents by what they offer. The best match comes first."""
     count = whole_number("--limit", limit, 1, LIMIT)
     settings = settings_of(home, **{"directory.url": directory}).settings
-    ways = Outside(settings)
-    where = ways.directory_url
-    matches = asyncio.run(ways.directory().search(query, family=family, limit=count))
+    access = DirectoryAccess(settings)
+    where = access.directory_url
+    matches = asyncio.run(access.directory().search(query, family=family, limit=count))
     if as_json:
         print_json(
             {"directory": where, "matches": [_as_json(rank, match) for rank, match in enumerate(matches, 1)]}

@@ -40,7 +40,7 @@ _ADDRESS: Final = re.compile(r"(localhost|[A-Za-z0-9.-]+:\d{1,5}|\[[0-9a-fA-F:.]
 _SHORT_ID: Final = re.compile("(vacant:)?[0-9a-fA-F]{12}")
 
 
-class Ways(Protocol):
+class CardSource(Protocol):
     """How a card is fetched: the HTTP client, and the directory to ask."""
 
     @property
@@ -52,17 +52,17 @@ class Ways(Protocol):
     def directory(self) -> DirectoryClient: ...
 
 
-async def find_card(target: str, ways: Ways, *, stdin: bool = False) -> CapabilityCard:
+async def find_card(target: str, access: CardSource, *, stdin: bool = False) -> CapabilityCard:
     """Return the card that `target` names, as it was found. With `stdin`, - reads it from standard input."""
     if stdin and target == STDIN:
         return read_card(sys.stdin.buffer.read(CARD_LIMIT + 1), target)
     if _URL.match(target):
-        return await card_at(target, ways.http)
+        return await card_at(target, access.http)
     vacant_id = id_of(target)
     if vacant_id is not None:
-        return await _card_in_directory(vacant_id, ways)
+        return await _card_in_directory(vacant_id, access)
     if is_address(target) and not _is_there(target):
-        return await card_at(target, ways.http)
+        return await card_at(target, access.http)
     return read_card(_file(target), target)
 
 
@@ -125,13 +125,13 @@ def _no_card(node: str, answer: HttpResponse) -> Exception:
             return UnusableAnswerError(f"{node} answered with status {answer.status} instead of its card")
 
 
-async def _card_in_directory(vacant_id: VacantId, ways: Ways) -> CapabilityCard:
-    directory = ways.directory()
+async def _card_in_directory(vacant_id: VacantId, access: CardSource) -> CapabilityCard:
+    directory = access.directory()
     try:
         return await directory.card(vacant_id)
     except NotFoundError:
         raise NotFoundError(
-            f"the directory at {ways.directory_url} has no card of {vacant_id}; "
+            f"the directory at {access.directory_url} has no card of {vacant_id}; "
             "use another directory with --directory URL, or give the URL of the agent's node"
         ) from None
 
@@ -199,7 +199,7 @@ class OutgoingHttp(GuardedHttp):
             ) from None
 
 
-class Outside:
+class DirectoryAccess:
     """How a command reaches other nodes. Loopback may be called while the node of this folder listens there only (ruling
     12); `dispatch.allowed_hosts` names other addresses that are not public.
 

@@ -179,11 +179,11 @@ async def _report(store: Store, own: VacantId, books: Sequence[_Book], *, pruned
     for book in books:
         if not book.requests.seq and not book.replies.seq:
             continue
-        look = _look_at_served if book.name == SERVE_BOOK else _look_at_called
+        check = _check_served if book.name == SERVE_BOOK else _check_called
         # what is stored first: it says which message is bad, the record only that the end is
-        looked = await look(store, own, book)
-        replies += looked if isinstance(looked, int) else 0
-        fault = book.fault(pruned=pruned) if isinstance(looked, int) else looked
+        checked = await check(store, own, book)
+        replies += checked if isinstance(checked, int) else 0
+        fault = book.fault(pruned=pruned) if isinstance(checked, int) else checked
         if fault is not None:
             return PairReport(
                 vacant_id=peer,
@@ -198,7 +198,7 @@ async def _report(store: Store, own: VacantId, books: Sequence[_Book], *, pruned
     return PairReport(vacant_id=peer, ok=True, calls=calls, replies=replies)
 
 
-async def _look_at_served(store: Store, own: VacantId, book: _Book) -> "int | _ChainFault":
+async def _check_served(store: Store, own: VacantId, book: _Book) -> "int | _ChainFault":
     """How many stored replies of ours are sound, or the first that is not."""
     kept: dict[int, StoredReply] = {}
     last = book.requests.seq
@@ -253,7 +253,7 @@ def _own_reply(
     return reply
 
 
-async def _look_at_called(store: Store, own: VacantId, book: _Book) -> "int | _ChainFault":
+async def _check_called(store: Store, own: VacantId, book: _Book) -> "int | _ChainFault":
     """Of our calls only the last one is stored, and that only where it was given a key."""
     held = await store.get(CALL_SPACE, f"{own.hex()}:{book.peer.hex()}")
     number = book.requests.seq

@@ -22,7 +22,7 @@ except ImportError:  # Windows: a folder cannot be locked this way; the port is 
 
 CLAIM_FILE = "node.json"
 _HAS_LOCKS = fcntl is not None
-_LOOKERS_SECONDS = 1.0
+_SHARED_LOCK_SECONDS = 1.0
 
 
 class RunningNode(Struct, frozen=True, kw_only=True):
@@ -135,7 +135,7 @@ def is_claimed(folder: Path) -> bool:
 
 def _lock(file: int) -> None:
     """Lock the folder. A process that only looks shares the lock for a moment: wait for that, not for another node."""
-    patience = time.monotonic() + _LOOKERS_SECONDS
+    patience = time.monotonic() + _SHARED_LOCK_SECONDS
     while fcntl is not None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

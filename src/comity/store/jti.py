@@ -29,7 +29,7 @@ class JtiReplayCache:
         self._clock = clock
         self._limit = limit
         self._issuers: dict[str, _Remembered] = {}
-        self._looking = asyncio.Lock()
+        self._loading = asyncio.Lock()
 
     async def claim(self, issuer: str, jti: str, expires_at: float, audit: Sequence[AuditDraft] = ()) -> bool:
         """True for the first claim of an id, False for a replay. `audit` is written with a first claim only."""
@@ -55,14 +55,14 @@ class JtiReplayCache:
         return True
 
     async def _remembered(self, issuer: str) -> "_Remembered":
-        async with self._looking:
+        async with self._loading:
             remembered = self._issuers.get(issuer)
             if remembered is None:
-                remembered = await self._look(issuer)
+                remembered = await self._load(issuer)
                 self._issuers[issuer] = remembered
             return remembered
 
-    async def _look(self, issuer: str) -> "_Remembered":
+    async def _load(self, issuer: str) -> "_Remembered":
         remembered = _Remembered()
         async for _, held in scan_all(self._store, SPACE, _key(issuer, "")):
             remembered.add(held.expires_at or 0.0)

@@ -20,7 +20,7 @@ from comity.store.interface import TABLES, Reseal, SealedRow, Store
 from comity.wire.errors import ComityError, ConfigError, KeyRefusedError
 
 GUARDED_ENVIRONMENTS = frozenset({"production", "prod", "staging"})
-SETTLE_SECONDS: Final = 2.0
+IN_FLIGHT_SECONDS: Final = 2.0
 """How long after a new key is known a value that was sealed with the one before may still be on its way."""
 _AT_ONCE: Final = 200
 """How many values are sealed again in one transaction: other writers wait for it."""
@@ -138,7 +138,7 @@ async def rotate_keys(
     keep([new, *keys])
     vault = Vault([new, *keys])
     first = await reseal_all(store, vault)
-    await sleep(SETTLE_SECONDS)
+    await sleep(IN_FLIGHT_SECONDS)
     last = await reseal_all(store, vault)
     if not last.unreadable:
         keep([new])

@@ -5,7 +5,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from comity.store.sqlite.connection import compact_database, copy_database, our_words, translate
+from comity.store.sqlite.connection import compact_database, copy_database, translate, translated_errors
 from comity.wire.errors import StoreCorruptError, StoreError, StoreUnavailableError
 
 FILE = Path("/data/comity.db")
@@ -26,7 +26,7 @@ def test_no_error_of_sqlite_is_quoted(kind):
 
 
 def test_the_cause_stays_for_whoever_looks_for_it():
-    with pytest.raises(StoreError) as refused, our_words(FILE):
+    with pytest.raises(StoreError) as refused, translated_errors(FILE):
         raise apsw.SQLError("near FROM: secret internals")
     assert isinstance(refused.value.__cause__, apsw.SQLError)
 

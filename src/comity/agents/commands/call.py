@@ -14,7 +14,7 @@ from uuid import uuid4
 import typer
 
 from comity.directory.cards import HaloMatch
-from comity.directory.finding import STDIN, Outside, find_card
+from comity.directory.finding import STDIN, DirectoryAccess, find_card
 from comity.envelopes.client.calls import (
     CallRefusedError,
     DispatchResult,
@@ -123,9 +123,9 @@ def call(
         return new
 
     find = partial(_named, named) if capability is None else partial(_offering, capability, key)
-    ways = Outside(settings, key)
+    access = DirectoryAccess(settings, key)
     message = A2AMessage(role="ROLE_USER", parts=(A2APart(text=words),))
-    result = asyncio.run(_call(settings, ways, find, caller, message, key_of_call))
+    result = asyncio.run(_call(settings, access, find, caller, message, key_of_call))
     if as_json:
         print_json(_as_json(result))
     else:
@@ -136,8 +136,8 @@ def call(
 
 async def _call(
     settings: Settings,
-    ways: Outside,
-    find: Callable[[Outside], Awaitable[list[CapabilityCard]]],
+    access: DirectoryAccess,
+    find: Callable[[DirectoryAccess], Awaitable[list[CapabilityCard]]],
     caller: Callable[[], SigningKey],
     message: A2AMessage,
     key_of_call: str,
@@ -155,7 +155,7 @@ async def _call(
     try:
         async with asyncio.timeout(seconds):
             with waiting("looking for the agent"):
-                cards = await find(ways)
+                cards = await find(access)
             card = cards[0]
             callable_endpoint(card)
             key = caller()
@@ -165,7 +165,7 @@ async def _call(
                     "call as somebody else, from another folder: --data DIR"
                 )
             async with writing(settings, key) as (store, record, chain):
-                dispatcher = Dispatcher(store, key, clock, ways.http, holder=chain, record=record)
+                dispatcher = Dispatcher(store, key, clock, access.http, holder=chain, record=record)
                 with waiting(f"calling {card.vacant_id}"):
                     return await dispatcher.call_one_of(
                         cards, message, idempotency_key=key_of_call, until=until, passed_over=passed_over
@@ -185,13 +185,13 @@ async def _call(
         raise
 
 
-async def _named(target: str, ways: Outside) -> list[CapabilityCard]:
-    return [await find_card(target, ways, stdin=True)]
+async def _named(target: str, access: DirectoryAccess) -> list[CapabilityCard]:
+    return [await find_card(target, access, stdin=True)]
 
 
-async def _offering(query: str, key: SigningKey | None, ways: Outside) -> list[CapabilityCard]:
+async def _offering(query: str, key: SigningKey | None, access: DirectoryAccess) -> list[CapabilityCard]:
     """The agents in the directory that offer it, without the caller itself, best match first."""
-    directory = ways.directory()
+    directory = access.directory()
 
     async def others(**asked: Any) -> list[HaloMatch]:
         found = await directory.aggregation_search(**asked)

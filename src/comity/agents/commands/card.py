@@ -13,7 +13,7 @@ import typer
 
 from comity.agents.residence import make_card, new_state, store_state, stored_state
 from comity.directory.cards import move_record
-from comity.directory.finding import CARD_PATH, Outside, find_card, read_card
+from comity.directory.finding import CARD_PATH, DirectoryAccess, find_card, read_card
 from comity.directory.publishing import publish_card, refuse_unspecified
 from comity.envelopes.doors import MESSAGE_SEND_PATH
 from comity.envelopes.protocol.card import (
@@ -207,9 +207,9 @@ def show(
     if target is not None:
         card = _found(settings, target)
     else:
-        ways = Outside(settings)
-        card, state = asyncio.run(_own(settings, ways, home.passphrase_file))
-        node = None if ways.own is None else ways.own.url
+        access = DirectoryAccess(settings)
+        card, state = asyncio.run(_own(settings, access, home.passphrase_file))
+        node = None if access.own is None else access.own.url
         more = {"state": state.value, "node": node}
         where = f"running at {node}" if node else "not running; this is made from the settings"
         facts = [("state", state.value), ("node", where)]
@@ -299,8 +299,8 @@ def verify(
 
 
 def _found(settings: Settings, target: str) -> CapabilityCard:
-    ways = Outside(settings, _key_at_hand(settings))
-    return asyncio.run(find_card(target, ways, stdin=True))
+    access = DirectoryAccess(settings, _key_at_hand(settings))
+    return asyncio.run(find_card(target, access, stdin=True))
 
 
 def _key_at_hand(settings: Settings) -> SigningKey | None:
@@ -311,28 +311,28 @@ def _key_at_hand(settings: Settings) -> SigningKey | None:
 
 
 async def _own(
-    settings: Settings, ways: Outside, passphrase_file: str | None
+    settings: Settings, access: DirectoryAccess, passphrase_file: str | None
 ) -> tuple[CapabilityCard, RuntimeState]:
-    card = await _own_card(settings, ways.own, passphrase_file)
-    return card, await current_state(settings, ways.own)
+    card = await _own_card(settings, access.own, passphrase_file)
+    return card, await current_state(settings, access.own)
 
 
 async def _publish(
     settings: Settings, key: SigningKey, visibility: Visibility, passphrase_file: str | None
 ) -> tuple[CapabilityCard, dict[str, Any]]:
     """The card, and what became of it, for programs. `changed` is False when the directory had it all already."""
-    ways = Outside(settings, key)
-    directory = ways.directory_url
-    card = await _own_card(settings, ways.own, passphrase_file)
+    access = DirectoryAccess(settings, key)
+    directory = access.directory_url
+    card = await _own_card(settings, access.own, passphrase_file)
     refuse_unspecified(card)
-    former = await current_state(settings, ways.own)
+    former = await current_state(settings, access.own)
     state = former
     if visibility is not Visibility.NONE:
         active = new_state(former, RuntimeState.ACTIVE.value)  # an archived agent can only be hidden
         state = active if former is RuntimeState.LOCAL else former
-    published = await publish_card(ways.directory(), card, visibility, state)
+    published = await publish_card(access.directory(), card, visibility, state)
     if state is not former:
-        await set_state(settings, ways.own, state, passphrase_file)
+        await set_state(settings, access.own, state, passphrase_file)
     return card, {
         "changed": published.changed,
         "directory": directory,

@@ -69,8 +69,8 @@ from comity.wire.machine import Clock
 
 _ENVELOPES: Final = 16
 _MAX_RETRY_AFTER: Final = 30.0
-_FIRST_LOOK: Final = 0.05
-_MAX_CHECK_INTERVAL: Final = 1.0
+_FIRST_PAUSE: Final = 0.05
+_MAX_PAUSE: Final = 1.0
 _LATER: Final = {429: TargetLimitError, 502: BusyTargetError, 503: BusyTargetError}
 _OTHER: Final[dict[Dialect, Dialect]] = {"seed": "selfeval", "selfeval": "seed"}
 
@@ -152,7 +152,7 @@ class Conversation(Struct, frozen=True, kw_only=True):
 
     async def _begin(self) -> DispatchResult | tuple[VacantEnvelope, list[ReplayState], bool]:
         """Take the pair from whichever process has it, and write the first envelope down."""
-        look = _FIRST_LOOK
+        pause = _FIRST_PAUSE
         give_up = self.clock.monotonic() + self.patience
         while True:
             if not self.pair.known:
@@ -171,8 +171,8 @@ class Conversation(Struct, frozen=True, kw_only=True):
                     raise OverloadedError(
                         f"another process is in the middle of a call to {self._target}; try again later"
                     ) from None
-                await self.clock.sleep(look)
-                look = min(2 * look, _MAX_CHECK_INTERVAL)
+                await self.clock.sleep(pause)
+                pause = min(2 * pause, _MAX_PAUSE)
             else:
                 return envelope, positions, repeated
 

@@ -303,7 +303,7 @@ def open_reader(path: Path) -> apsw.Connection:
 
 def read_foreign(file: Path, query: str, values: Mapping[str, str]) -> list[tuple[Any, ...]]:
     """Return the rows of a query to a SQLite file of another program, which is only read."""
-    with our_words(file):
+    with translated_errors(file):
         connection = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)
         try:
             return connection.execute(query, values).fetchall()
@@ -341,7 +341,7 @@ def _check_header(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def our_words(path: Path) -> Iterator[None]:
+def translated_errors(path: Path) -> Iterator[None]:
     """Turn what SQLite and the operating system say into a sentence and a remedy."""
     try:
         yield
@@ -389,9 +389,9 @@ _BUSY_MILLISECONDS = 500
 
 def copy_database(source: Path, copy: Path) -> None:
     """Make a new file `copy` of mode 0600, durable. The writer of the original never waits for it."""
-    with our_words(copy):
+    with translated_errors(copy):
         os.close(os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    with our_words(source):
+    with translated_errors(source):
         reader = open_reader(source)
         try:
             steps_taken(reader, source)
@@ -402,7 +402,7 @@ def copy_database(source: Path, copy: Path) -> None:
 
 def _copy(reader: apsw.Connection, copy: Path) -> None:
     checksums = load_checksums()
-    with our_words(copy):
+    with translated_errors(copy):
         target = apsw.Connection(str(copy), vfs=CHECKSUMMED_VFS if checksums else None)
     try:
         if checksums:
@@ -418,7 +418,7 @@ def _copy(reader: apsw.Connection, copy: Path) -> None:
 
 def compact_database(path: Path) -> None:
     """Write the file anew without the space that nothing uses. No other process may have it open."""
-    with our_words(path):
+    with translated_errors(path):
         writer = open_writer(path)
         try:
             writer.set_busy_timeout(_BUSY_MILLISECONDS)

@@ -24,8 +24,8 @@ from comity.store.sqlite.connection import (
     migrate,
     open_checkpointer,
     open_writer,
-    our_words,
     translate,
+    translated_errors,
 )
 from comity.store.sqlite.reads import SqliteReader
 from comity.wire.errors import StoreCorruptError, StoreError
@@ -61,7 +61,7 @@ class Checkpoints:
         self._thread.join()
         self._connection.close()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """On the writer's thread, after a commit."""
         pages = self._pages()
         if _between(self._begun, pages) >= MAX_PAGES:
@@ -131,7 +131,7 @@ class SqliteStore(SqliteReader):
         super().__init__(path, clock)
         self._trail = trail
         self._purged_at = clock.monotonic()
-        with our_words(path), contextlib.ExitStack() as undone:
+        with translated_errors(path), contextlib.ExitStack() as undone:
             if trail is not None:
                 undone.callback(trail.close)
             self._writer = open_writer(path)
@@ -145,7 +145,7 @@ class SqliteStore(SqliteReader):
             undone.pop_all()
         self._durable = self._mark()  # where the trail stood after the last commit
         self._commits = GroupCommit(
-            self._write, name="comity-write", prepare=self._prepare, afterwards=self._checkpoints.look
+            self._write, name="comity-write", prepare=self._prepare, afterwards=self._checkpoints.check
         )
 
     @classmethod

@@ -25,7 +25,7 @@ from comity.store.interface import (
     Tip,
     Versioned,
 )
-from comity.store.sqlite.connection import STEPS, check_integrity, open_reader, our_words, steps_taken
+from comity.store.sqlite.connection import STEPS, check_integrity, open_reader, steps_taken, translated_errors
 from comity.wire.errors import StoreCorruptError, StoreError, StoreUnavailableError
 from comity.wire.machine import Clock
 
@@ -321,7 +321,7 @@ class SqliteReader:
 
     def _read(self, question: Callable[..., R], args: tuple[Any, ...], named: dict[str, Any]) -> R:
         """On a reader thread, with a connection of its own."""
-        with our_words(self.path):
+        with translated_errors(self.path):
             connection = getattr(self._local, "connection", None)
             if connection is None:
                 connection = self._local.connection = open_reader(self.path)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from comity.directory.finding import Outside
+from comity.directory.finding import DirectoryAccess
 from comity.http.client import GuardedHttp
 from comity.identity.protocol.keys import SigningKey
 from comity.runtime.settings import Settings
@@ -112,10 +112,10 @@ async def open_local_votes(settings: Settings, passphrase_file: str | None) -> A
     refuse_memory(settings, "votes are stored there")
     key = own_key(settings, passphrase_file)
     vault = own_vault(settings)
-    outside = Outside(settings)
+    access = DirectoryAccess(settings)
     public_http = GuardedHttp(timeout=settings.dispatch.timeout_seconds)
     async with (
-        contextlib.aclosing(outside.http),
+        contextlib.aclosing(access.http),
         contextlib.aclosing(public_http),
         writing(settings, key) as (store, record, chain),
     ):
@@ -126,11 +126,11 @@ async def open_local_votes(settings: Settings, passphrase_file: str | None) -> A
             record=record,
             clock=SystemClock(),
             key=key,
-            http=outside.http,
+            http=access.http,
             public_http=public_http,
             holder=chain,
         )
         try:
-            yield LocalVotes(party, key, outside.own.url if outside.own else None)
+            yield LocalVotes(party, key, access.own.url if access.own else None)
         except ExtensionError as refusal:
             raise in_words_of(_OPTIONS, refusal) from None
