@@ -29,14 +29,12 @@ from comity.envelopes.protocol.chain import (
     ReplayStore,
     TipStatement,
     VacantGoneError,
+    signed_reply,
 )
 from comity.envelopes.protocol.envelope import (
     A2A_VACANT_METADATA_KEY,
     Behaviour,
     VacantEnvelope,
-    reply_key,
-    signed_envelope,
-    spoken_in,
     to_a2a_message,
 )
 from comity.envelopes.protocol.message import A2AMessage
@@ -216,18 +214,8 @@ async def chained_reply(
     store: ReplayStore, *, request: VacantEnvelope, payload: A2AMessage, key: SigningKey, now: datetime
 ) -> VacantEnvelope:
     """The next signed link of the chain of replies to this caller, recorded before it is returned."""
-    state = _own_state(await store.get(PairKey(key.vacant_id, request.from_vacant_id)))
-    reply = signed_envelope(
-        from_vid=key.vacant_id,
-        to_vid=request.from_vacant_id,
-        payload=spoken_in(request.dialect, payload),
-        sequence_no=state.last_sequence_no + 1,
-        prev_envelope_hash=state.chain_tip,
-        idempotency_key=reply_key(request),
-        timestamp=now,
-        signing_key=key,
-        dialect=request.dialect,
-    )
+    replied = _own_state(await store.get(PairKey(key.vacant_id, request.from_vacant_id)))
+    reply = signed_reply(request, payload, replied=replied, key=key, now=now)
     await store.check_and_advance(reply)
     return reply
 

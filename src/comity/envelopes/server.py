@@ -29,6 +29,7 @@ from comity.envelopes.protocol.chain import (
     check_chain,
     check_freshness,
     check_stamped_after,
+    signed_reply,
 )
 from comity.envelopes.protocol.envelope import (
     METHOD,
@@ -36,9 +37,6 @@ from comity.envelopes.protocol.envelope import (
     VacantEnvelope,
     from_a2a_jsonrpc,
     recognise,
-    reply_key,
-    signed_envelope,
-    spoken_in,
     to_a2a_message,
 )
 from comity.envelopes.protocol.errors import (
@@ -203,17 +201,7 @@ class SignedHandler(HandlerDefaults):
         """`result` is the message of the reply."""
         verified: VerifiedCall = call.evidence
         request, positions, queue = verified.envelope, verified.positions, verified.queue
-        reply = signed_envelope(
-            from_vid=self._self,
-            to_vid=request.from_vacant_id,
-            payload=spoken_in(request.dialect, result),
-            sequence_no=positions.replied.last_sequence_no + 1,
-            prev_envelope_hash=positions.replied.chain_tip,
-            idempotency_key=reply_key(request),
-            timestamp=self._now(),
-            signing_key=self._key,
-            dialect=request.dialect,
-        )
+        reply = signed_reply(request, result, replied=positions.replied, key=self._key, now=self._now())
         message = strict_json.dumps(to_a2a_message(reply))
         kept = self.encode_reply(message)
         if self._quota is not None and not self._try_reserve(verified, self._quota, len(kept)):

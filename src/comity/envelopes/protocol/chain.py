@@ -11,7 +11,15 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from comity.envelopes.protocol import message
-from comity.envelopes.protocol.envelope import EMPTY_PREV_HASH, HASH_BYTES, LAST_SEQUENCE_NO, VacantEnvelope
+from comity.envelopes.protocol.envelope import (
+    EMPTY_PREV_HASH,
+    HASH_BYTES,
+    LAST_SEQUENCE_NO,
+    VacantEnvelope,
+    reply_key,
+    signed_envelope,
+    spoken_in,
+)
 from comity.envelopes.protocol.errors import (
     ChainForkError,
     EnvelopeFormatError,
@@ -20,7 +28,7 @@ from comity.envelopes.protocol.errors import (
     ReplayDetectedError,
     StaleEnvelopeError,
 )
-from comity.envelopes.protocol.message import read_time, utc, utc_iso
+from comity.envelopes.protocol.message import A2AMessage, read_time, utc, utc_iso
 from comity.identity.protocol.keys import SigningKey, VacantId, verify
 from comity.wire.canonical import envelope_form
 from comity.wire.errors import ComityError, ConflictError, ErrorAnswer
@@ -70,6 +78,23 @@ def check_chain(state: ReplayState, envelope: VacantEnvelope) -> ReplayState:
             f"got {envelope.prev_envelope_hash.hex()}"
         )
     return ReplayState(sequence_no, envelope.compute_hash())
+
+
+def signed_reply(
+    request: VacantEnvelope, payload: A2AMessage, *, replied: ReplayState, key: SigningKey, now: datetime
+) -> VacantEnvelope:
+    """Sign the reply to a request. `replied` is the position of the chain of replies before it."""
+    return signed_envelope(
+        from_vid=key.vacant_id,
+        to_vid=request.from_vacant_id,
+        payload=spoken_in(request.dialect, payload),
+        sequence_no=replied.last_sequence_no + 1,
+        prev_envelope_hash=replied.chain_tip,
+        idempotency_key=reply_key(request),
+        timestamp=now,
+        signing_key=key,
+        dialect=request.dialect,
+    )
 
 
 def check_freshness(envelope: VacantEnvelope, *, now: datetime, window: float) -> None:
