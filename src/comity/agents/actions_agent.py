@@ -43,7 +43,7 @@ class ActionsAgent:
 
 
 def load_actions(limits: ActionLimits | None = None) -> ActionsAgent:
-    """The actions that come with Comity. Strangers call them, so no private page is fetched."""
+    """Return the agent of the actions that come with Comity. Anybody may call it, so no private page is fetched."""
     return ActionsAgent(Runner(Library("enhanced"), Pages(), limits=limits))
 
 

@@ -36,7 +36,7 @@ else:
 
 
 def text_of(envelope: VacantEnvelope) -> str:
-    """The text of all parts."""
+    """Return the text of all parts."""
     return " ".join(part.text for part in envelope.payload.parts)
 
 
@@ -45,7 +45,7 @@ def saying(text: str) -> A2AMessage:
 
 
 async def echo(envelope: VacantEnvelope) -> A2AMessage:
-    """An agent that repeats each message, for tests."""
+    """Repeat the message: an agent for tests."""
     return saying(f"echo from {envelope.to_vacant_id.short()}: {text_of(envelope)}")
 
 
@@ -158,7 +158,7 @@ def _import(name: str) -> Any:
 
 
 def _what_it_takes(function: Callable[..., Any], name: str) -> tuple[bool, bool]:
-    """Whether it is given the text instead of the envelope, and whether also the context of the caller."""
+    """Return whether it is given the text instead of the envelope, and whether also the context of the caller."""
     try:
         signature = inspect.signature(function)
     except ValueError:  # written in C, and silent about what it takes

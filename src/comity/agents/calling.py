@@ -291,7 +291,7 @@ class OutgoingCalls:
 
     @property
     def _elsewhere(self) -> str:
-        """What else the owner can do where no directory is set."""
+        """Return what else the owner can do where no directory is set."""
         return "" if self._directory else "; the setting directory.url names another directory"
 
     async def _search(
@@ -311,7 +311,7 @@ class OutgoingCalls:
 
 
 def _digest(owner: str, asked: AgentCall) -> bytes:
-    """The same for the same call of the same caller."""
+    """Return the same for the same call of the same caller."""
     return sha256(repr((owner, asked.agent, asked.message, asked.context_id)).encode()).digest()
 
 

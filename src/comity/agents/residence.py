@@ -32,7 +32,7 @@ async def stored_state(store: Store) -> RuntimeState:
 
 
 def new_state(current: RuntimeState, wanted: Any) -> RuntimeState:
-    """The state an operator asks for, if it is possible."""
+    """Return the state an operator asks for, if it is possible."""
     names = ", ".join(RuntimeState)
     if not isinstance(wanted, str) or wanted.upper() not in RuntimeState.__members__:
         raise InvalidError(f"state must be one of {names}")
@@ -57,7 +57,7 @@ def make_card(key: SigningKey, capability: str, endpoint: str) -> CapabilityCard
 
 
 def vacant_form(identity: VacantId) -> ResidentForm:
-    """The form of a node whose agent answers no calls."""
+    """Return the form of a node whose agent answers no calls."""
     return ResidentForm(
         identity=identity, logbook=Logbook(), behavior_bundle=BehaviorBundle(), substrate_spec=SubstrateSpec()
     )

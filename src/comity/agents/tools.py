@@ -46,7 +46,7 @@ OpenHandler = Callable[[], Awaitable[CallHandler]]
 
 
 def may_see_agents(caller: Caller) -> bool:
-    """The node signs: for its own user, and for visitors whose access token has the scope."""
+    """Return whether the node signs for this caller: its own user, or a visitor whose access token has the scope."""
     return caller.may("agents")
 
 

@@ -79,12 +79,12 @@ class CardRecord(Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> Visibility:
-        """The visibility that counts: a local vacant is shown to nobody."""
+        """Return the visibility that counts: a local vacant is shown to nobody."""
         return effective_visibility(self.runtime_state, self.visibility)
 
     @property
     def in_service(self) -> bool:
-        """What the contract calls status `active`; a vacant that is gone for good is not found any more."""
+        """Return what the contract calls status `active`; a vacant that is gone for good is not found any more."""
         return not is_gone(self.runtime_state)
 
     def capability_card(self) -> CapabilityCard:
@@ -95,7 +95,7 @@ as_record = msgspec.json.Decoder(CardRecord).decode
 
 
 def keep_record(record: CardRecord) -> tuple[Operation, ...]:
-    """The operations that put the record in its place, and out of any other."""
+    """Return the operations that put the record in its place, and out of any other."""
     public = record.shown is Visibility.PUBLIC and record.in_service
     keys = [("status", "active" if record.in_service else "retired")]
     if record.base_model_family is not None:
@@ -115,8 +115,8 @@ def keep_record(record: CardRecord) -> tuple[Operation, ...]:
 
 
 async def move_record(store: Store, vacant_id: VacantId, state: RuntimeState) -> tuple[Operation, ...]:
-    """The operations by which the directory of a node follows the state of the node's own agent: an agent that is gone is
-    not found, whatever was published (ruling 42).
+    """Return the operations by which the directory of a node follows the state of the node's own agent: an agent that
+    is gone is not found, whatever was published (ruling 42).
     """
     record = await read_record(store, vacant_id)
     if record is None or record.runtime_state is state:
@@ -134,7 +134,7 @@ def _text(record: CardRecord) -> str:
 
 
 def searchable(text: str) -> str:
-    """The text as words: each character of a script without spaces is one."""
+    """Return the text as words: each character of a script without spaces is one."""
     return _SPACELESS.sub(r" \1 ", text)
 
 
@@ -147,7 +147,7 @@ async def read_record(store: Store, vacant_id: VacantId) -> CardRecord | None:
 
 
 async def visible_record(store: Store, vacant_id: VacantId, reader: VacantId | None) -> CardRecord:
-    """The record, if this reader may see it. A hidden one is for its owner and its parent only."""
+    """Return the record, if this reader may see it. A hidden one is for its owner and its parent only."""
     record = await read_record(store, vacant_id)
     if record is None:
         raise NotFoundError(f"no card of {vacant_id.short()} is in this directory")
@@ -160,7 +160,7 @@ async def visible_record(store: Store, vacant_id: VacantId, reader: VacantId | N
 
 
 def is_of(record: CardRecord, reader: VacantId | None) -> bool:
-    """Whether the reader is the owner of the card or its parent."""
+    """Return whether the reader is the owner of the card or its parent."""
     return reader is not None and reader.hex() in (record.vacant_id, record.parent_id)
 
 
@@ -321,7 +321,7 @@ async def search_capability(
 async def rank_by_reputation(
     matches: Sequence[HaloMatch], dimensions: Sequence[str] = RANKED_BY, *, oracle: Oracle
 ) -> list[HaloMatch]:
-    """The same matches with their scores, best first; equals keep their order."""
+    """Return the same matches with their scores, best first; equals keep their order."""
     scored = [
         replace(match, score=await oracle.score(match.vacant_id, tuple(dimensions))) for match in matches
     ]
@@ -342,7 +342,7 @@ def match_of(record: CardRecord) -> HaloMatch:
 
 
 def match_as_json(match: HaloMatch) -> dict[str, Any]:
-    """A match on the wire: bytes in hex, the card as its serialized bytes."""
+    """Return a match on the wire: bytes in hex, the card as its serialized bytes."""
     return {
         "vacant_id": match.vacant_id,
         "capability_card_hash_hex": match.capability_card_hash.hex(),

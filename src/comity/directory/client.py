@@ -103,8 +103,8 @@ class _LineageAnswer(Struct, frozen=True):
 
 
 def directory_search(url: str, *, timeout: float = TIMEOUT, allow: Iterable[str] = ()) -> AggregationSearch:
-    """The search of a directory, to be given to `call_capability`. Loopback may be asked, since there is no node
-    here that strangers could reach; other addresses that are not public only if `allow` names them.
+    """Return the search of a directory, to be given to `call_capability`. Loopback may be asked, since there is no
+    node here that strangers could reach; other addresses that are not public only if `allow` names them.
     """
     http = GuardedHttp(allow=allow, allow_loopback=True, timeout=timeout)
     return DirectoryClient(http, url, clock=SystemClock()).aggregation_search
@@ -172,7 +172,7 @@ class DirectoryClient:
         return _as(Published, answer)
 
     async def card(self, vacant_id: VacantId) -> CapabilityCard:
-        """The card of that id, verified."""
+        """Return the card of that id, verified."""
         answer = _as(_CardAnswer, await self._read(f"/v1/capability_card/{vacant_id.hex()}"))
         card = _verified_card(answer.capability_card_blob_hex)
         if card.vacant_id != vacant_id:
@@ -183,8 +183,8 @@ class DirectoryClient:
         return card
 
     async def state_of(self, vacant_id: VacantId) -> RuntimeState | None:
-        """The state in which the agent was published. None if the directory does not return it, like that of the
-        reference.
+        """Return the state in which the agent was published. None if the directory does not return it, like that of
+        the reference.
         """
         return _as(_StateAnswer, await self._read(f"/v1/capability_card/{vacant_id.hex()}")).runtime_state
 
@@ -205,7 +205,7 @@ class DirectoryClient:
     async def aggregation_search(
         self, *, query: str, include_local: bool = False, limit: int = DEFAULT_LIMIT
     ) -> list[HaloMatch]:
-        """The search of `call_capability`. What is local to its node is not in a directory to be found."""
+        """Search for `call_capability`. What is local to its node is not in a directory."""
         if include_local:
             raise InvalidError("a directory holds no local cards for others; search with include_local=False")
         return await self.search(query, limit=limit)
@@ -221,7 +221,7 @@ class DirectoryClient:
         return events
 
     async def last_event(self, vacant_id: VacantId) -> DirectoryEvent | None:
-        """The actor's last event; None for one the directory does not know."""
+        """Return the actor's last event; None for one the directory does not know."""
         last: DirectoryEvent | None = None
         try:
             while page := await self.event_log(vacant_id, from_seq=last.seq if last else 0, limit=PAGE):

@@ -128,7 +128,7 @@ async def log_end(store: Store) -> LogEnd:
 
 
 async def event_at(store: Store, seq: int) -> DirectoryEvent | None:
-    """The event with that number of the directory."""
+    """Return the event with that number of the directory."""
     if seq < 1:
         return None
     for record in await store.read(DIRECTORY_LOG, after=seq - 1, limit=1):
@@ -140,7 +140,7 @@ async def event_at(store: Store, seq: int) -> DirectoryEvent | None:
 async def event_log(
     store: Store, actor: VacantId, from_seq: int = 0, limit: int = DEFAULT_PAGE
 ) -> list[DirectoryEvent]:
-    """The actor's events whose `seq` is greater than `from_seq`."""
+    """Return the actor's events whose `seq` is greater than `from_seq`."""
     if from_seq < 0:
         raise InvalidError("from_seq must be 0 or more")
     if not 1 <= limit <= PAGE:

@@ -67,12 +67,12 @@ async def find_card(target: str, access: CardSource, *, stdin: bool = False) -> 
 
 
 def is_address(text: str) -> bool:
-    """Whether it can be the URL of a node, or host:port."""
+    """Return whether it can be the URL of a node, or host:port."""
     return (_URL.match(text) or _ADDRESS.fullmatch(text)) is not None
 
 
 def with_scheme(address: str) -> str:
-    """An address as people type it: a node on this machine speaks plain HTTP, any other one TLS."""
+    """Return the URL of an address as people type it: a node on this machine speaks plain HTTP, any other one TLS."""
     if _URL.match(address):
         return address
     host = address.partition("/")[0].rpartition(":")[0] if ":" in address else address.partition("/")[0]
@@ -80,7 +80,9 @@ def with_scheme(address: str) -> str:
 
 
 def read_card(data: bytes, where: str) -> CapabilityCard:
-    """A card alone, or inside the response of /card. The other members of that response must agree with the card."""
+    """Read a card alone, or inside the response of /card. The other members of that response must agree with the
+    card.
+    """
     if len(data) > CARD_LIMIT:
         raise EnvelopeFormatError(f"{where} is larger than {CARD_LIMIT:,} bytes; it is not a card")
     try:
@@ -101,7 +103,7 @@ def read_card(data: bytes, where: str) -> CapabilityCard:
 
 
 async def card_at(address: str, http: HttpCarrier) -> CapabilityCard:
-    """The card that the node at this address shows of itself."""
+    """Return the card that the node at this address shows of itself."""
     node = with_scheme(address).partition("#")[0].partition("?")[0].rstrip("/")
     node = node.removesuffix(_SEND_PATH).removesuffix(CARD_PATH)
     answer = await http.request("GET", node + CARD_PATH)

@@ -246,8 +246,8 @@ class PublishHandler(HandlerDefaults):
         return answered or await self.handle(call)
 
     async def _hold(self, call: Call, grown: int, given_up: int) -> Hold:
-        """The card, and every event and key there ever was of its owner, count on the account of the address that
-        published first.
+        """Return what counts the card, and every event and key there ever was of its owner, on the account of the
+        address that published first.
         """
         owner, reserved = call.caller.id, call.evidence
         held = await self._store.held_item(CARDS, owner)
@@ -268,7 +268,7 @@ class PublishHandler(HandlerDefaults):
             reserved.bytes = 0
 
     async def _first_answer(self, publication: SignedPublication) -> HandlerResult | None:
-        """What was answered to this very request, if it came before."""
+        """Return what was answered to this very request, if it came before."""
         held = await self._store.get(_KEYS, _key(publication.event))
         if held is None:
             return None

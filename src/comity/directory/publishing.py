@@ -51,7 +51,7 @@ class Registered(Struct, frozen=True, kw_only=True):
     state: RuntimeState | None
 
     def is_current(self, card: CapabilityCard, visibility: Visibility, state: RuntimeState) -> bool:
-        """Whether publishing would change nothing. A directory that returns no state counts as ACTIVE."""
+        """Return whether publishing would change nothing. A directory that returns no state counts as ACTIVE."""
         known = RuntimeState.ACTIVE if self.state is None else self.state
         return (self.card_hash, self.visibility, known) == (card.card_hash().hex(), visibility, state)
 
@@ -69,7 +69,7 @@ class _Payload(Struct, frozen=True):
 
 
 async def registered(directory: DirectoryClient, vacant_id: VacantId) -> Registered | None:
-    """What the directory has of this agent; None for one that it does not know."""
+    """Return what the directory has of this agent; None for one that it does not know."""
     event = await directory.last_event(vacant_id)
     if event is None:
         return None
@@ -242,7 +242,7 @@ class KeptPublication:
 
 
 def _wait_after(failures: int) -> float:
-    """How many seconds until the directory is asked again."""
+    """Return how many seconds until the directory is asked again."""
     if failures == 0:
         return REFRESH_SECONDS
     return min(RETRY_SECONDS * 2.0 ** min(failures - 1, 16), REFRESH_SECONDS)

@@ -196,7 +196,7 @@ class ForeignStoreHandler(EnvelopeHandler):
         return HandlerResult(reply=strict_json.dumps(to_a2a_message(reply)))
 
     async def _out_of_chain(self, envelope: VacantEnvelope, refusal: Exception) -> ComityError:
-        """What the store raised, as 409, whatever it was; with the way back where the store can say it."""
+        """Return what the store raised, as 409, whatever it was; with the way back where the store can say it."""
         if not isinstance(refusal, ComityError):
             log.warning("the replay store refused an envelope: %s: %s", type(refusal).__name__, refusal)
         detail = refusal.message if isinstance(refusal, ComityError) else str(refusal)
@@ -213,7 +213,7 @@ class ForeignStoreHandler(EnvelopeHandler):
 async def chained_reply(
     store: ReplayStore, *, request: VacantEnvelope, payload: A2AMessage, key: SigningKey, now: datetime
 ) -> VacantEnvelope:
-    """The next signed link of the chain of replies to this caller, recorded before it is returned."""
+    """Return the next signed link of the chain of replies to this caller, recorded before it is returned."""
     replied = _own_state(await store.get(PairKey(key.vacant_id, request.from_vacant_id)))
     reply = signed_reply(request, payload, replied=replied, key=key, now=now)
     await store.check_and_advance(reply)
@@ -289,7 +289,7 @@ class EmbeddedVacant:
 
 
 def key_of(form: ResidentForm, key: AnySigningKey) -> SigningKey:
-    """The key as ours, if it is the form's own."""
+    """Return the key as ours, if it is the form's own."""
     own = own_key(key)
     if form.identity != own.vacant_id:
         raise InvalidError(
@@ -307,7 +307,7 @@ async def make_response_envelope(
     response_replay_store: ReplayStore,
     self_form: ResidentForm,
 ) -> VacantEnvelope:
-    """The next signed link of the chain of replies to this caller, recorded before it is returned."""
+    """Return the next signed link of the chain of replies to this caller, recorded before it is returned."""
     return await chained_reply(
         response_replay_store,
         request=request,
@@ -363,7 +363,7 @@ def build_a2a_app(
     replay_store: OnStore | ReplayStore,
     state_provider: StateProvider | None = None,
 ) -> Starlette:
-    """The router under `/a2a`, as an application."""
+    """Return the router under `/a2a`, as an application."""
     router = build_a2a_router(
         self_form=self_form,
         self_signing_key=self_signing_key,

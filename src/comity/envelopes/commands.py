@@ -164,7 +164,7 @@ async def _forget(settings: Settings, key: SigningKey, target: VacantId) -> None
 
 
 def _peers(settings: Settings, only: str | None) -> list[Peer]:
-    """All of them, or the one that `only` names: its id, or a beginning of it that no other id has."""
+    """Return all peers, or the one that `only` names: its id, or a beginning of it that no other id has."""
     refuse_memory(settings, "chains are kept there")
     if not has_identity(settings.data) or not settings.database.is_file():
         raise NotFoundError(

@@ -131,7 +131,7 @@ class _Book:
         self.found = step == (self.requests.hash.hex(), self.replies.hash.hex())
 
     def fault(self, *, pruned: bool) -> _ChainFault | None:
-        """What the record has against the place where the chains end."""
+        """Return what the record has against the place where the chains end."""
         last, known = self.requests.seq, self.answered
         if not self.found:
             if self._moved_at > self._answered_at or (pruned and not known):
@@ -145,7 +145,7 @@ class _Book:
 
 
 def _entries_for(books: Sequence[_Book]) -> Callable[[AuditEntry], None]:
-    """What gives each entry to the book that it is about."""
+    """Return what gives each entry to the book that it is about."""
     by_name = {(book.name, privacy_hash(f"vacant:{book.peer.hex()}")): book for book in books}
 
     def take(entry: AuditEntry) -> None:
@@ -202,7 +202,7 @@ async def _report(store: Store, own: VacantId, books: Sequence[_Book], *, pruned
 
 
 async def _check_served(store: Store, own: VacantId, book: _Book) -> "int | _ChainFault":
-    """How many stored replies of ours are sound, or the first that is not."""
+    """Return how many stored replies of ours are sound, or the first that is not."""
     kept: dict[int, StoredReply] = {}
     last = book.requests.seq
     for number in range(last, max(0, last - STORED_REPLIES), -1):
@@ -235,7 +235,7 @@ def _own_reply(
     step: _ChainStep | None,
     before: VacantEnvelope | None,
 ) -> VacantEnvelope | str:
-    """The reply in a row, or what is wrong with it."""
+    """Return the reply in a row, or what is wrong with it."""
     if row is None or row.reply is None:
         return "its stored reply is missing"
     try:

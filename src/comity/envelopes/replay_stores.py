@@ -41,7 +41,7 @@ class _OnStore:
     """Both stores, but for how the store underneath comes to be."""
 
     async def open_once(self) -> Store:
-        """The store underneath, where replies are kept beside the pairs."""
+        """Return the store underneath, where replies are kept beside the pairs."""
         raise AssertionError("a replay store says what it stands on")
 
     async def get(self, key: PairKey) -> ReplayState:

@@ -228,11 +228,11 @@ class SignedHandler(HandlerDefaults):
         raise conflict
 
     def encode_reply(self, reply: bytes) -> bytes:
-        """A reply as it is stored."""
+        """Return a reply as it is stored."""
         return reply
 
     def decode_reply(self, stored: bytes) -> bytes:
-        """The reply that was stored in that form."""
+        """Return the reply that was stored in that form."""
         return stored
 
     def _try_reserve(self, verified: VerifiedCall, quota: Quota, size: int) -> bool:
@@ -322,7 +322,7 @@ class SignedHandler(HandlerDefaults):
     async def _answer_again(
         self, verified: VerifiedCall, refusal: ReplayDetectedError | ChainForkError
     ) -> HandlerResult:
-        """The stored reply for the very same envelope; the refusal, with the way back, for any other."""
+        """Return the stored reply for the very same envelope; raise the refusal, with the way back, for any other."""
         envelope, queue, accepted = verified.envelope, verified.queue, verified.positions.accepted
         if envelope.sequence_no <= accepted.last_sequence_no:
             kept = await self._store.reply(queue.calls, envelope.sequence_no)

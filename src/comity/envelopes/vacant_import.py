@@ -117,7 +117,7 @@ def read_vacant_folder(folder: Path) -> VacantFolder:
 
 
 def _names(folder: Path) -> list[str]:
-    """The identity folders in a folder, by name."""
+    """Return the identity folders in a folder, by name."""
     try:
         return sorted(each.name for each in folder.iterdir() if _is_file(each / KEY_FILE))
     except OSError:
@@ -221,7 +221,7 @@ def _link(link: _Link) -> ReplayState:
 
 
 def _logbook(path: Path, owner: VacantId) -> tuple[int, str | None]:
-    """How many entries it has, and its first fault."""
+    """Return how many entries it has, and its first fault."""
     faults: list[str] = []
     data = _read(path, faults)
     if data is None:
@@ -236,7 +236,7 @@ def _logbook(path: Path, owner: VacantId) -> tuple[int, str | None]:
 
 
 def _read(path: Path, faults: list[str]) -> bytes | None:
-    """A file that holds no secret; None when it is missing, or too large or not to be read, which is a fault."""
+    """Return a file that holds no secret; None when it is missing, or too large or not to be read, which is a fault."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             faults.append(f"{path.name} is not a file")

@@ -62,7 +62,7 @@ def load(vacant_id: VacantId) -> SigningKey:
 
 
 def read_entry(service: str, entry: str) -> Any:
-    """What the keyring holds under that name; None for nothing."""
+    """Return what the keyring holds under that name; None for nothing."""
     keyring = usable_keyring()
     try:
         return keyring.get_password(service, entry)
@@ -73,7 +73,7 @@ def read_entry(service: str, entry: str) -> Any:
 
 
 def usable_keyring() -> Any:
-    """The keyring that seeds can be kept in here; a refusal says why there is none."""
+    """Return the keyring that seeds can be kept in here; a refusal says why there is none."""
     try:
         keyring = importlib.import_module("keyring")
     except ImportError:
@@ -134,7 +134,7 @@ class _KeyFilePreface(Struct, frozen=True):
 def identity_file(
     key: SigningKey, *, passphrase: str | None = None, cost: SealingCost | None = None
 ) -> IdentityFile:
-    """The content of a file that holds a key, sealed when there is a passphrase."""
+    """Return the content of a file that holds a key, sealed when there is a passphrase."""
     secret: KeptHere | KeptSealed
     if passphrase is None:
         secret = KeptHere(seed=key.seed.hex())
@@ -157,7 +157,7 @@ def write_keyring_identity(path: Path, key: SigningKey) -> None:
 
 
 def read_identity(path: Path) -> IdentityFile:
-    """The file as it stands. Its public key is proven only by `open_identity`."""
+    """Return the file as it stands. Its public key is proven only by `open_identity`."""
     data = read_private(path)
     try:
         preface = msgspec.json.decode(data, type=_KeyFilePreface)
@@ -176,7 +176,7 @@ def read_identity(path: Path) -> IdentityFile:
 
 
 def open_identity(path: Path, *, passphrase: str | None = None) -> SigningKey:
-    """The key itself, after every check."""
+    """Return the key itself, after every check."""
     file = read_identity(path)
     if not isinstance(file.secret, KeptSealed) and passphrase is not None:
         _refuse(
@@ -233,7 +233,7 @@ def identity_path(data_dir: Path) -> Path:
 
 
 def has_identity(data_dir: Path) -> bool:
-    """Whether there is something by that name, sound or not: what is there is never replaced."""
+    """Return whether there is something by that name, sound or not: what is there is never replaced."""
     return os.path.lexists(identity_path(data_dir))
 
 
@@ -265,7 +265,7 @@ def create_identity(
 def load_or_create_identity(
     data_dir: Path, *, passphrase: str | None = None, cost: SealingCost | None = None
 ) -> tuple[SigningKey, bool]:
-    """The key of the folder, and whether it was made now. Of many that start at once one makes it, all use it."""
+    """Return the key of the folder, and whether it was made now. Of many that start at once one makes it, all use it."""
     if not has_identity(data_dir):
         try:
             return create_identity(data_dir, passphrase=passphrase, cost=cost), True
@@ -280,7 +280,7 @@ def load_identity(data_dir: Path, *, passphrase: str | None = None) -> SigningKe
 
 
 def stored_vacant_id(data_dir: Path) -> VacantId:
-    """The id that the folder claims, readable without a passphrase and proven only by `load_identity`."""
+    """Return the id that the folder claims, readable without a passphrase and proven only by `load_identity`."""
     return VacantId.from_hex(read_identity(identity_path(data_dir)).public)
 
 

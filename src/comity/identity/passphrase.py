@@ -71,7 +71,7 @@ def seal(secret: bytes, passphrase: str, cost: SealingCost) -> SealedBox:
 
 
 def unseal(sealed: SealedBox, passphrase: str) -> bytes:
-    """The secret; refused when the passphrase is another one or the box was changed."""
+    """Return the secret; refused when the passphrase is another one or the box was changed."""
     refusal = "the passphrase does not open it, or it was changed since it was sealed"
     try:
         salt, box = bytes.fromhex(sealed.salt), bytes.fromhex(sealed.box)
@@ -87,7 +87,7 @@ def unseal(sealed: SealedBox, passphrase: str) -> bytes:
 
 
 def stretch(passphrase: str, salt: bytes, cost: SealingCost) -> bytes:
-    """The key of 32 bytes that a passphrase makes."""
+    """Return the key of 32 bytes that a passphrase makes."""
     password = unicodedata.normalize("NFC", passphrase).encode("utf-8", "surrogatepass")
     try:
         return argon2id.kdf(_KEY_BYTES, password, salt, opslimit=cost.passes, memlimit=cost.memory)
@@ -182,7 +182,7 @@ class SealedReader:
             )
 
     def read(self, size: int) -> bytes:
-        """The next bytes, fewer than `size` only at the end."""
+        """Return the next bytes, fewer than `size` only at the end."""
         while len(self._held) < size and not self._ended:
             self._held += self._next_frame()
         taken, self._held = self._held[:size], self._held[size:]
@@ -208,7 +208,7 @@ class SealedReader:
         return opened
 
     def _pull(self, sealed: bytes) -> bytes | None:
-        """What a frame holds; None for one that was changed, or is not of this stream."""
+        """Return what a frame holds; None for one that was changed, or is not of this stream."""
         try:
             opened, tag = bindings.crypto_secretstream_xchacha20poly1305_pull(self._state, sealed, self._line)
         except (CryptoError, RuntimeError, ValueError):

@@ -62,7 +62,7 @@ def ensure_private_folder(path: Path) -> None:
 
 
 def read_private(path: Path) -> bytes:
-    """The content of a secret file that passes every check."""
+    """Return the content of a secret file that passes every check."""
     try:
         opened = os.open(path, _READ)
     except FileNotFoundError:
@@ -144,7 +144,7 @@ def alone(lock: Path) -> Iterator[None]:
 
 
 def read_or_create_private(path: Path, make: Callable[[], bytes]) -> bytes:
-    """The content of a secret file, made first when it is missing. Of two who start together, one makes it."""
+    """Return the content of a secret file, made first when it is missing. Of two who start together, one makes it."""
     if not os.path.lexists(path):
         try:
             create_private(path, make())

@@ -82,7 +82,7 @@ def load_or_create_vault_keys(path: Path, env_value: str | None) -> list[bytes]:
 
 
 def parse_vault_keys(env_value: str) -> list[bytes]:
-    """Those of the environment's value."""
+    """Return those of the environment's value."""
     keys = _parsed(env_value.split(","))
     if keys is None:
         raise ConfigError(
@@ -93,7 +93,7 @@ def parse_vault_keys(env_value: str) -> list[bytes]:
 
 
 def read_vault_keys(path: Path) -> list[bytes]:
-    """Those of the file, which must be there."""
+    """Return those of the file, which must be there."""
     return _of_file(path, read_private(path))
 
 
@@ -117,14 +117,14 @@ class VaultKeyFile:
         self._seen = _stamp(path)
 
     def has_changed(self) -> bool:
-        """Whether the file is another one than when this was asked last."""
+        """Return whether the file is another one than when this was asked last."""
         stamp = _stamp(self.path)
         changed, self._seen = stamp != self._seen, stamp
         return changed
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
-    """What changes when the file is written again; None if there is no file."""
+    """Return what changes when the file is written again; None if there is no file."""
     try:
         status = os.lstat(path)
     except OSError:

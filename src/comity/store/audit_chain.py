@@ -177,7 +177,7 @@ def chained(draft: AuditDraft, *, position: int, previous_hash: str | None) -> t
 
 
 def entry_hash(entry: AuditEntry) -> str:
-    """The hash that the entry's fields demand, whatever it claims itself."""
+    """Return the hash that the entry's fields demand, whatever it claims itself."""
     return _hash(entry, entry.chain_position, entry.previous_hash)
 
 
@@ -232,12 +232,12 @@ def decode(data: bytes) -> AuditEntry:
 
 
 def head_bytes(head: AuditHead) -> bytes:
-    """What is signed to vouch for the last entry of a chain."""
+    """Return what is signed to vouch for the last entry of a chain."""
     return b"comity audit head 1\n" + ascii_form(asdict(head))
 
 
 def checkpoint_bytes(head: AuditHead) -> bytes:
-    """What is signed to vouch for the last entry that was pruned from the front of a chain."""
+    """Return what is signed to vouch for the last entry that was pruned from the front of a chain."""
     return b"comity audit checkpoint 1\n" + ascii_form(asdict(head))
 
 
@@ -290,5 +290,5 @@ def _hash(fields: AuditDraft | AuditEntry, position: int, previous_hash: str | N
 
 
 def _plain(number: float) -> bool:
-    """Whether both of our encoders write it alike: without an exponent."""
+    """Return whether both of our encoders write it alike: without an exponent."""
     return type(number) is int or number == 0 or _MIN_PLAIN <= number < _MAX_PLAIN

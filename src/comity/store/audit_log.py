@@ -178,7 +178,7 @@ async def tail(store: Store, chain: str, count: int) -> AsyncIterator[AuditEntry
 
 
 async def newest(store: Store, chain: str, before: int | None, limit: int) -> list[AuditEntry]:
-    """The last entries, or the last before a position; the newest first."""
+    """Return the last entries, or the last before a position; the newest first."""
     end = await store.end(log_of(chain))
     last = end if before is None else min(end, before - 1)
     page = await store.read(log_of(chain), after=max(0, last - limit), limit=min(limit, max(last, 0)))
@@ -188,8 +188,8 @@ async def newest(store: Store, chain: str, before: int | None, limit: int) -> li
 async def pruning(
     store: Store, chain: str, key: SigningKey, now: float, days: float
 ) -> tuple[Put, Trim] | tuple[()]:
-    """What deletes the entries that are older than `days`; a signed checkpoint says what the chain then starts from.
-    The last entry always stays. Nothing, where no entry is that old.
+    """Return what deletes the entries that are older than `days`; a signed checkpoint says what the chain then starts
+    from. The last entry always stays. Nothing, where no entry is that old.
     """
     before = audit.timestamp(now - days * _DAY)
     last_old: AuditEntry | None = None

@@ -122,7 +122,7 @@ class HeadFile:
 
 
 def read_head_file(path: Path, public: bytes) -> AuditHead | None:
-    """The newest head that the node really signed. None: no file was ever written."""
+    """Return the newest head that the node really signed. None: no file was ever written."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -264,7 +264,7 @@ class AuditTrail:
 
 
 def open_head_file(folder: Path, chain: str, chains: int = 64) -> tuple[str, HeadFile]:
-    """The first chain of this name that no other process is writing: main, main-2, main-3 …"""
+    """Return the first chain of this name that no other process is writing: main, main-2, main-3 …"""
     for number in range(1, chains + 1):
         name = chain if number == 1 else f"{chain}-{number}"
         with contextlib.suppress(StoreUnavailableError):

@@ -77,7 +77,7 @@ class FolderClaim:
             self._write(self._announced)
 
     def is_in_place(self) -> bool:
-        """Whether the folder that is locked is still the one at its path."""
+        """Return whether the folder that is locked is still the one at its path."""
         if self._lock < 0:
             return self._folder.is_dir()
         try:
@@ -111,12 +111,12 @@ class FolderClaim:
 
 
 def running_node(folder: Path) -> RunningNode | None:
-    """The node that holds the folder now, once it has said where it is."""
+    """Return the node that holds the folder now, once it has said where it is."""
     return _read(folder / CLAIM_FILE) if is_claimed(folder) else None
 
 
 def is_claimed(folder: Path) -> bool:
-    """Whether a node, or a command that keeps nodes away, holds the folder now."""
+    """Return whether a node, or a command that keeps nodes away, holds the folder now."""
     try:
         opened = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -164,7 +164,9 @@ class GroupCommit:
             pass
 
     def _write_next(self) -> bool:
-        """What was handed over goes back with the outcomes. So the loop frees it, and does not wait while this thread does."""
+        """Write the next batches. What was handed over goes back with the outcomes. So the loop frees it, and does
+        not wait while this thread does.
+        """
         handed_over = self._handed_over.get()
         if handed_over is None:
             return False

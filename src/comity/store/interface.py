@@ -186,7 +186,7 @@ class Answer(Operation, frozen=True, kw_only=True):
 
     @property
     def steps(self) -> tuple[Operation, ...]:
-        """What it is made of."""
+        """Return what it is made of."""
         call = self.calls
         steps: list[Operation] = [call, self.replies]
         if self.instead_of is not None:
@@ -340,7 +340,7 @@ class Store(Protocol):
     async def kept(self, chain: ChainKey) -> KeptReplies: ...
 
     async def held(self, quota: str, holder: str | None = None) -> int:
-        """How many bytes count on a quota: those of one holder, or of all."""
+        """Return how many bytes count on a quota: those of one holder, or of all."""
         ...
 
     async def held_item(self, quota: str, item: str) -> HeldItem | None: ...
@@ -374,8 +374,8 @@ class Store(Protocol):
     async def sealed(
         self, table: str, after: tuple[str | int, ...] | None = None
     ) -> tuple[list[SealedRow], tuple[str | int, ...] | None]:
-        """The rows of one of the `TABLES` that begin with `SEALED_PREFIX`, some at a time, and the place to go on
-        after; None at the end.
+        """Return the rows of one of the `TABLES` that begin with `SEALED_PREFIX`, some at a time, and the place to go
+        on after; None at the end.
         """
         ...
 
@@ -383,7 +383,7 @@ class Store(Protocol):
 
 
 async def scan_all(store: Store, space: str, prefix: str = "") -> AsyncIterator[tuple[str, Versioned]]:
-    """Every key that begins with `prefix`, in order, read page by page."""
+    """Return every key that begins with `prefix`, in order, read page by page."""
     after = ""
     while page := await store.scan(space, prefix, after, _PAGE):
         for each in page:

@@ -70,7 +70,7 @@ class JtiReplayCache:
 
 
 def claim_of(issuer: str, jti: str, expires_at: float) -> Put:
-    """A claim as an operation, for a transaction of one's own: it conflicts when the id was claimed before."""
+    """Return a claim as an operation, for a transaction of one's own: it conflicts when the id was claimed before."""
     for name, text in (("issuer", issuer), ("jti", jti)):
         if not 0 < len(text) <= TEXT_LIMIT or not text.isprintable():
             raise InvalidError(f"{name} must be 1 to {TEXT_LIMIT} printable characters")

@@ -417,7 +417,7 @@ def _delete_document(disk: MemoryDisk, journal: _Journal, op: ops.DeleteDocument
 
 
 def _rows(disk: MemoryDisk, table: str, now: float) -> dict[Any, bytes]:
-    """The bytes of a table by their place."""
+    """Return the bytes of a table by their place."""
     match table:
         case "value":
             live = ((place, _value(disk, *place, now)) for place in disk.values)
@@ -513,7 +513,7 @@ def _tokens(text: str) -> list[str]:
 
 
 def _occurrences(tokens: list[str], phrase: list[str]) -> int:
-    """How often the phrase stands in the text; its last word may be the beginning of one."""
+    """Return how often the phrase stands in the text; its last word may be the beginning of one."""
     *whole, beginning = phrase
     return sum(
         tokens[at : at + len(whole)] == whole and tokens[at + len(whole)].startswith(beginning)

@@ -70,7 +70,7 @@ class Vault:
             return None
 
     def is_newest(self, stored: bytes) -> bool:
-        """Whether a value is sealed under the newest key."""
+        """Return whether a value is sealed under the newest key."""
         try:
             return self._newest is not None and bool(
                 self._newest.extract_timestamp(stored.removeprefix(PREFIX))
@@ -79,7 +79,7 @@ class Vault:
             return False
 
     def reseal(self, stored: bytes) -> bytes | None:
-        """The same value under the newest key."""
+        """Return the same value under the newest key."""
         if self._fernet is None or not stored.startswith(PREFIX):
             return None
         try:
@@ -89,7 +89,7 @@ class Vault:
 
 
 def stored_json(shape: type[_Shape], unreadable: Callable[[], ComityError]) -> Callable[[bytes], _Shape]:
-    """The reader of a stored value of that shape. It raises `unreadable()` for bytes that are none."""
+    """Return the reader of a stored value of that shape. It raises `unreadable()` for bytes that are none."""
     decode = msgspec.json.Decoder(shape).decode
 
     def read(data: bytes) -> _Shape:
@@ -146,8 +146,8 @@ async def rotate_keys(
 
 
 async def _reseal_table(store: Store, table: str, vault: Vault) -> tuple[int, int]:
-    """How many values were sealed again, and how many do not open. A value that changes meanwhile is
-    left: it was written with the newest key, or the next look finds it.
+    """Return how many values were sealed again, and how many do not open. A value that changes meanwhile is left: it
+    was written with the newest key, or the next look finds it.
     """
     resealed = unreadable = 0
     after: tuple[str | int, ...] | None = None
@@ -162,7 +162,7 @@ async def _reseal_table(store: Store, table: str, vault: Vault) -> tuple[int, in
 
 
 def _reseal_page(table: str, page: Sequence[SealedRow], vault: Vault) -> tuple[list[Reseal], int]:
-    """What has to be written, and how many values do not open."""
+    """Return what has to be written, and how many values do not open."""
     old = [row for row in page if not vault.is_newest(row.data)]
     anew = [(row, vault.reseal(row.data)) for row in old]
     operations = [

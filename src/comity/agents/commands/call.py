@@ -190,7 +190,7 @@ async def _named(target: str, access: DirectoryAccess) -> list[CapabilityCard]:
 
 
 async def _offering(query: str, key: SigningKey | None, access: DirectoryAccess) -> list[CapabilityCard]:
-    """The agents in the directory that offer it, without the caller itself, best match first."""
+    """Return the agents in the directory that offer it, without the caller itself, best match first."""
     directory = access.directory()
 
     async def others(**asked: Any) -> list[HaloMatch]:
@@ -201,7 +201,7 @@ async def _offering(query: str, key: SigningKey | None, access: DirectoryAccess)
 
 
 def _arguments(target: str, text: str | None, capability: str | None) -> tuple[str, str]:
-    """Whom to call, and what to say; with --capability the first and only argument is the text."""
+    """Return whom to call, and what to say; with --capability the first and only argument is the text."""
     if capability is None:
         if text is None:
             raise ConfigError("TEXT is missing: comity call TARGET TEXT")

@@ -320,7 +320,7 @@ async def _own(
 async def _publish(
     settings: Settings, key: SigningKey, visibility: Visibility, passphrase_file: str | None
 ) -> tuple[CapabilityCard, dict[str, Any]]:
-    """The card, and what became of it, for programs. `changed` is False when the directory had it all already."""
+    """Return the card, and what became of it, for programs. `changed` is False when the directory had it all already."""
     access = DirectoryAccess(settings, key)
     directory = access.directory_url
     card = await _own_card(settings, access.own, passphrase_file)

@@ -70,7 +70,7 @@ class Posterior(Struct, frozen=True):
 
 
 def prior(alpha: float, beta: float) -> Posterior:
-    """A posterior that has seen nothing."""
+    """Return a posterior that has seen nothing."""
     return Posterior(alpha=alpha, beta=beta, alpha0=alpha, beta0=beta)
 
 
@@ -89,7 +89,7 @@ class Reputation(Struct, frozen=True):
 
 
 def update(reputation: Reputation, dimension: str, signal: float, weight: float, *, now: float) -> Reputation:
-    """The reputation after one signal (0 bad, 1 good) of the given weight."""
+    """Return the reputation after one signal (0 bad, 1 good) of the given weight."""
     held = reputation.of(dimension)
     if not 0 <= signal <= 1:
         raise ReputationValueError(f"the signal for {dimension} must be a number from 0 to 1")
@@ -121,7 +121,7 @@ def known_dimension(name: str) -> str:
 
 
 def _kept(seconds: float, half_life_days: float) -> float:
-    """The part of earlier evidence that is left after some time."""
+    """Return the part of earlier evidence that is left after some time."""
     if seconds <= 0:
         return 1.0
     return math.exp(-math.log(2) * (seconds / _DAY) / half_life_days)
@@ -153,7 +153,7 @@ def initial_prior(
     sibling: Reputation | None = None,
     now: float = 0.0,
 ) -> Reputation:
-    """The reputation of an agent at birth. Unknown levels and paths add nothing."""
+    """Return the reputation of an agent at birth. Unknown levels and paths add nothing."""
     stake = stake_worth(stake_amount)
     if n_l1_plus_vouchers < 0:
         raise ReputationValueError("the number of vouchers must be 0 or more")
@@ -172,7 +172,7 @@ def initial_prior(
 
 
 def stake_worth(amount: float) -> float:
-    """What a stake counts for: the logarithm of it in hundreds."""
+    """Return what a stake counts for: the logarithm of it in hundreds."""
     if not 0 <= amount < math.inf:
         raise ReputationValueError("a stake must be a number of 0 or more")
     return math.log(1 + amount / _STAKE_UNIT)
@@ -186,7 +186,7 @@ def niche_bonus(supply: int) -> float:
 
 
 def exploration_boost(n_eff: float, n_global: float) -> float:
-    """What a newcomer gets on top until the evidence of thirty reviews is there."""
+    """Return what a newcomer gets on top until the evidence of thirty reviews is there."""
     if not n_eff >= 0:
         raise ReputationValueError("the amount of evidence must be 0 or more")
     if n_eff >= _BOOST_UNTIL:
@@ -272,7 +272,7 @@ class PairHistory(Struct, frozen=True):
 
 
 def admit_review(history: PairHistory, at: float) -> PairHistory:
-    """The history with one more review in it. Raises ReviewLimitError if the pair has reached its limit."""
+    """Return the history with one more review in it. Raises ReviewLimitError if the pair has reached its limit."""
     recent = tuple(moment for moment in history.recent if moment > at - LIMIT_SECONDS)
     if len(recent) >= LIMIT:
         raise ReviewLimitError(
@@ -284,8 +284,8 @@ def admit_review(history: PairHistory, at: float) -> PairHistory:
 def review_weight(
     source: Source, *, nth: int, same_family: bool, same_strength: float, reviewer_mean: float | None
 ) -> float:
-    """The weight in one dimension. `nth` counts the reviews of the pair, this one included;
-    `reviewer_mean` is the reviewer's own mean there, None for one nothing is known of.
+    """Return the weight in one dimension. `nth` counts the reviews of the pair, this one included; `reviewer_mean` is
+    the reviewer's own mean there, None for one nothing is known of.
     """
     family = (_SAME_FAMILY_OFTEN if nth > _OFTEN else _SAME_FAMILY) if same_family else 1.0
     novelty = 1 / (1 + _REPETITION * (nth - 1))
@@ -297,7 +297,7 @@ def review_weight(
 def apply_review(
     target: Reputation, review: Review, *, nth: int, same_family: bool, reviewer: Reputation | None
 ) -> Reputation:
-    """The target's reputation after the review."""
+    """Return the target's reputation after the review."""
     for dimension, signal in review.signals.items():
         weight = review_weight(
             review.source,
@@ -347,8 +347,8 @@ def ucb(
     weights: Mapping[str, float] | None = None,
     rules: ReputationRules = REPAIRED,
 ) -> float:
-    """The upper confidence bound. `n_global` counts the reviews of everybody; without weights all
-    dimensions count alike. A weight for something that is no dimension is left out.
+    """Return the upper confidence bound. `n_global` counts the reviews of everybody; without weights all dimensions
+    count alike. A weight for something that is no dimension is left out.
     """
     shares = _shares(weights)
     mean = sum(share * reputation.of(name).mean for name, share in shares.items())
@@ -359,14 +359,14 @@ def ucb(
 
 
 def mean_score(reputation: Reputation, dimensions: Collection[str]) -> float:
-    """The plain average of the means of the dimensions asked for."""
+    """Return the plain average of the means of the dimensions asked for."""
     return sum(reputation.of(name).mean for name in dimensions) / len(dimensions) if dimensions else 0.0
 
 
 def score(
     reputation: Reputation, dimensions: Collection[str], n_global: float, rules: ReputationRules = REPAIRED
 ) -> float:
-    """What an oracle answers: how good a choice this agent is in the dimensions asked for."""
+    """Return what an oracle answers: how good a choice this agent is in the dimensions asked for."""
     if rules.score == "mean":
         return mean_score(reputation, dimensions)
     return ucb(reputation, n_global, dict.fromkeys(dimensions, 1.0), rules)
@@ -382,7 +382,7 @@ def call_score(
     portability_bonus: float = 0.0,
     rules: ReputationRules = REPAIRED,
 ) -> float:
-    """The bound, and what stands behind the agent besides reviews. An unknown level adds nothing."""
+    """Return the bound, and what stands behind the agent besides reviews. An unknown level adds nothing."""
     if not 0 <= portability_bonus < math.inf:
         raise ReputationValueError("the portability bonus must be a number of 0 or more")
     stake = _STAKE_SHARE * stake_worth(stake_amount)
@@ -391,7 +391,7 @@ def call_score(
 
 
 def portability(served: Collection[str], rates: Mapping[str, float]) -> float:
-    """The bonus for work that succeeds on several substrates; one without a rate counts as failing."""
+    """Return the bonus for work that succeeds on several substrates; one without a rate counts as failing."""
     substrates = frozenset(served)
     if not substrates:
         return 0.0
@@ -401,7 +401,7 @@ def portability(served: Collection[str], rates: Mapping[str, float]) -> float:
 
 
 def shown(reputation: Reputation, number: float) -> float | str:
-    """The number for people to look at, or the label while a dimension has too little evidence."""
+    """Return the number for people to look at, or the label while a dimension has too little evidence."""
     enough = all(reputation.of(name).n_eff >= _SHOWN_FROM for name in DIMENSIONS)
     return number if enough else INSUFFICIENT_DATA
 

@@ -42,7 +42,7 @@ class RegisterEvent(Struct, frozen=True, kw_only=True):
             raise EnvelopeFormatError(f"event_actor_seq must be an integer from 1 to {_U64 - 1}")
 
     def signing_payload(self) -> bytes:
-        """The actor signs for itself: it stands there by name and, once more, as the key."""
+        """Return the bytes that are signed. The actor stands there by name and, once more, as the key."""
         try:
             idempotency_key = self.idempotency_key.encode()
         except UnicodeEncodeError:
@@ -67,14 +67,14 @@ class RegisterEvent(Struct, frozen=True, kw_only=True):
         return verify(self.actor.public, self.signing_payload(), self.signature)
 
     def event_hash(self, previous: bytes) -> bytes:
-        """The link after `previous`; the first event of a registry follows 32 zero bytes."""
+        """Return the link after `previous`; the first event of a registry follows 32 zero bytes."""
         return digest(previous + self.signing_payload() + self.signature)
 
 
 def registered_payload(
     *, vacant_id: VacantId, card_hash: bytes, halo_version: int, visibility: Visibility
 ) -> bytes:
-    """What is registered, as the bytes whose hash the event carries."""
+    """Return what is registered, as the bytes whose hash the event carries."""
     return ascii_form(
         {
             "card_hash": card_hash.hex(),
@@ -88,7 +88,7 @@ def registered_payload(
 def register_event(
     card: CapabilityCard, visibility: Visibility, *, idempotency_key: str, ts_ms: int, actor_seq: int
 ) -> RegisterEvent:
-    """The event that registers `card`, not signed yet."""
+    """Return the event that registers `card`, not signed yet."""
     payload = registered_payload(
         vacant_id=card.vacant_id,
         card_hash=card.card_hash(),
@@ -121,7 +121,7 @@ _MILLISECONDS = re.compile("[0-9]{1,16}")
 
 
 def prove_reader(key: SigningKey, *, host: str, path: str, now: float) -> dict[str, str]:
-    """The query parameters that prove the owner of `key`; `host` is what the Host header will say."""
+    """Return the query parameters that prove the owner of `key`; `host` is what the Host header will say."""
     ts_ms = int(now * 1000)
     signature = key.sign(_signed_bytes(key.vacant_id, host.lower(), path, ts_ms))
     return {
@@ -132,7 +132,7 @@ def prove_reader(key: SigningKey, *, host: str, path: str, now: float) -> dict[s
 
 
 def proven_reader(query: Mapping[str, str], *, host: str, path: str, now: float) -> VacantId | None:
-    """Who reads: None for somebody who offers no proof, whatever it calls itself."""
+    """Return who reads: None for somebody who offers no proof, whatever it calls itself."""
     named = query.get("caller")
     caller = None if named is None else VacantId.from_hex(named)
     ts_text, signature = query.get("caller_ts_ms"), query.get("caller_signature_hex")

@@ -87,7 +87,7 @@ class ReplyLostError(ProtocolError, PeerError):
 
 
 def explained(refusal: ComityError, card: CapabilityCard) -> str:
-    """What the refusal means to the user who made the call."""
+    """Return what the refusal means to the user who made the call."""
     who, where = card.vacant_id, printable(card.endpoint or "")
     if isinstance(refusal, TargetUnavailableError):
         return f"{who} takes no calls: {refusal.message}"
@@ -133,7 +133,7 @@ class ReputationOracle(Protocol):
 
 
 def callable_endpoint(card: CapabilityCard) -> str:
-    """Where the owner of the card takes calls."""
+    """Return where the owner of the card takes calls."""
     if not card.endpoint:
         raise TargetNotFoundError(f"target {card.vacant_id.short()} has no endpoint URL")
     if not card.verify():
@@ -143,12 +143,12 @@ def callable_endpoint(card: CapabilityCard) -> str:
 
 
 def binds_replies(card: CapabilityCard) -> bool:
-    """Whether the owner promised that each reply names its request (ruling 6)."""
+    """Return whether the owner promised that each reply names its request (ruling 6)."""
     return card.substrate_spec.policy.get("bind_replies") is True
 
 
 def dialect_of(card: CapabilityCard) -> Dialect | None:
-    """The dialect that the owner asks to be called in; None when the card does not say."""
+    """Return the dialect that the owner asks to be called in; None when the card does not say."""
     match card.substrate_spec.policy.get("dialect"):
         case "seed":
             return "seed"
@@ -161,7 +161,7 @@ def dialect_of(card: CapabilityCard) -> Dialect | None:
 async def rank_targets(
     query: str, search: AggregationSearch | None, oracle: ReputationOracle | None
 ) -> list[CapabilityCard]:
-    """Those who offer it, best first: in the order in which they were found, or by their score."""
+    """Return those who offer it, best first: in the order in which they were found, or by their score."""
     if search is None:
         raise TargetNotFoundError("call_capability: aggregation_search is required for discovery")
     matches = await search(query=query, include_local=False, limit=SEARCH_LIMIT)
@@ -193,7 +193,7 @@ ASLEEP = 423
 
 
 def read_result(answer: HttpResponse) -> dict[str, Any]:
-    """The JSON object of a successful answer; the refusal that any other one is."""
+    """Return the JSON object of a successful answer; raise the refusal that any other one is."""
     if not 200 <= answer.status < 300:
         raise refusal_of(answer)
     try:
@@ -214,7 +214,7 @@ def refusal_of(answer: HttpResponse) -> CallRefusedError | TargetUnavailableErro
 
 
 def read_refusal(answer: HttpResponse) -> dict[str, Any]:
-    """The members of a refusal's body; none when it is no JSON object."""
+    """Return the members of a refusal's body; none when it is no JSON object."""
     try:
         body = strict_json.loads(answer.body, unique_keys=True)
     except MalformedError:
@@ -223,7 +223,7 @@ def read_refusal(answer: HttpResponse) -> dict[str, Any]:
 
 
 def verified_reply(body: Any, *, request: VacantEnvelope, card: CapabilityCard) -> VacantEnvelope:
-    """The envelope in `body`, once it is proven to be the target's reply to `request`."""
+    """Return the envelope in `body`, once it is proven to be the target's reply to `request`."""
     received = from_a2a_result(body)
     target, requester = card.vacant_id, request.from_vacant_id
     reply = recognise(received, target)
@@ -244,7 +244,7 @@ def verified_reply(body: Any, *, request: VacantEnvelope, card: CapabilityCard) 
 
 
 def advanced_by_reply(known: ReplayState, reply: VacantEnvelope, *, replies_lost: bool) -> ReplayState:
-    """Where the chain of replies stands after `reply`.
+    """Return where the chain of replies stands after `reply`.
 
     When replies are known to be lost, their numbers are missing to us for good: then a reply may be
     ahead of the next number, and is never behind it.
@@ -277,7 +277,7 @@ def build_envelope(
     signing_key: AnySigningKey,
     dialect: Dialect = "seed",
 ) -> VacantEnvelope:
-    """A signed envelope; made now, and under a random key, unless given: the core gets both as arguments."""
+    """Return a signed envelope; made now, and under a random key, unless given: the core gets both as arguments."""
     return signed_envelope(
         from_vid=from_vid,
         to_vid=to_vid,
@@ -365,7 +365,7 @@ async def call_capability(
 
 
 def make_httpx_transport(timeout: float = TIMEOUT, *, allow: Iterable[str] = ()) -> DispatchTransport:
-    """A transport over one pool of connections, which ends with the event loop.
+    """Return a transport over one pool of connections, which ends with the event loop.
 
     Loopback may be called, since there is no node here that strangers could reach; other addresses that
     are not public only if `allow` names them.

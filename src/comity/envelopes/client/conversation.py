@@ -137,7 +137,7 @@ class Conversation(Struct, frozen=True, kw_only=True):
         return self.card.vacant_id.short()
 
     async def hold(self) -> DispatchResult:
-        """The reply, or the error that says what became of the call."""
+        """Return the reply, or raise the error that says what became of the call."""
         try:
             first = await self._begin()
             if isinstance(first, DispatchResult):
@@ -301,7 +301,7 @@ class Conversation(Struct, frozen=True, kw_only=True):
         return self.until is None or self.clock.monotonic() + wait < self.until
 
     def _stated_position(self, answer: HttpResponse) -> ReplayState | None:
-        """Where the target stands by its own signature. One that goes back is refused by raising."""
+        """Return where the target stands by its own signature. Raise for a statement that goes back."""
         try:
             statement = TipStatement.from_json(read_refusal(answer).get("statement"))
             return resynchronised(self.pair.key, self.pair.accepted, statement)

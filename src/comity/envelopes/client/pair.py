@@ -198,13 +198,13 @@ class Pair:
         self._token = None
 
     def open_request(self, idempotency_key: str, payload: A2AMessage) -> VacantEnvelope | None:
-        """What was sent under this key and may still be answered."""
+        """Return what was sent under this key and may still be answered."""
         return self._same_call(self.record.pending, idempotency_key, payload)
 
     def answered_request(
         self, idempotency_key: str, payload: A2AMessage
     ) -> tuple[VacantEnvelope, Any] | None:
-        """What was sent under this key and has been answered, and the body of the answer."""
+        """Return what was sent under this key and has been answered, and the body of the answer."""
         answered = self.record.answered
         if answered is None:
             return None
@@ -212,7 +212,7 @@ class Pair:
         return None if envelope is None else (envelope, strict_json.loads(answered.reply))
 
     def _same_call(self, body: bytes, idempotency_key: str, payload: A2AMessage) -> VacantEnvelope | None:
-        """The envelope that was kept, if it is the one of this call."""
+        """Return the envelope that was kept, if it is the one of this call."""
         if not body:
             return None
         try:
@@ -265,7 +265,7 @@ class Pair:
 
 
 def state_after(envelope: VacantEnvelope) -> ReplayState:
-    """Where a chain stands once it has accepted `envelope`."""
+    """Return where a chain stands once it has accepted `envelope`."""
     return ReplayState(envelope.sequence_no, envelope.compute_hash())
 
 
@@ -274,7 +274,7 @@ def state_before(envelope: VacantEnvelope) -> ReplayState:
 
 
 def positions_of(pair: Pair) -> list[ReplayState]:
-    """Every place where the target may stand: the last one that is proven, then what was sent since."""
+    """Return every place where the target may stand: the last one that is proven, then what was sent since."""
     return [pair.accepted, *map(state_of, pair.record.sent)]
 
 

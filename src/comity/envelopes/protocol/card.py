@@ -95,7 +95,7 @@ class CapabilityCard(Struct, frozen=True, kw_only=True):
             raise EnvelopeFormatError("signature must be bytes; empty means unsigned")
 
     def signing_payload(self) -> bytes:
-        """The bytes that are signed. An endpoint of null and an empty one sign alike."""
+        """Return the bytes that are signed. An endpoint of null and an empty one sign alike."""
         try:
             text, endpoint = self.capability_text.encode(), (self.endpoint or "").encode()
         except UnicodeEncodeError:
@@ -113,14 +113,14 @@ class CapabilityCard(Struct, frozen=True, kw_only=True):
         )
 
     def card_hash(self) -> bytes:
-        """The name of this card in a registry."""
+        """Return the name of this card in a registry."""
         return digest(self.signing_payload())
 
     def signed(self, signing_key: AnySigningKey) -> Self:
         return replace(self, signature=own_key(signing_key).sign(self.signing_payload()))
 
     def verify(self) -> bool:
-        """Whether the vacant itself signed this card."""
+        """Return whether the vacant itself signed this card."""
         return verify(self.vacant_id.public, self.signing_payload(), self.signature)
 
 
@@ -156,7 +156,7 @@ def serialize(card: CapabilityCard) -> bytes:
 
 
 def deserialize(blob: bytes) -> CapabilityCard:
-    """The card that `blob` spells. Raises EnvelopeFormatError or UnsupportedHaloVersionError."""
+    """Return the card that `blob` spells. Raises EnvelopeFormatError or UnsupportedHaloVersionError."""
     try:
         members = strict_json.loads(blob, unique_keys=True)
     except MalformedError as reason:
@@ -277,7 +277,7 @@ _TURNS = {_S.HIBERNATING: (_S.STALE, 30 * DAY), _S.SUNK: (_S.ARCHIVED, 180 * DAY
 
 
 def transition(state: RuntimeState, event: LifecycleEvent) -> RuntimeState:
-    """The state after `event`."""
+    """Return the state after `event`."""
     try:
         return TRANSITIONS[state, event]
     except KeyError:
@@ -285,7 +285,7 @@ def transition(state: RuntimeState, event: LifecycleEvent) -> RuntimeState:
 
 
 def aged(state: RuntimeState, seconds: float) -> RuntimeState:
-    """The state of a vacant that has been in `state` for so many seconds."""
+    """Return the state of a vacant that has been in `state` for so many seconds."""
     older, limit = _TURNS.get(state, (state, 0.0))
     return older if seconds >= limit else state
 
@@ -299,7 +299,7 @@ def is_runnable(state: RuntimeState) -> bool:
 
 
 def is_gone(state: str) -> bool:
-    """Whether calls are refused for good, and not only for now."""
+    """Return whether calls are refused for good, and not only for now."""
     return state in {_S.SUNK, _S.ARCHIVED}
 
 
@@ -312,12 +312,12 @@ def requires_revive(state: RuntimeState) -> bool:
 
 
 def effective_visibility(state: RuntimeState, stored: Visibility) -> Visibility:
-    """A local vacant is never discoverable, whatever is stored for it."""
+    """Return who may see a card: a local vacant is never discoverable, whatever is stored for it."""
     return Visibility.NONE if state is _S.LOCAL else stored
 
 
 def heartbeat(state: RuntimeState, *, last_active: datetime) -> Heartbeat | None:
-    """What is due in `state`; nothing once a vacant is archived."""
+    """Return what is due in `state`; nothing once a vacant is archived."""
     match state:
         case _S.LOCAL | _S.ACTIVE:
             return Heartbeat("HEARTBEAT", {"liveness": True}, 60.0)

@@ -61,12 +61,12 @@ class ReplayStore(Protocol):
 
 
 def comes_early(state: ReplayState, envelope: VacantEnvelope) -> bool:
-    """Whether envelopes between the last one of the pair and this one are missing. After them it may be taken."""
+    """Return whether envelopes between the last one of the pair and this one are missing. After them it may be taken."""
     return envelope.sequence_no > state.last_sequence_no + 1
 
 
 def check_chain(state: ReplayState, envelope: VacantEnvelope) -> ReplayState:
-    """Where the pair stands after `envelope`, or the reason why it does not come next."""
+    """Return where the pair stands after `envelope`, or the reason why it does not come next."""
     last, sequence_no = state.last_sequence_no, envelope.sequence_no
     if sequence_no <= last:
         raise ReplayDetectedError(f"replay/out-of-order envelope: seq {sequence_no} <= last_seen {last}")
@@ -192,7 +192,7 @@ class TipStatement(Struct, frozen=True, kw_only=True):
         return replace(self, signature=key.sign(self.signing_payload()))
 
     def verify(self) -> bool:
-        """Whether the receiver of the pair signed this."""
+        """Return whether the receiver of the pair signed this."""
         return verify(self.to_vacant_id.public, self.signing_payload(), self.signature)
 
     def _signed_members(self) -> dict[str, Any]:
@@ -206,7 +206,7 @@ class TipStatement(Struct, frozen=True, kw_only=True):
 
 
 def resynchronised(pair: PairKey, known: ReplayState, statement: TipStatement) -> ReplayState:
-    """The position from which the sender continues after `statement`; `known` is its last accepted position."""
+    """Return the position from which the sender continues after `statement`; `known` is its last accepted position."""
     if PairKey(statement.from_vacant_id, statement.to_vacant_id) != pair:
         raise EnvelopeFormatError("the statement is about another pair; it is not believed")
     if not statement.verify():

@@ -39,7 +39,7 @@ LAST_SEQUENCE_NO = 2**63 - 1
 
 
 def digest(data: bytes) -> bytes:
-    """The contract's one hash: BLAKE2b of 32 bytes, without key, salt or person."""
+    """Return the contract's one hash: BLAKE2b of 32 bytes, without key, salt or person."""
     return blake2b(data, digest_size=HASH_BYTES).digest()
 
 
@@ -73,7 +73,7 @@ class VacantEnvelope(Struct, frozen=True, kw_only=True, dict=True):
         force_setattr(self, "timestamp", utc(self.timestamp))
 
     def signing_dict(self) -> dict[str, Any]:
-        """The seven members that are signed."""
+        """Return the seven members that are signed."""
         payload = self.payload.canonical_dict()
         if self.dialect == "selfeval":
             payload.setdefault("selfEval", None)
@@ -88,7 +88,7 @@ class VacantEnvelope(Struct, frozen=True, kw_only=True, dict=True):
         }
 
     def signing_payload(self) -> bytes:
-        """The bytes that are signed."""
+        """Return the bytes that are signed."""
         form: bytes | None = self.__dict__.get("form")
         if form is None:
             try:
@@ -100,7 +100,7 @@ class VacantEnvelope(Struct, frozen=True, kw_only=True, dict=True):
         return form
 
     def compute_hash(self) -> bytes:
-        """What the next envelope of the chain names as its `prev_envelope_hash`."""
+        """Return what the next envelope of the chain names as its `prev_envelope_hash`."""
         hashed: bytes | None = self.__dict__.get("hash")
         if hashed is None:
             hashed = self.__dict__["hash"] = digest(self.signing_payload())
@@ -113,7 +113,7 @@ class VacantEnvelope(Struct, frozen=True, kw_only=True, dict=True):
         return envelope
 
     def verify(self, pubkey: AnyPublicKey | None = None) -> bool:
-        """Whether the owner of `pubkey` signed this; the claimed sender when none is given."""
+        """Return whether the owner of `pubkey` signed this; the claimed sender when none is given."""
         signer = self.from_vacant_id if pubkey is None else pubkey
         return verify(public_bytes(signer), self.signing_payload(), self.signature)
 
@@ -128,7 +128,7 @@ class VacantEnvelope(Struct, frozen=True, kw_only=True, dict=True):
         return replace(self, **(update or {}))
 
     def model_dump(self) -> dict[str, Any]:
-        """The fields by name, the payload as one more dict; ids, bytes and the moment stay what they are."""
+        """Return the fields by name, the payload as one more dict; ids, bytes and the moment stay what they are."""
         return {**asdict(self), "payload": self.payload.model_dump()}
 
 
@@ -148,7 +148,7 @@ def signed_envelope(
     signing_key: AnySigningKey,
     dialect: Dialect = "seed",
 ) -> VacantEnvelope:
-    """A new envelope under the signature of `signing_key`."""
+    """Return a new envelope under the signature of `signing_key`."""
     key = own_key(signing_key)
     envelope = VacantEnvelope(
         from_vacant_id=from_vid,
@@ -175,7 +175,7 @@ def _check_dialect(dialect: Dialect, payload: A2AMessage) -> None:
 
 
 def recognise(envelope: VacantEnvelope, public: AnyPublicKey | None = None) -> VacantEnvelope | None:
-    """The envelope in the dialect in which its signature is valid; None if it is valid in no dialect."""
+    """Return the envelope in the dialect in which its signature is valid; None if it is valid in no dialect."""
     if envelope.verify(public):
         return envelope
     if envelope.dialect == "seed":
@@ -186,7 +186,7 @@ def recognise(envelope: VacantEnvelope, public: AnyPublicKey | None = None) -> V
 
 
 def spoken_in(dialect: Dialect, message: A2AMessage) -> A2AMessage:
-    """The message as far as the dialect can carry it: `seed` knows no self-evaluation."""
+    """Return the message as far as the dialect can carry it: `seed` knows no self-evaluation."""
     if dialect == "selfeval" or message.self_eval is None:
         return message
     return replace(message, self_eval=None)
@@ -216,7 +216,7 @@ _MISSING = re.compile(r"Object missing required field `([^`]+)`")
 
 
 def to_a2a_jsonrpc(env: VacantEnvelope) -> dict[str, Any]:
-    """The body of a request. Its id is the idempotency key, or the envelope's hash where that is empty."""
+    """Return the body of a request. Its id is the idempotency key, or the envelope's hash where that is empty."""
     return {
         "jsonrpc": "2.0",
         "id": env.idempotency_key or env.compute_hash().hex(),
@@ -226,7 +226,7 @@ def to_a2a_jsonrpc(env: VacantEnvelope) -> dict[str, Any]:
 
 
 def to_a2a_result(envelope: VacantEnvelope, request_id: Any) -> dict[str, Any]:
-    """The body of a reply; `request_id` is the id of the request, None if there was none."""
+    """Return the body of a reply; `request_id` is the id of the request, None if there was none."""
     return {"jsonrpc": "2.0", "id": request_id, "result": {"message": to_a2a_message(envelope)}}
 
 
@@ -256,7 +256,7 @@ def to_a2a_message(envelope: VacantEnvelope) -> dict[str, Any]:
 
 
 def from_a2a_jsonrpc(payload: Any) -> VacantEnvelope:
-    """The envelope in the body of a request. `jsonrpc` and `method` are the door's to check."""
+    """Return the envelope in the body of a request. `jsonrpc` and `method` are the door's to check."""
     try:
         message = convert(payload, _Request).params.message
     except ValidationError as error:
@@ -265,7 +265,7 @@ def from_a2a_jsonrpc(payload: Any) -> VacantEnvelope:
 
 
 def from_a2a_result(body: Any) -> VacantEnvelope:
-    """The envelope in the body of a reply."""
+    """Return the envelope in the body of a reply."""
     try:
         message = convert(body, _Reply).result.message
     except ValidationError as error:
@@ -347,7 +347,7 @@ def _envelope(message: _Message) -> VacantEnvelope:
 
 
 def _fault(error: ValidationError) -> EnvelopeFormatError:
-    """The contract's words for what msgspec found."""
+    """Return the contract's words for what msgspec found."""
     missing = _MISSING.match(str(error))
     if missing is not None:
         return EnvelopeFormatError(f"missing field: '{missing[1]}'")

@@ -29,7 +29,7 @@ def vacant_id(text: str, member: str) -> VacantId:
 
 
 def hex_bytes(text: str, member: str, length: int | None = None) -> bytes:
-    """The bytes that `text` spells, of any number when no length is given."""
+    """Return the bytes that `text` spells, of any number when no length is given."""
     try:
         data = bytes.fromhex(text)
     except ValueError:
@@ -43,7 +43,7 @@ def hex_bytes(text: str, member: str, length: int | None = None) -> bytes:
 
 
 def shaped(value: Any, shape: type[_Shape], what: str) -> _Shape:
-    """The value as a Struct of that shape."""
+    """Return the value as a Struct of that shape."""
     try:
         return convert(value, shape)
     except ValidationError as error:
@@ -51,7 +51,7 @@ def shaped(value: Any, shape: type[_Shape], what: str) -> _Shape:
 
 
 def short_fault(error: ValidationError) -> str:
-    """What msgspec found, and where; cut, for a fault may quote what a stranger sent."""
+    """Return what msgspec found, and where; cut, for a fault may quote what a stranger sent."""
     fault = str(error)
     if len(fault) <= _MAX_FAULT_LENGTH:
         return fault
@@ -77,12 +77,12 @@ def utc_iso(moment: datetime) -> str:
 
 
 def iso_of_utc(moment: datetime) -> str:
-    """What `utc` returned, as `isoformat` writes it, at a third of the cost."""
+    """Return what `utc` returned, as `isoformat` writes it, at a third of the cost."""
     return orjson.dumps(moment)[1:-1].decode()
 
 
 def read_time(text: object) -> datetime:
-    """The moment that `text` spells, in UTC."""
+    """Return the moment that `text` spells, in UTC."""
     try:
         moment = datetime.fromisoformat(text) if isinstance(text, str) else None
     except ValueError:
@@ -112,7 +112,7 @@ class A2APart(Struct, frozen=True, gc=False):
             raise EnvelopeFormatError("the text of a part must be a string")
 
     def canonical_dict(self) -> dict[str, Any]:
-        """The members that are signed."""
+        """Return the members that are signed."""
         return {"text": self.text, "type": self.type}
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None) -> Self:
@@ -140,7 +140,7 @@ class SelfEval(Struct, frozen=True, gc=False):
             force_setattr(self, name, float(value))
 
     def dims(self) -> dict[str, float]:
-        """The five dimensions of reputation, without the confidence in them."""
+        """Return the five dimensions of reputation, without the confidence in them."""
         dims: dict[str, float] = asdict(self)
         del dims["confidence"]
         return dims
@@ -171,7 +171,7 @@ class A2AMessage(Struct, frozen=True):
             raise EnvelopeFormatError("self_eval must be a SelfEval or None")
 
     def canonical_dict(self) -> dict[str, Any]:
-        """The members that are signed; `selfEval` only where there is one."""
+        """Return the members that are signed; `selfEval` only where there is one."""
         signed: dict[str, Any] = {
             "contextId": self.context_id,
             "messageId": self.message_id,
@@ -186,5 +186,5 @@ class A2AMessage(Struct, frozen=True):
         return replace(self, **(update or {}))
 
     def model_dump(self) -> dict[str, Any]:
-        """The fields by name, the parts as dicts."""
+        """Return the fields by name, the parts as dicts."""
         return {**asdict(self), "parts": [part.model_dump() for part in self.parts]}

@@ -108,7 +108,7 @@ class Logbook:
         return entry
 
     def tip(self) -> bytes:
-        """The hash that the next entry has to name."""
+        """Return the hash that the next entry has to name."""
         return self._entries[-1].compute_hash() if self._entries else EMPTY_PREV_HASH
 
     def verify(self, owner: VacantId) -> bool:
@@ -156,7 +156,7 @@ class BehaviorBundle(Struct, frozen=True, kw_only=True):
             )
 
     def compute_hash(self) -> bytes:
-        """The order of the tools does not matter."""
+        """Return the hash of prompt, policy and tools, in whatever order the tools are."""
         try:
             members = {
                 "policy_dsl": self.policy_dsl,

@@ -109,7 +109,7 @@ def _head(token: str) -> dict[str, Any]:
 
 
 def _claims(token: str, key: "PyJWK", *, issuer: str, audience: str) -> dict[str, Any]:
-    """What the issuer signed, and meant for us."""
+    """Return what the issuer signed, and meant for us."""
     import jwt
 
     try:

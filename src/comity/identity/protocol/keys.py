@@ -46,11 +46,11 @@ class VacantId(Struct, frozen=True, dict=True):
 
     @classmethod
     def from_verify_key(cls, verify_key: VerifyKey) -> Self:
-        """The id of the owner of a key of PyNaCl's."""
+        """Return the id of the owner of a key of PyNaCl's."""
         return cls(public_bytes(verify_key))
 
     def verify_key(self) -> VerifyKey:
-        """The key as PyNaCl has it."""
+        """Return the key as PyNaCl has it."""
         return VerifyKey(self.pubkey_bytes)
 
     @classmethod
@@ -128,7 +128,7 @@ class SigningKey:
 
     @property
     def verify_key(self) -> VerifyKey:
-        """The public half, as PyNaCl has it."""
+        """Return the public half, as PyNaCl has it."""
         return self.vacant_id.verify_key()
 
     @property
@@ -150,7 +150,7 @@ AnyPublicKey: TypeAlias = VacantId | VerifyKey | bytes
 
 
 def own_key(key: AnySigningKey) -> SigningKey:
-    """The key as ours. PyNaCl's signs too, and returns more than the signature: it is never called."""
+    """Return the key as ours. PyNaCl's signs too, and returns more than the signature: it is never called."""
     if isinstance(key, SigningKey):
         return key
     if isinstance(key, NaClSigningKey):
@@ -174,7 +174,7 @@ def public_bytes(key: AnyPublicKey) -> bytes:
 
 
 def verify(public: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether the owner of `public` signed `message`; False for whatever is not a proof of that."""
+    """Return whether the owner of `public` signed `message`; False for whatever is not a proof of that."""
     # the binding hands pointers to C: kinds and lengths are ours to check
     if not (type(public) is bytes and type(message) is bytes and type(signature) is bytes):
         return False
@@ -188,7 +188,7 @@ def verify(public: bytes, message: bytes, signature: bytes) -> bool:
 
 
 def _refused_keys() -> frozenset[bytes]:
-    """Every 32 bytes that are a point of small order or a y that is not reduced, under both signs.
+    """Return every 32 bytes that are a point of small order or a y that is not reduced, under both signs.
 
     libsodium refuses them too. That depends on how it was built, and ids here are keys of strangers.
     """
@@ -243,7 +243,7 @@ def signature_of(message: bytes, key: SigningKey) -> str:
 
 
 def signature_bytes(text: str) -> bytes | None:
-    """The 64 bytes that the text spells; None when it spells none."""
+    """Return the 64 bytes that the text spells; None when it spells none."""
     try:
         raw = urlsafe_b64decode(text + "==")
     except ValueError:

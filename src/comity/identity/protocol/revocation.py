@@ -62,7 +62,7 @@ TrustKey = PublicKey | SharedSecret
 
 
 def read_trust_key(text: str, *, hmac_fallback: bool = False) -> TrustKey:
-    """The key that a setting spells; InvalidError when it spells none."""
+    """Return the key that a setting spells; InvalidError when it spells none."""
     text = text.strip()
     if text.startswith(_PEM_MARK):
         return PublicKey(_from_pem(text))
@@ -82,7 +82,7 @@ def signed_bytes(members: Mapping[str, Any]) -> bytes:
 
 
 def signature_holds(members: Mapping[str, Any], key: TrustKey) -> bool:
-    """Whether the member `signature` is the key's, over all the others."""
+    """Return whether the member `signature` is the key's, over all the others."""
     written = members.get("signature")
     signature = _base64(written) if isinstance(written, str) else None
     return signature is not None and key.fits(signed_bytes(members), signature)
@@ -166,7 +166,7 @@ class RevocationList(Struct, frozen=True):
 
 
 def read_crl(received: Any) -> CRL:
-    """The list that a JSON value spells; MalformedError otherwise. Its signature is not judged here."""
+    """Return the list that a JSON value spells; MalformedError otherwise. Its signature is not judged here."""
     try:
         crl = msgspec.convert(received, CRL)
     except msgspec.ValidationError as error:
@@ -307,7 +307,7 @@ def read_alternate(received: Any) -> RevocationList:
 
 
 def alternate_outcome(received: Any, *, issuer: str, jti: str, now: float) -> AlternateOutcome:
-    """What a response of this shape says about one id."""
+    """Return what a response of this shape says about one id."""
     try:
         found = read_alternate(received)
     except (MalformedError, InvalidError):
@@ -339,7 +339,7 @@ class StapledProof(Struct, frozen=True, kw_only=True):
 
 
 def read_proof(received: Any) -> StapledProof:
-    """The proof that a JSON value spells; MalformedError otherwise. Its signature is not judged here."""
+    """Return the proof that a JSON value spells; MalformedError otherwise. Its signature is not judged here."""
     try:
         return msgspec.convert(received, StapledProof)
     except msgspec.ValidationError:
@@ -350,7 +350,7 @@ def read_proof(received: Any) -> StapledProof:
 
 
 def proof_status(received: Any, *, responders: Mapping[str, TrustKey], now: float) -> Status:
-    """What a proof, as it was received, is worth."""
+    """Return what a proof, as it was received, is worth."""
     try:
         proof = read_proof(received)
         produced = read_moment("produced_at", proof.produced_at)

@@ -138,7 +138,7 @@ def token_id(token: str) -> str:
 
 
 def log_prefix(token: str) -> str:
-    """What may be written of a token into a log or an address."""
+    """Return what may be written of a token into a log or an address."""
     return token_id(token)[:LOG_PREFIX_LENGTH]
 
 
@@ -316,7 +316,7 @@ class TokenVerdict(Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, refusal=refusal, owner=None)
 
     def after(self, status: RevocationStatus) -> "TokenVerdict":
-        """The verdict after the revocation check. An unknown status is refused like a revoked token."""
+        """Return the verdict after the revocation check. An unknown status is refused like a revoked token."""
         if not self.ok or not status.refuses:
             return self
         known = status.status is Status.REVOKED
@@ -331,7 +331,7 @@ def parse_identity(text: str) -> UvcToken | SignedToken | StampedToken:
 
 
 def verify_identity(text: str, *, mode: IdentityMode, issuers: IssuerRegistry, now: float) -> TokenVerdict:
-    """All but revocation, which needs what others publish."""
+    """Check everything but revocation, which needs what others publish."""
     try:
         token = parse_identity(text)
     except MalformedError:

@@ -221,7 +221,7 @@ class UvcToken(Struct, frozen=True):
 
     @property
     def dotted(self) -> str:
-        """The segments alone."""
+        """Return the segments alone."""
         return ".".join(self.segments)
 
     @property
@@ -234,7 +234,7 @@ class UvcToken(Struct, frozen=True):
         return self.domain if self.tier is UvcTier.CORE else ".".join(self.segments[:2])
 
     def parent(self) -> Self | None:
-        """The token without its last segment; a version or a namespace is not inherited."""
+        """Return the token without its last segment; a version or a namespace is not inherited."""
         return type(self)(self.segments[:-1]) if self.depth > MIN_SEGMENTS else None
 
     def is_ancestor_of(self, other: "UvcToken") -> bool:
@@ -250,7 +250,7 @@ class UvcToken(Struct, frozen=True):
 
 
 def parse_uvc(text: str, *, strict_governance: bool = False) -> UvcToken:
-    """The token that `text` spells; UvcTokenError otherwise, and InvalidError where only governance objects."""
+    """Return the token that `text` spells; UvcTokenError otherwise, and InvalidError where only governance objects."""
     if not isinstance(text, str) or not text.strip():
         raise UvcTokenError(
             UvcLabel.EMPTY_TOKEN, "the token is empty; write at least three segments, like family.safe.guide"
@@ -321,7 +321,7 @@ def canonicalise(text: str) -> str:
 
 
 def same_token(one: str, other: str) -> bool:
-    """Whether two spellings name the same token."""
+    """Return whether two spellings name the same token."""
     return canonicalise(one) == canonicalise(other)
 
 

@@ -236,7 +236,7 @@ def load_checksums() -> bool:
 
 
 def open_writer(path: Path) -> apsw.Connection:
-    """A file that is not ours to open is refused before its first byte changes."""
+    """Open a file to write. One that is not ours is refused before its first byte changes."""
     if not path.exists():
         _make(path)
     fresh = path.stat().st_size == 0
@@ -356,7 +356,7 @@ def translated_errors(path: Path) -> Iterator[None]:
 
 
 def translate(reason: apsw.Error, path: Path) -> StoreError:
-    """The words of SQLite stay with the cause, which COMITY_DEBUG=1 shows."""
+    """Return our error for one of SQLite, whose words stay with the cause, which COMITY_DEBUG=1 shows."""
     extended = getattr(reason, "extendedresult", 0)
     if extended == _CHECKSUM_MISMATCH:
         return StoreCorruptError(_damaged(path, _BAD_CHECKSUM))

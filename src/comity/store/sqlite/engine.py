@@ -73,7 +73,7 @@ class Checkpoints:
             self._due.set()
 
     def _pages(self) -> int:
-        """How many this connection has written to the journal, as a counter of 32 bits."""
+        """Return how many this connection has written to the journal, as a counter of 32 bits."""
         written, _ = self._writer.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)
         return written
 
@@ -177,8 +177,8 @@ class SqliteStore(SqliteReader):
             self._trail.close()
 
     def _prepare(self, batch: Sequence[PendingTransaction]) -> "_Prepared | None":
-        """A batch of nothing but answers and audit entries, as one statement: what most batches of a busy node are,
-        and all that a refused peer can add to them. On the loop's thread, while the writer sleeps.
+        """Return a batch of nothing but answers and audit entries, as one statement: what most batches of a busy node
+        are, and all that a refused peer can add to them. On the loop's thread, while the writer sleeps.
         """
         trail = self._trail
         if trail is None or self._purge_is_due():
@@ -231,7 +231,7 @@ class SqliteStore(SqliteReader):
     def _answer(
         self, batch: Sequence[PendingTransaction], prepared: "_Prepared | None"
     ) -> Sequence[Outcome] | None:
-        """What was made ready. None where nothing was, or where a chain is elsewhere or anything is new: then
+        """Write what was made ready. None where nothing was, or where a chain is elsewhere or anything is new: then
         nothing was done.
         """
         if prepared is None or prepared.before != self._durable:
@@ -267,7 +267,7 @@ class SqliteStore(SqliteReader):
         return self._trail.mark() if self._trail is not None else None
 
     def _run_together(self, batch: Sequence[PendingTransaction], now: float) -> Sequence[Outcome] | None:
-        """All of them without a look back, which is how nearly every batch goes. None: one was refused, and
+        """Run all of them together, which is how nearly every batch goes. None: one was refused, and
         nothing was done.
         """
         self._writer.execute("BEGIN IMMEDIATE")

@@ -178,7 +178,7 @@ def select_documents(
     keys: Sequence[tuple[str, str]] = (),
     limit: int = 20,
 ) -> list[StoredDocument]:
-    """The words lead to the documents, or else the first key does; the other keys are looked up for each."""
+    """Find documents by their words, or else by the first key; the other keys are looked up for each."""
     values: list[str | int] = []
     if words.strip():
         query = [
@@ -280,11 +280,11 @@ class SqliteReader:
         return reader
 
     async def is_current(self) -> bool:
-        """Whether the file has the tables of this release, and not of an earlier one."""
+        """Return whether the file has the tables of this release, and not of an earlier one."""
         return await self.schema() == len(STEPS)
 
     async def schema(self) -> int:
-        """How many steps the tables of the file have taken."""
+        """Return how many steps the tables of the file have taken."""
         return await self._ask(steps_taken, self.path)
 
     def submit(

@@ -77,7 +77,7 @@ def apply(connection: apsw.Connection, operation: ops.Operation, now: float) -> 
 def apply_together(
     connection: apsw.Connection, transactions: Iterable[Sequence[ops.Operation]], now: float
 ) -> list[tuple[Any, ...]]:
-    """The results of each transaction, as `apply` gives them. Answers that follow each other are sent together."""
+    """Return the results of each transaction, as `apply` gives them. Answers that follow each other are sent together."""
     outcomes = []
     answers: list[ops.Answer] = []
     for operations in transactions:
@@ -167,8 +167,8 @@ def _keep_reply(connection: apsw.Connection, op: ops.KeepReply, _now: float) -> 
 def answers_audited(
     answers: Sequence[ops.Answer | None], log: str, entries: Sequence[bytes], head: ops.Put
 ) -> tuple[str, list[Any]]:
-    """A whole batch as one statement, which is a commit of its own: nothing but audit entries, each with its answer
-    or None, and the head of the log. To run it raises apsw.ConstraintError when a chain is elsewhere, or
+    """Return a whole batch as one statement, which is a commit of its own: nothing but audit entries, each with its
+    answer or None, and the head of the log. To run it raises apsw.ConstraintError when a chain is elsewhere, or
     anything is new; then nothing was done.
     """
     values: list[Any] = []
