@@ -104,11 +104,11 @@ Depth: 2/5, from brief to detailed
 [End VCP Context]"""
 
     @pytest.mark.parametrize(
-        ("asks", "prompt", "told"),
+        ("asks", "prompt", "shown"),
         [(True, "Be kind.", f"{BLOCK}\n\nBe kind."), (True, "", BLOCK), (False, "Be kind.", "Be kind.")],
     )
     async def test_is_told_before_its_system_prompt_where_the_owner_has_set_it(
-        self, tmp_path, asks, prompt, told
+        self, tmp_path, asks, prompt, shown
     ):
         async with serving(lambda _: reply(self.COMPLETION, "200 OK")) as model:
             agent = AgentSettings(
@@ -121,5 +121,5 @@ Depth: 2/5, from brief to detailed
                     await stranger.call(node.url, "hi")
             bodies = [json.loads(sent.partition(b"\r\n\r\n")[2]) for sent in model.requests]
         [[system, _], *rest] = [body["messages"] for body in bodies]
-        assert system == {"role": "system", "content": told}
+        assert system == {"role": "system", "content": shown}
         assert [message["content"] for message in rest[0]] == ([prompt] if prompt else []) + ["hi"]

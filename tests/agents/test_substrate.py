@@ -98,9 +98,9 @@ def test_the_errors_stand_in_the_contracts_line():
     ],
 )
 def test_a_failure_on_the_way_is_told_as_one_of_the_substrate(failure, kind):
-    told = substrate_failure("the model", failure)
-    assert type(told) is kind
-    assert told.message.startswith("the model ")
+    shown = substrate_failure("the model", failure)
+    assert type(shown) is kind
+    assert shown.message.startswith("the model ")
 
 
 # A model behind an HTTP endpoint, here a small server that plays one.

@@ -45,8 +45,8 @@ class ReferenceRegistry:
         """What a client of ours calls as its HTTP."""
         split = urlsplit(url)
         self.asked.append((method, f"{split.path}?{split.query}".rstrip("?"), json))
-        status, told = self.answer(method, split.path, dict(parse_qsl(split.query)), json)
-        return HttpResponse(status, {}, strict_json.dumps(told))
+        status, shown = self.answer(method, split.path, dict(parse_qsl(split.query)), json)
+        return HttpResponse(status, {}, strict_json.dumps(shown))
 
     def over_http(self, request):
         """The same for a real connection: the bytes of a request in, those of the answer out."""
@@ -54,8 +54,8 @@ class ReferenceRegistry:
         method, target, _ = head.split(b"\r\n")[0].decode().split(" ")
         split = urlsplit(target)
         asked = strict_json.loads(body) if body else None
-        status, told = self.answer(method, split.path, dict(parse_qsl(split.query)), asked)
-        return reply(strict_json.dumps(told), f"{status} Said")
+        status, shown = self.answer(method, split.path, dict(parse_qsl(split.query)), asked)
+        return reply(strict_json.dumps(shown), f"{status} Said")
 
     def answer(self, method, path, query, body):
         match method, path.strip("/").split("/"):

@@ -104,11 +104,11 @@ def lied_to(clock, *answers, key=None):
 class TestPublishing:
     async def test_puts_a_card_where_others_find_it(self, client):
         card = card_of(ALICE, "translate poems")
-        told = await client(ALICE).publish(
+        shown = await client(ALICE).publish(
             card, base_model="opus", base_model_family="claude", owner_org="example", version="1.0"
         )
-        assert (told.event_seq, told.visibility) == (1, Visibility.PUBLIC)
-        assert told.capability_card_hash_hex == card.card_hash().hex()
+        assert (shown.event_seq, shown.visibility) == (1, Visibility.PUBLIC)
+        assert shown.capability_card_hash_hex == card.card_hash().hex()
         assert await client().card(ALICE.vacant_id) == card
 
     async def test_counts_on_by_itself(self, client):
@@ -117,23 +117,23 @@ class TestPublishing:
 
     async def test_counts_on_where_only_the_owner_may_look(self, client):
         for seq in range(1, 4):
-            told = await client(ALICE).publish(
+            shown = await client(ALICE).publish(
                 card_of(ALICE), visibility=Visibility.NONE, idempotency_key=str(seq)
             )
-            assert told.event_seq == seq
+            assert shown.event_seq == seq
 
     async def test_can_hide_a_card(self, client):
         await client(ALICE).publish(card_of(ALICE), runtime_state=RuntimeState.LOCAL)
         assert await client().search("echo") == []
 
     async def test_asks_again_with_the_same_bytes_when_the_answer_is_lost(self, clock):
-        told = {
+        shown = {
             "vacant_id": ALICE.vacant_id.hex(),
             "visibility": "PUBLIC",
             "event_seq": 1,
             "capability_card_hash_hex": "00" * 32,
         }
-        liar = Liar((404, {}), NoAnswerError("lost"), (200, told))
+        liar = Liar((404, {}), NoAnswerError("lost"), (200, shown))
         client = DirectoryClient(liar, URL, clock=clock, key=ALICE)
         assert (await client.publish(card_of(ALICE))).event_seq == 1
         assert liar.asked[1] == liar.asked[2]

@@ -23,16 +23,16 @@ async def filled(directory):
     return directory
 
 
-def read(told):
-    return msgspec.convert(told, list[DirectoryEvent])
+def read(shown):
+    return msgspec.convert(shown, list[DirectoryEvent])
 
 
 class TestTheLog:
     async def test_holds_the_events_of_one_actor_in_order(self, filled):
-        told = await filled.ask("event_log", ALICE)
-        assert [event["seq"] for event in told] == [1, 2, 4, 5, 6]
-        assert [event["actor_seq"] for event in told] == [1, 2, 3, 4, 5]
-        assert {event["actor_vacant_id"] for event in told} == {ALICE.vacant_id.hex()}
+        shown = await filled.ask("event_log", ALICE)
+        assert [event["seq"] for event in shown] == [1, 2, 4, 5, 6]
+        assert [event["actor_seq"] for event in shown] == [1, 2, 3, 4, 5]
+        assert {event["actor_vacant_id"] for event in shown} == {ALICE.vacant_id.hex()}
 
     async def test_is_one_chain_for_all_actors(self, filled):
         previous = bytes(32).hex()
@@ -166,10 +166,10 @@ async def born(directory, key, parent=None, **members):
 
 
 async def relatives(directory, key, direction, **asked):
-    told = await directory.ask("lineage", key, direction=direction, **asked)
-    assert told["direction"] == direction
-    assert told["chain"] == [node["vacant_id"] for node in told["nodes"]]
-    return [(node["vacant_id"], node["depth"]) for node in told["nodes"]]
+    shown = await directory.ask("lineage", key, direction=direction, **asked)
+    assert shown["direction"] == direction
+    assert shown["chain"] == [node["vacant_id"] for node in shown["nodes"]]
+    return [(node["vacant_id"], node["depth"]) for node in shown["nodes"]]
 
 
 @pytest.fixture
@@ -189,8 +189,8 @@ class TestAncestors:
         assert await relatives(family, E, "ancestors", depth=2) == [*zip(hexes(C, B), (1, 2), strict=True)]
 
     async def test_are_what_is_meant_when_nobody_says(self, family):
-        told = await family.ask("lineage", E)
-        assert (told["direction"], len(told["nodes"])) == ("ancestors", 3)
+        shown = await family.ask("lineage", E)
+        assert (shown["direction"], len(shown["nodes"])) == ("ancestors", 3)
 
     async def test_end_where_a_parent_is_not_here(self, directory):
         await born(directory, B, A)
@@ -230,8 +230,8 @@ class TestDescendants:
         await born(directory, A)
         for n in range(NODES + 1):
             await born(directory, agent(n), A)
-        told = await directory.ask("lineage", A, direction="descendants")
-        assert (len(told["nodes"]), told["truncated"]) == (NODES, True)
+        shown = await directory.ask("lineage", A, direction="descendants")
+        assert (len(shown["nodes"]), shown["truncated"]) == (NODES, True)
 
     async def test_are_not_called_cut_when_they_all_fit(self, family):
         assert (await family.ask("lineage", A, direction="descendants"))["truncated"] is False

@@ -38,10 +38,10 @@ class TestAPublication:
             "event_seq": 1,
             "capability_card_hash_hex": card.card_hash().hex(),
         }
-        told = await directory.ask("card", ALICE)
-        assert deserialize(bytes.fromhex(told["capability_card_blob_hex"])) == card
-        assert told["base_model_family"] == "claude"
-        assert told["declared_capabilities"] == ["translate poems"]
+        shown = await directory.ask("card", ALICE)
+        assert deserialize(bytes.fromhex(shown["capability_card_blob_hex"])) == card
+        assert shown["base_model_family"] == "claude"
+        assert shown["declared_capabilities"] == ["translate poems"]
 
     async def test_is_one_transaction_with_its_event_and_its_audit_entry(self, directory):
         await directory.publish(publication(ALICE))
@@ -71,9 +71,9 @@ class TestAPublication:
         with pytest.raises(SequenceMonotonicityError, match="must be 3, got 2"):
             await directory.publish(publication(ALICE, "three", seq=2, event_idempotency_key="new"))
         await directory.publish(publication(ALICE, "three", seq=3))
-        told = await directory.ask("event_log", ALICE)
-        check_events(ALICE.vacant_id, msgspec.convert(told, list[DirectoryEvent]))
-        assert [event["seq"] for event in told] == [1, 2, 3]
+        shown = await directory.ask("event_log", ALICE)
+        check_events(ALICE.vacant_id, msgspec.convert(shown, list[DirectoryEvent]))
+        assert [event["seq"] for event in shown] == [1, 2, 3]
 
     async def test_by_somebody_else_is_rejected_before_any_state_is_read(self):
         directory = Directory(UntouchableStore(), agent)
@@ -219,11 +219,11 @@ class TestPublishingAgain:
         }
         await directory.publish(publication(ALICE, "one", **said))
         await directory.publish(publication(ALICE, "two", seq=2, owner_org=None))
-        told = await directory.ask("card", ALICE)
-        assert {name: told[name] for name in said} == said
+        shown = await directory.ask("card", ALICE)
+        assert {name: shown[name] for name in said} == said
         await directory.publish(publication(ALICE, "three", seq=3, owner_org="other", version=7))
-        told = await directory.ask("card", ALICE)
-        assert (told["owner_org"], told["version"], told["base_model"]) == ("other", 7, "opus")
+        shown = await directory.ask("card", ALICE)
+        assert (shown["owner_org"], shown["version"], shown["base_model"]) == ("other", 7, "opus")
 
     async def test_lets_undeclared_capabilities_follow_the_text(self, directory):
         await directory.publish(publication(ALICE, "one"))
@@ -308,8 +308,8 @@ class TestARace:
         lost = [outcome for outcome in outcomes if isinstance(outcome, SequenceMonotonicityError)]
         assert (len(won), len(lost)) == (1, 7)
         assert await directory.store.end(DIRECTORY_LOG) == 1
-        told = await directory.ask("card", ALICE)
-        assert told["capability_card_hash_hex"] == won[0]["capability_card_hash_hex"]
+        shown = await directory.ask("card", ALICE)
+        assert shown["capability_card_hash_hex"] == won[0]["capability_card_hash_hex"]
 
     async def test_of_the_same_request_has_one_effect_and_one_answer(self, directory):
         outcomes = await asyncio.gather(*(directory.publish(publication(ALICE)) for _ in range(8)))

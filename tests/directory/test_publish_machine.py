@@ -97,8 +97,8 @@ class Publishing(RuleBasedStateMachine):
     def every_log_is_whole_and_signed(self):
         for key, log in self.accepted.items():
             if log:
-                told = self.run(self.directory.ask("event_log", key, reader=key))
-                events = msgspec.convert(told, list[DirectoryEvent])
+                shown = self.run(self.directory.ask("event_log", key, reader=key))
+                events = msgspec.convert(shown, list[DirectoryEvent])
                 check_events(key.vacant_id, events)
                 assert [event.idempotency_key for event in events] == [entry[2] for entry in log]
                 assert [event.seq for event in events] == [self.numbers[key, entry] for entry in log]
@@ -141,8 +141,8 @@ async def test_of_two_publishers_racing_for_a_number_one_wins_and_the_other_is_t
         (lost,) = (outcome for outcome in outcomes if isinstance(outcome, SequenceMonotonicityError))
         assert http_status(lost) == 409
         for worker in workers:
-            told = await worker.ask("card", ALICE)
-            assert told["capability_card_hash_hex"] == won["capability_card_hash_hex"]
+            shown = await worker.ask("card", ALICE)
+            assert shown["capability_card_hash_hex"] == won["capability_card_hash_hex"]
             assert await worker.store.end(DIRECTORY_LOG) == seq
 
 

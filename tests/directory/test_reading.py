@@ -29,8 +29,8 @@ class TestAHiddenCard:
     @pytest.mark.parametrize("room", ["card", "lineage"])
     async def test_is_shown_to_its_owner_and_its_parent(self, hidden, room):
         for reader in (OWNER, PARENT):
-            told = await hidden.ask(room, OWNER, reader=reader)
-            assert told["vacant_id"] == OWNER.vacant_id.hex()
+            shown = await hidden.ask(room, OWNER, reader=reader)
+            assert shown["vacant_id"] == OWNER.vacant_id.hex()
 
     async def test_has_a_log_of_hashes_for_those_who_know_its_id(self, hidden):
         """A client of the contract learns its next number there, and cannot prove who it is."""
@@ -111,14 +111,14 @@ class TestAnId:
 
     async def test_may_be_written_in_capitals(self, directory, room):
         await directory.publish(publication(OWNER))
-        told = await directory.ask(room, OWNER.vacant_id.hex().upper())
-        named = told[0]["actor_vacant_id"] if room == "event_log" else told["vacant_id"]
+        shown = await directory.ask(room, OWNER.vacant_id.hex().upper())
+        named = shown[0]["actor_vacant_id"] if room == "event_log" else shown["vacant_id"]
         assert named == OWNER.vacant_id.hex()
 
 
 async def test_the_parent_never_signed_for_is_shown_as_the_owner_said_it(hidden):
-    told = await hidden.ask("card", OWNER, reader=OWNER)
-    assert [told["parent_id"]] == hexes(PARENT)
+    shown = await hidden.ask("card", OWNER, reader=OWNER)
+    assert [shown["parent_id"]] == hexes(PARENT)
 
 
 async def test_a_read_is_noted_under_the_name_that_was_proven(hidden):
@@ -137,9 +137,9 @@ async def test_a_read_is_noted_under_the_name_that_was_proven(hidden):
 
 async def test_the_query_is_answered_in_the_shape_of_the_contract(directory):
     await directory.publish(publication(OWNER, "translate", base_model_family="claude"))
-    told = await directory.ask("query", capability="translate")
-    assert told["not_implemented_in_p4"] == []
-    (match,) = told["matches"]
+    shown = await directory.ask("query", capability="translate")
+    assert shown["not_implemented_in_p4"] == []
+    (match,) = shown["matches"]
     assert match.keys() == {
         "vacant_id",
         "capability_card_hash_hex",

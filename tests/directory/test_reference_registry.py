@@ -38,12 +38,12 @@ def test_vector_envelope_the_stand_in_answers_as_the_registry_was_recorded(regis
     for exchange in vector_file("envelope", "registry_http")["exchanges"]:
         asked, recorded = exchange["request"], exchange["answer"]
         split = urlsplit(asked["path"])
-        status, told = registry.answer(
+        status, shown = registry.answer(
             asked["method"], split.path, dict(parse_qsl(split.query)), asked["body"]
         )
         assert status == recorded["status"], asked
         if exchange["judge"] == "exact":
-            assert told == recorded["body"], asked
+            assert shown == recorded["body"], asked
 
 
 async def test_a_card_is_published_and_published_again(registry):
@@ -100,8 +100,8 @@ async def test_events_are_read_page_by_page_to_the_last(registry):
 
 
 async def test_lineage_is_a_chain_of_ids():
-    told = {"vacant_id": ALICE.vacant_id.hex(), "direction": "ancestors", "chain": hexes(BOB)}
-    assert await client(Liar((200, told))).lineage(ALICE.vacant_id) == [BOB.vacant_id]
+    shown = {"vacant_id": ALICE.vacant_id.hex(), "direction": "ancestors", "chain": hexes(BOB)}
+    assert await client(Liar((200, shown))).lineage(ALICE.vacant_id) == [BOB.vacant_id]
     with pytest.raises(UnusableAnswerError):
         await client(Liar((200, {"chain": ["zz"]}))).lineage(ALICE.vacant_id)
 
@@ -148,15 +148,16 @@ async def test_a_signature_that_is_shown_must_hold(registry):
 # The exchanges that were recorded between the CLI of the reference and its registry, replayed against a node.
 
 
-def holds(recorded, told):
+def holds(recorded, shown):
     """Every recorded member is there and equal. Lists have the same length; members of ours may come on top."""
     if isinstance(recorded, dict):
-        return isinstance(told, dict) and all(
-            name in told and (name == "score" or holds(value, told[name])) for name, value in recorded.items()
+        return isinstance(shown, dict) and all(
+            name in shown and (name == "score" or holds(value, shown[name]))
+            for name, value in recorded.items()
         )
     if isinstance(recorded, list):
-        return isinstance(told, list) and len(recorded) == len(told) and all(map(holds, recorded, told))
-    return type(recorded) is type(told) and recorded == told
+        return isinstance(shown, list) and len(recorded) == len(shown) and all(map(holds, recorded, shown))
+    return type(recorded) is type(shown) and recorded == shown
 
 
 @pytest.mark.vector
@@ -209,9 +210,9 @@ async def test_a_client_that_was_written_from_the_contract_alone_publishes_searc
         running = await asyncio.create_subprocess_exec(
             sys.executable, str(program), node.url, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
-        told, failed = await asyncio.wait_for(running.communicate(), 30)
+        shown, failed = await asyncio.wait_for(running.communicate(), 30)
     assert running.returncode == 0, failed.decode()
-    assert json.loads(told) == {
+    assert json.loads(shown) == {
         "first": True,
         "again": True,
         "hidden": True,

@@ -172,8 +172,8 @@ class TestTheOracle:
         held = await record_review(store=known.store, record=known.record, review=review())
         await record_review(store=known.store, record=known.record, review=review(B, C))
         for rules in (ReputationRules(), REFERENCE, ReputationRules(exploration="harmonic")):
-            told = await StoredReputation(known.store, rules).score(B.vacant_id.hex(), DIMENSIONS)
-            assert told == score(held, DIMENSIONS, 2, rules)
+            shown = await StoredReputation(known.store, rules).score(B.vacant_id.hex(), DIMENSIONS)
+            assert shown == score(held, DIMENSIONS, 2, rules)
 
     async def test_does_not_care_how_an_id_is_written(self, known):
         await record_review(store=known.store, record=known.record, review=review())

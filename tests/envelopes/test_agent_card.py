@@ -28,18 +28,18 @@ async def http(node):
 async def test_it_names_one_interface_of_our_own_and_requires_signed_envelopes(node, http):
     answer = await http.get(PATH)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
-    told = answer.json()
-    assert told["supportedInterfaces"] == [
+    shown = answer.json()
+    assert shown["supportedInterfaces"] == [
         {
             "url": f"{node.url}/a2a/message/send",
             "protocolBinding": MESSAGE_SEND_BINDING,
             "protocolVersion": "1.0",
         }
     ]
-    (extension,) = told["capabilities"]["extensions"]
+    (extension,) = shown["capabilities"]["extensions"]
     assert (extension["uri"], extension["required"]) == ("urn:vacant:v1", True)
     assert extension["params"]["vacantId"] == node.vacant_id.hex()
-    assert (told["name"], told["description"]) == ("Echo", "repeats what it hears")
+    assert (shown["name"], shown["description"]) == ("Echo", "repeats what it hears")
 
 
 async def test_the_official_sdk_reads_every_member_of_it(http):
@@ -66,10 +66,10 @@ async def test_it_says_where_others_reach_the_agent_and_how_fresh_a_message_must
     public = "https://agent.example/a2a/message/send"
     agent = AgentSettings(behaviour="echo", endpoint=public, freshness_seconds=300)
     async with running_node(agent=agent) as node, httpx.AsyncClient(base_url=node.url) as http:
-        told = (await http.get(PATH)).json()
-    assert told["supportedInterfaces"][0]["url"] == public
-    assert told["capabilities"]["extensions"][0]["params"]["maxSkewSeconds"] == 300
-    assert told["name"] == node.vacant_id.short()
+        shown = (await http.get(PATH)).json()
+    assert shown["supportedInterfaces"][0]["url"] == public
+    assert shown["capabilities"]["extensions"][0]["params"]["maxSkewSeconds"] == 300
+    assert shown["name"] == node.vacant_id.short()
 
 
 async def test_a_client_that_knows_it_is_told_so(http):

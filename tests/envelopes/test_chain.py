@@ -167,9 +167,9 @@ def test_both_sides_verify_their_chains(comity, data, after_two_calls):
         them[:12],
         "sound; calls on record: 2, stored replies: 1",
     ]
-    told = json.loads(comity("chain", "verify", "--json", "--data", after_two_calls).out)
-    (peer,) = told["peers"]
-    assert (told["ok"], peer["vacant_id"]) == (True, stored_vacant_id(data).hex())
+    shown = json.loads(comity("chain", "verify", "--json", "--data", after_two_calls).out)
+    (peer,) = shown["peers"]
+    assert (shown["ok"], peer["vacant_id"]) == (True, stored_vacant_id(data).hex())
     assert (peer["calls"], peer["replies"]) == (2, 2)
 
 
@@ -182,8 +182,8 @@ def test_a_chain_whose_end_was_changed_is_bad_and_the_number_is_named(
     outcome = comity("chain", "verify", them)
     assert outcome.code == 1
     assert "BAD: call by us, number 2: the chains do not end on" in outcome.out
-    told = json.loads(comity("chain", "verify", "--json").out)
-    assert (told["ok"], told["peers"][0]["book"], told["peers"][0]["number"]) == (False, "call", 2)
+    shown = json.loads(comity("chain", "verify", "--json").out)
+    assert (shown["ok"], shown["peers"][0]["book"], shown["peers"][0]["number"]) == (False, "call", 2)
 
 
 def test_a_chain_that_began_again_is_sound(comity, after_two_calls):

@@ -138,8 +138,8 @@ def test_a_folder_that_holds_no_key_says_what_to_name(folder):
 def test_what_cannot_be_read_beside_the_key_is_told_and_not_taken(folder, part, fault):
     read = read_vacant_folder(write_folder(folder, **part))
     assert read.key.seed == KEY.seed
-    (told,) = read.faults
-    assert fault in told
+    (shown,) = read.faults
+    assert fault in shown
 
 
 def test_one_bad_chain_does_not_spoil_the_others(folder):

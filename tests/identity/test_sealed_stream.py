@@ -105,7 +105,7 @@ def test_frames_cannot_be_exchanged():
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "shown"),
     [
         (b"", "is not a backup made by Comity"),
         (b"PK\x03\x04 and so on", "is not a backup made by Comity"),
@@ -119,8 +119,8 @@ def test_frames_cannot_be_exchanged():
         (MAGIC + b"x" * 5000, "cut short or damaged at its beginning"),
     ],
 )
-def test_what_is_no_such_stream_is_refused_in_a_sentence(content, told):
-    with pytest.raises(MalformedError, match=told):
+def test_what_is_no_such_stream_is_refused_in_a_sentence(content, shown):
+    with pytest.raises(MalformedError, match=shown):
         opened(content)
 
 

@@ -135,7 +135,7 @@ class TestLinking:
 
 class TestADraft:
     @pytest.mark.parametrize(
-        ("fields", "told"),
+        ("fields", "shown"),
         [
             ({"created_at": "2026-03-01T12:00:00Z"}, "created_at"),
             ({"created_at": "2026-03-01T12:00:00.000000+00:00"}, "created_at"),
@@ -154,8 +154,8 @@ class TestADraft:
             ({"checks_passed": ("size", "\udfff")}, "surrogate"),
         ],
     )
-    def test_is_refused_before_it_can_trouble_a_commit(self, fields, told):
-        with pytest.raises(InvalidError, match=told):
+    def test_is_refused_before_it_can_trouble_a_commit(self, fields, shown):
+        with pytest.raises(InvalidError, match=shown):
             draft(**fields)
 
     def test_may_preview_content_when_diagnosing(self):

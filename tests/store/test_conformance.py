@@ -435,7 +435,7 @@ def test_two_engines_never_differ_in_an_answer(tmp_path_factory, batches):
         memory, sqlite = MemoryStore(clock), await SqliteStore.open(path, clock)
         for batch in batches:
             clock.time += 1.0
-            told = [
+            shown = [
                 await asyncio.gather(
                     *(store.commit(*transaction) for transaction in batch), return_exceptions=True
                 )
@@ -446,7 +446,7 @@ def test_two_engines_never_differ_in_an_answer(tmp_path_factory, batches):
                     ("conflict", one.operation, one.current) if isinstance(one, StoreConflict) else one
                     for one in outcomes
                 ]
-                for outcomes in told
+                for outcomes in shown
             ]
             assert plain[0] == plain[1]
         for question in (

@@ -47,8 +47,8 @@ async def test_what_comes_while_a_batch_is_written_is_the_next_one(disk):
         await asyncio.sleep(0)
     assert not first.done()
     disk.let_go.set()
-    told = await asyncio.wait_for(asyncio.gather(first, *others), PATIENCE)
-    assert told == [(1,), (2,), (2,), (2,)]
+    shown = await asyncio.wait_for(asyncio.gather(first, *others), PATIENCE)
+    assert shown == [(1,), (2,), (2,), (2,)]
     assert disk.batches == [1, 3]
     await commits.close()
 

@@ -64,16 +64,16 @@ def test_eight_first_calls_at_once_have_one_identity_and_all_get_through(program
     with ThreadPoolExecutor(8) as shells:
         outcomes = list(shells.map(lambda number: program("call", node.url, f"hello {number}"), range(8)))
     assert [outcome.err for outcome in outcomes if outcome.code] == []
-    told = [line for outcome in outcomes for line in outcome.err.splitlines()]
-    assert sorted(line for line in told if "answered by" not in line) == [
+    shown = [line for outcome in outcomes for line in outcome.err.splitlines()]
+    assert sorted(line for line in shown if "answered by" not in line) == [
         f"note: {data} had no identity; created {load_identity(data).vacant_id}"
     ]
-    assert len({line for line in told if "answered by" in line}) == 8
+    assert len({line for line in shown if "answered by" in line}) == 8
 
 
 def test_with_json_there_is_one_object_with_everything_that_was_proven(comity, node, identity):
-    told = json.loads(said(comity("call", node.url, "hello", "--json", "--idempotency-key", "k 1")))
-    assert told == {
+    shown = json.loads(said(comity("call", node.url, "hello", "--json", "--idempotency-key", "k 1")))
+    assert shown == {
         "target": node.vacant_id.hex(),
         "endpoint": node.url + SEND,
         "request_seq": 1,
@@ -107,16 +107,16 @@ def test_somebody_is_named_by_node_endpoint_card_id_or_what_he_offers(
         ["--capability", "echo", "--directory", node.url],
     ]
     for number, way in enumerate(ways, start=1):
-        told = json.loads(said(comity("call", *way, f"call {number}", "--json")))
-        assert (told["request_seq"], told["response_seq"]) == (number, number)
-        assert told["response_text"].endswith(f": call {number}")
+        shown = json.loads(said(comity("call", *way, f"call {number}", "--json")))
+        assert (shown["request_seq"], shown["response_seq"]) == (number, number)
+        assert shown["response_text"].endswith(f": call {number}")
 
 
 def test_without_a_flag_the_directory_is_that_of_the_own_node(comity, neighbourhood, node, there, data):
     own = neighbourhood.node(data)
     assert comity("card", "publish", "--data", there, "--directory", own.url).code == 0
-    told = json.loads(said(comity("call", node.vacant_id.hex(), "hello", "--json")))
-    assert told["target"] == node.vacant_id.hex()
+    shown = json.loads(said(comity("call", node.vacant_id.hex(), "hello", "--json")))
+    assert shown["target"] == node.vacant_id.hex()
 
 
 def test_who_offers_the_same_does_not_find_himself(comity, neighbourhood, node, there, data):
@@ -124,8 +124,8 @@ def test_who_offers_the_same_does_not_find_himself(comity, neighbourhood, node, 
     comity("card", "publish")
     assert "no public vacant offers" in refused(comity("call", "--capability", "echo", "hello"))
     comity("card", "publish", "--data", there, "--directory", own.url)
-    told = json.loads(said(comity("call", "--capability", "echo", "hello", "--json")))
-    assert told["target"] == node.vacant_id.hex()
+    shown = json.loads(said(comity("call", "--capability", "echo", "hello", "--json")))
+    assert shown["target"] == node.vacant_id.hex()
 
 
 def test_two_nodes_call_each_other_while_both_run(comity, neighbourhood, tmp_path):
@@ -133,11 +133,11 @@ def test_two_nodes_call_each_other_while_both_run(comity, neighbourhood, tmp_pat
     nodes = [neighbourhood.node(folder) for folder in folders]
     for number in (1, 2, 3):
         for caller, called in ((0, 1), (1, 0)):
-            told = json.loads(
+            shown = json.loads(
                 said(comity("call", nodes[called].url, "x", "--json", "--data", folders[caller]))
             )
-            assert (told["request_seq"], told["response_seq"]) == (number, number)
-            assert told["caller"] == nodes[caller].vacant_id.hex()
+            assert (shown["request_seq"], shown["response_seq"]) == (number, number)
+            assert shown["caller"] == nodes[caller].vacant_id.hex()
     for folder, other in zip(folders, reversed(nodes), strict=True):
         (peer,) = json.loads(comity("chain", "show", "--json", "--data", folder).out)["peers"]
         assert peer["vacant_id"] == other.vacant_id.hex()
@@ -360,8 +360,8 @@ def test_a_lost_reply_is_asked_for_again_and_was_given_once(comity, neighbourhoo
     postman = UnreliablePostman(node, "lose", "lose")
     server = neighbourhood.server(postman.carry)
     card = save(card_of(there, server.url(SEND)), tmp_path / "card.json")
-    told = json.loads(said(comity("call", card, "once", "--json")))
-    assert (told["request_seq"], told["response_seq"]) == (1, 1)
+    shown = json.loads(said(comity("call", card, "once", "--json")))
+    assert (shown["request_seq"], shown["response_seq"]) == (1, 1)
     assert len(postman.carried) == 3
     assert len(set(postman.carried)) == 1
     (peer,) = json.loads(comity("chain", "show", "--json", "--data", there).out)["peers"]
@@ -379,10 +379,10 @@ def test_a_call_without_an_answer_is_repeated_under_its_key(comity, neighbourhoo
         f"number 1, unanswered; repeat it with --idempotency-key {key}"
         in comity("chain", "show", node.vacant_id.hex()).out
     )
-    told = json.loads(said(comity("call", card, "order 17", "--idempotency-key", key, "--json")))
+    shown = json.loads(said(comity("call", card, "order 17", "--idempotency-key", key, "--json")))
     again = json.loads(said(comity("call", card, "order 17", "--idempotency-key", key, "--json")))
-    assert told == again
-    assert (told["request_seq"], told["response_seq"]) == (1, 1)
+    assert shown == again
+    assert (shown["request_seq"], shown["response_seq"]) == (1, 1)
     assert len(postman.carried) == 2
     assert postman.carried[0] == postman.carried[1]
 
@@ -428,9 +428,9 @@ def test_the_chain_goes_on_after_the_server_was_killed_and_started_again(comity,
     for number in range(1, 4):
         node, ready = start("--agent", "echo", "--port", port)
         port = ready["url"].rpartition(":")[2]
-        told = json.loads(said(comity("call", ready["url"], f"call {number}", "--json")))
-        assert (told["request_seq"], told["response_seq"]) == (number, number)
-        replies.append(told["response_text"].rpartition(": ")[2])
+        shown = json.loads(said(comity("call", ready["url"], f"call {number}", "--json")))
+        assert (shown["request_seq"], shown["response_seq"]) == (number, number)
+        replies.append(shown["response_text"].rpartition(": ")[2])
         node.kill()
         node.communicate(timeout=DEADLINE)
     assert replies == ["call 1", "call 2", "call 3"]
@@ -452,9 +452,9 @@ def test_a_caller_that_was_killed_leaves_the_next_one_no_wait(
     caller.kill()
     caller.wait()
     assert postman.carried
-    told = json.loads(said(comity("call", card, "two", "--json", "--timeout", "10")))
-    assert told["request_seq"] == 2
-    assert told["response_text"].endswith(": two")
+    shown = json.loads(said(comity("call", card, "two", "--json", "--timeout", "10")))
+    assert shown["request_seq"] == 2
+    assert shown["response_text"].endswith(": two")
 
 
 def test_what_a_stranger_says_arrives_in_a_pipe_as_it_is(comity, node, identity):
@@ -467,8 +467,8 @@ def test_bytes_that_are_no_text_are_refused_before_they_are_signed(comity, node,
 
 
 def test_another_text_under_the_same_key_is_another_call(comity, node, identity):
-    told = [
+    shown = [
         json.loads(said(comity("call", node.url, text, "--idempotency-key", "k", "--json")))
         for text in ("a", "a", "b")
     ]
-    assert [each["request_seq"] for each in told] == [1, 1, 2]
+    assert [each["request_seq"] for each in shown] == [1, 1, 2]

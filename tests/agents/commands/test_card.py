@@ -33,11 +33,11 @@ def failure(outcome, code=1):
 
 
 def test_the_own_card_is_the_one_that_the_running_node_shows(comity, node):
-    told = json_of(comity("card", "show", "--json"))
-    assert told["vacant_id"] == node.vacant_id.hex()
-    assert told["capability_text"] == "translates\nGerman poems"
-    assert told["endpoint"] == node.url + SEND
-    assert (told["verified"], told["state"], told["node"]) == (True, "LOCAL", node.url)
+    result = json_of(comity("card", "show", "--json"))
+    assert result["vacant_id"] == node.vacant_id.hex()
+    assert result["capability_text"] == "translates\nGerman poems"
+    assert result["endpoint"] == node.url + SEND
+    assert (result["verified"], result["state"], result["node"]) == (True, "LOCAL", node.url)
     shown = comity("card", "show").out
     assert "offers     translates German poems\n" in shown
     assert "signature  valid\n" in shown
@@ -47,13 +47,13 @@ def test_the_own_card_is_the_one_that_the_running_node_shows(comity, node):
 def test_without_a_node_the_settings_say_what_the_card_will_be(comity, data, identity):
     assert "no agent is served here; start one" in failure(comity("card", "show"))
     (data / "config.toml").write_text('port = 8431\n[agent]\nbehaviour = "echo"\n')
-    told = json_of(comity("card", "show", "--json"))
-    assert (told["endpoint"], told["capability_text"], told["node"]) == (
+    result = json_of(comity("card", "show", "--json"))
+    assert (result["endpoint"], result["capability_text"], result["node"]) == (
         f"http://127.0.0.1:8431{SEND}",
         "answers with echo",
         None,
     )
-    assert told["verified"]
+    assert result["verified"]
     assert "not running; this is made from the settings" in comity("card", "show").out
     (data / "config.toml").write_text('port = 0\n[agent]\nbehaviour = "echo"\n')
     assert "known only while the node runs" in failure(comity("card", "show"))
@@ -68,8 +68,8 @@ def test_a_node_without_an_agent_has_no_card(comity, neighbourhood, data):
 def test_what_is_shown_as_json_is_a_card_file(comity, node, tmp_path):
     file = tmp_path / "card.json"
     file.write_text(comity("card", "show", "--json").out)
-    told = json_of(comity("card", "verify", file, "--json"))
-    assert (told["ok"], told["vacant_id"]) == (True, node.vacant_id.hex())
+    result = json_of(comity("card", "verify", file, "--json"))
+    assert (result["ok"], result["vacant_id"]) == (True, node.vacant_id.hex())
     assert json_of(comity("card", "show", file, "--json"))["endpoint"] == node.url + SEND
 
 
@@ -237,8 +237,8 @@ def test_a_search_that_finds_nobody_says_whether_anybody_is_there_and_what_to_ty
 
 def test_a_hidden_card_is_shown_to_its_owner_only(comity, node, tmp_path):
     comity("card", "publish", "--visibility", "NONE")
-    told = json_of(comity("card", "show", node.vacant_id.hex(), "--json"))
-    assert told["vacant_id"] == node.vacant_id.hex()
+    result = json_of(comity("card", "show", node.vacant_id.hex(), "--json"))
+    assert result["vacant_id"] == node.vacant_id.hex()
     stranger = comity(
         "card", "show", node.vacant_id.hex(), "--directory", node.url, "--data", tmp_path / "stranger"
     )
@@ -247,11 +247,11 @@ def test_a_hidden_card_is_shown_to_its_owner_only(comity, node, tmp_path):
 
 
 def test_verify_says_who_signed_what(comity, node, tmp_path, monkeypatch):
-    told = comity("card", "verify", node.url)
-    assert told.code == 0
-    assert told.out.startswith(f"{node.vacant_id} signed this card.\n")
+    result = comity("card", "verify", node.url)
+    assert result.code == 0
+    assert result.out.startswith(f"{node.vacant_id} signed this card.\n")
     for part in (node.vacant_id.hex(), "translates German poems", node.url + SEND):
-        assert part in told.out
+        assert part in result.out
     wire = json_of(comity("card", "show", "--json"))
     monkeypatch.setattr(
         "sys.stdin", io.TextIOWrapper(io.BytesIO(bytes.fromhex(wire["capability_card_blob_hex"])))
@@ -271,8 +271,8 @@ def test_a_changed_card_does_not_verify(comity, data, identity, tmp_path):
         assert outcome.code == 1
         assert "signature  NOT VALID" in outcome.out
         assert f"{identity.vacant_id} did not sign this card" in outcome.err
-        told = comity("card", "verify", file, "--json")
-        assert (told.code, json.loads(told.out)["ok"], told.err) == (1, False, "")
+        result = comity("card", "verify", file, "--json")
+        assert (result.code, json.loads(result.out)["ok"], result.err) == (1, False, "")
         assert comity("card", "show", file, "--json").code == 0
 
 

@@ -20,8 +20,8 @@ def test_a_state_that_is_set_is_shown_and_stays(comity, neighbourhood, data, ide
     vacant_id = identity.vacant_id.hex()
     shown = {"vacant_id": vacant_id, "state": "LOCAL", "node": url}
     assert json_of(comity("state", "show", "--json")) == shown
-    told = json_of(comity("state", "set", "hibernating", "--json"))
-    assert told == {"state": "HIBERNATING", "former": "LOCAL", "node": url}
+    result = json_of(comity("state", "set", "hibernating", "--json"))
+    assert result == {"state": "HIBERNATING", "former": "LOCAL", "node": url}
     assert json_of(comity("state", "show", "--json")) == {**shown, "state": "HIBERNATING"}
     assert (
         comity("state", "set", "active").out

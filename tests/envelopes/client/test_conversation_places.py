@@ -85,8 +85,8 @@ async def test_a_statement_that_goes_back_is_not_believed():
 async def test_a_statement_that_names_another_envelope_under_a_known_number_is_not_believed():
     scene = Scene()
     await scene.say("a")
-    told = scene.bob.statement(ALICE.vacant_id, ReplayState(1, b"\x09" * 32))
-    scene.wire.weather = [answer(409, {"detail": "x", "statement": told})]
+    shown = scene.bob.statement(ALICE.vacant_id, ReplayState(1, b"\x09" * 32))
+    scene.wire.weather = [answer(409, {"detail": "x", "statement": shown})]
     with pytest.raises(ChainForkError, match="another envelope as number 1"):
         await scene.say("b")
     assert await scene.say("b") == "echo b"
@@ -253,8 +253,8 @@ async def test_after_a_statement_nothing_older_is_tried():
     scene.wire.weather = [REQUEST_LOST] * 3
     with pytest.raises(NoAnswerError):
         await scene.say("a")
-    told = scene.bob.statement(ALICE.vacant_id, ReplayState(5, b"\x05" * 32))
-    scene.wire.weather = [answer(409, {"statement": told}), answer(409, {"detail": "no"})]
+    shown = scene.bob.statement(ALICE.vacant_id, ReplayState(5, b"\x05" * 32))
+    scene.wire.weather = [answer(409, {"statement": shown}), answer(409, {"detail": "no"})]
     with pytest.raises(CallRefusedError):
         await scene.say("b")
     assert scene.seqs() == [1, 1, 1, 1, 6]
@@ -264,15 +264,15 @@ async def test_after_a_statement_nothing_older_is_tried():
 async def test_replies_stay_lost_until_one_is_read():
     scene = Scene()
     moved = ReplayState(5, b"\x05" * 32)
-    told = answer(409, {"statement": scene.bob.statement(ALICE.vacant_id, moved)})
+    shown = answer(409, {"statement": scene.bob.statement(ALICE.vacant_id, moved)})
     unsigned = answer(409, {"detail": "no"})
-    for weather in ([told, unsigned], [REQUEST_LOST] * 3):
+    for weather in ([shown, unsigned], [REQUEST_LOST] * 3):
         scene.wire.weather = weather
         with pytest.raises(ComityError):
             await scene.say("a")
     scene.bob.accepted[ALICE.vacant_id] = moved
     scene.bob.replied[ALICE.vacant_id] = ReplayState(7, b"\x07" * 32)
-    scene.wire.weather = [unsigned, told]
+    scene.wire.weather = [unsigned, shown]
     assert await scene.say("b") == "echo b"
     assert scene.agrees()
 

@@ -82,15 +82,15 @@ def test_a_bundle_keeps_a_list_of_tools_as_a_tuple_and_can_be_a_key():
 
 
 def test_the_order_of_tools_does_not_matter_and_everything_else_does():
-    told = BehaviorBundle(**TOLD)
-    assert BehaviorBundle(**TOLD | {"tool_whitelist": ("a", "b")}).bundle_hash == told.bundle_hash
+    shown = BehaviorBundle(**TOLD)
+    assert BehaviorBundle(**TOLD | {"tool_whitelist": ("a", "b")}).bundle_hash == shown.bundle_hash
     for change in ({"system_prompt": ""}, {"policy_dsl": ""}, {"tool_whitelist": ["a"]}):
-        assert BehaviorBundle(**TOLD | change).bundle_hash != told.bundle_hash
+        assert BehaviorBundle(**TOLD | change).bundle_hash != shown.bundle_hash
 
 
 def test_a_hash_that_fits_is_taken_and_any_other_refused():
-    told = BehaviorBundle(**TOLD)
-    assert BehaviorBundle(**TOLD, bundle_hash=told.bundle_hash) == told
+    shown = BehaviorBundle(**TOLD)
+    assert BehaviorBundle(**TOLD, bundle_hash=shown.bundle_hash) == shown
     with pytest.raises(TypeIntegrityError, match="bundle_hash"):
         BehaviorBundle(**TOLD, bundle_hash=bytes(32))
 

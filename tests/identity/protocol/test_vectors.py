@@ -26,7 +26,7 @@ from comity.testing.vectors import format_runner, known_keys
 from tests.identity.protocol.known_answers import of, signed_objects
 
 
-def told(text):
+def shown(text):
     """Everything that a recorded expectation may ask about a text."""
     try:
         token = parse_uvc(text)
@@ -74,7 +74,7 @@ def test_vector_vcp_token_is_read_matched_and_placed_as_recorded(case):
             "reverse_is_ancestor": below.is_ancestor_of(above),
         }
     else:
-        answer = told(case["input"])
+        answer = shown(case["input"])
     compared(answer, case["expected"])
 
 
@@ -82,7 +82,7 @@ def test_vector_vcp_token_is_read_matched_and_placed_as_recorded(case):
 def test_vector_vcp_token_is_folded_as_recorded(case):
     known_keys(case, "id", "description", "input", "expected")
     canonical = canonicalise(case["input"])
-    compared({"canonical": canonical, "valid": told(canonical)["valid"]}, case["expected"])
+    compared({"canonical": canonical, "valid": shown(canonical)["valid"]}, case["expected"])
 
 
 @format_runner("vcp", "signed_objects", cases=signed_objects, takes=of("form_a"))

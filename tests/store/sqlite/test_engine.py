@@ -443,8 +443,8 @@ async def test_a_draft_that_cannot_be_linked_moves_the_trail_for_nobody(path, cl
         store.submit([Append(log="l", data=b"y")], [draft(), odd]),
         store.submit([Append(log="l", data=b"z")], [draft()]),
     ]
-    told = await asyncio.gather(*works, return_exceptions=True)
-    assert [isinstance(outcome, StoreError) for outcome in told] == [False, True, False]
+    shown = await asyncio.gather(*works, return_exceptions=True)
+    assert [isinstance(outcome, StoreError) for outcome in shown] == [False, True, False]
     assert await store.end("l") == await store.end("audit:main") == trail.mark()[0] == 2
     await store.close()
     assert (await verified(path, clock)).ok

@@ -18,11 +18,11 @@ KINDS = [
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_no_error_of_sqlite_is_quoted(kind):
-    told = translate(kind("near FROM: secret internals"), FILE)
-    assert isinstance(told, StoreError)
-    assert "secret internals" not in told.message
-    assert str(FILE) in told.message
-    assert ";" in told.message  # and what to do
+    shown = translate(kind("near FROM: secret internals"), FILE)
+    assert isinstance(shown, StoreError)
+    assert "secret internals" not in shown.message
+    assert str(FILE) in shown.message
+    assert ";" in shown.message  # and what to do
 
 
 def test_the_cause_stays_for_whoever_looks_for_it():
