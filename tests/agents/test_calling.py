@@ -1,4 +1,4 @@
-"""The room for agents of other owners: who may use it, and how often at a time."""
+"""The handler for agents of other owners: who may use it, and how often at a time."""
 
 import asyncio
 

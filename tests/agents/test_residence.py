@@ -36,10 +36,12 @@ async def form(store):
 @pytest.fixture
 def ask(store, form):
     pipeline = Pipeline(Recorder(store, SystemClock(), audited=False), SystemClock(), budget=None)
-    room = StateHandler(form, store)
+    handler = StateHandler(form, store)
 
     async def ask_for(body, *, owner=True):
-        return await pipeline.run(room, Request(door="test", caller=OWNER if owner else STRANGER, body=body))
+        return await pipeline.run(
+            handler, Request(door="test", caller=OWNER if owner else STRANGER, body=body)
+        )
 
     return ask_for
 

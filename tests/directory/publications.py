@@ -50,7 +50,7 @@ def publication(key: SigningKey, text: str = "echo what is said", *, seq: int = 
 
 
 class Directory:
-    """The rooms of a directory over one store, reached as a door reaches them."""
+    """The handlers of a directory over one store, reached as a door reaches them."""
 
     def __init__(self, store: Store, clock, quota=None) -> None:
         self.store = store
@@ -65,13 +65,13 @@ class Directory:
         return await self.pipeline.run(self.handler, request)
 
     async def ask(self, name: str, subject=None, reader: SigningKey | None = None, **query):
-        """Ask one of the four rooms, with the proof of `reader` if there is one."""
+        """Ask one of the four handlers, with the proof of `reader` if there is one."""
         path = f"/v1/{name}/{_hex(subject)}"
         proof = {} if reader is None else prove_reader(reader, host=HOST, path=path, now=self.clock.now())
         asked = {key: str(value) for key, value in query.items()}
         question = DirectoryQuery(host=HOST, path=path, query={**proof, **asked}, subject=_hex(subject))
-        room = getattr(self.reads, name)
-        return await self.pipeline.run(room, Request(door="test", caller=anonymous(PEER), body=question))
+        handler = getattr(self.reads, name)
+        return await self.pipeline.run(handler, Request(door="test", caller=anonymous(PEER), body=question))
 
     async def found(self, capability: str = "", **query) -> list[str]:
         """The ids that a search finds, in order."""

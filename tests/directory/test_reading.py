@@ -1,4 +1,4 @@
-"""Who may read which card, and how the rooms answer."""
+"""Who may read which card, and how the handlers answer."""
 
 import contextlib
 
@@ -26,10 +26,10 @@ async def hidden(directory):
 
 
 class TestAHiddenCard:
-    @pytest.mark.parametrize("room", ["card", "lineage"])
-    async def test_is_shown_to_its_owner_and_its_parent(self, hidden, room):
+    @pytest.mark.parametrize("handler", ["card", "lineage"])
+    async def test_is_shown_to_its_owner_and_its_parent(self, hidden, handler):
         for reader in (OWNER, PARENT):
-            shown = await hidden.ask(room, OWNER, reader=reader)
+            shown = await hidden.ask(handler, OWNER, reader=reader)
             assert shown["vacant_id"] == OWNER.vacant_id.hex()
 
     async def test_has_a_log_of_hashes_for_those_who_know_its_id(self, hidden):
@@ -45,11 +45,11 @@ class TestAHiddenCard:
             with pytest.raises(NotFoundError):
                 await hidden.ask("event", 1, reader=reader)
 
-    @pytest.mark.parametrize("room", ["card", "lineage"])
-    async def test_is_shown_to_nobody_else(self, hidden, room):
+    @pytest.mark.parametrize("handler", ["card", "lineage"])
+    async def test_is_shown_to_nobody_else(self, hidden, handler):
         for reader in (None, STRANGER):
             with pytest.raises(VisibilityViolation) as refusal:
-                await hidden.ask(room, OWNER, reader=reader)
+                await hidden.ask(handler, OWNER, reader=reader)
             assert http_status(refusal.value) == 403
 
     async def test_is_not_shown_to_who_only_says_that_it_is_the_owner(self, hidden):
@@ -91,10 +91,10 @@ class TestARestrictedCard:
             await directory.ask("event", 1)
 
 
-@pytest.mark.parametrize("room", ["card", "lineage"])
-async def test_an_id_that_is_not_there_is_not_found(directory, room):
+@pytest.mark.parametrize("handler", ["card", "lineage"])
+async def test_an_id_that_is_not_there_is_not_found(directory, handler):
     with pytest.raises(NotFoundError) as refusal:
-        await directory.ask(room, STRANGER)
+        await directory.ask(handler, STRANGER)
     assert http_status(refusal.value) == 404
 
 
@@ -102,17 +102,17 @@ async def test_an_id_that_is_not_there_has_an_empty_log(directory):
     assert await directory.ask("event_log", STRANGER) == []
 
 
-@pytest.mark.parametrize("room", ["card", "event_log", "lineage"])
+@pytest.mark.parametrize("handler", ["card", "event_log", "lineage"])
 class TestAnId:
     @pytest.mark.parametrize("wrong", ["", "xyz", "00" * 31, "00" * 33, "\u0660" * 64])
-    async def test_that_is_none_is_malformed(self, directory, room, wrong):
+    async def test_that_is_none_is_malformed(self, directory, handler, wrong):
         with pytest.raises(MalformedError):
-            await directory.ask(room, wrong)
+            await directory.ask(handler, wrong)
 
-    async def test_may_be_written_in_capitals(self, directory, room):
+    async def test_may_be_written_in_capitals(self, directory, handler):
         await directory.publish(publication(OWNER))
-        shown = await directory.ask(room, OWNER.vacant_id.hex().upper())
-        named = shown[0]["actor_vacant_id"] if room == "event_log" else shown["vacant_id"]
+        shown = await directory.ask(handler, OWNER.vacant_id.hex().upper())
+        named = shown[0]["actor_vacant_id"] if handler == "event_log" else shown["vacant_id"]
         assert named == OWNER.vacant_id.hex()
 
 

@@ -60,19 +60,19 @@ class Caller:
 
 
 class Server:
-    """The room behind its route, on a store."""
+    """The handler behind its route, on a store."""
 
-    def __init__(self, store, behaviour=echo, *, state="ACTIVE", **room: Any) -> None:
+    def __init__(self, store, behaviour=echo, *, state="ACTIVE", **options: Any) -> None:
         self.state = state
         self.store = store
-        clock = room.pop("clock", None) or SystemClock()
+        clock = options.pop("clock", None) or SystemClock()
         self.handler = EnvelopeHandler(
             key=SERVER,
             behaviour=behaviour,
             state_provider=lambda: self.state,
             store=store,
             clock=clock,
-            **room,
+            **options,
         )
         self.pipeline = Pipeline(Recorder(store, clock, audited=False), clock, budget=None)
         transport = httpx.ASGITransport(app=MessageSend(self.handler, self.pipeline))

@@ -38,7 +38,7 @@ SECTIONS = (
 
 
 def reputation_cases(content):
-    """The file is shared: the other sections are named and left to the rooms that know them.
+    """The file is shared: the other sections are named and left to the tests that know them.
 
     One case for each recorded number; those that build on the updates carry them along.
     """

@@ -1,6 +1,6 @@
 """Callers and a called node in simulated time, and between them a network that loses what it can.
 
-The called node is the real room behind the real door, on a store that crashes: at any moment, right
+The called node is the real handler behind the real door, on a store that crashes: at any moment, right
 before a commit, or between a commit and its acknowledgement. Restarted, it opens the same disk. The
 callers are real too, and may crash in the same ways.
 """
@@ -69,7 +69,7 @@ class CalledNode:
         self.store = CrashingStore(self._clock, self.disk, AuditTrail("main", NODE), commit_delay=delay)
         self.store.omen = lambda: self._randomness.chance(self._crashing)
         self.store.die = self.crash
-        room = EnvelopeHandler(
+        handler = EnvelopeHandler(
             key=NODE,
             behaviour=self._behave,
             state_provider=lambda: "ACTIVE",
@@ -77,7 +77,9 @@ class CalledNode:
             clock=self._clock,
             deadline=60.0,
         )
-        self._door = MessageSend(room, Pipeline(Recorder(self.store, self._clock), self._clock, budget=None))
+        self._door = MessageSend(
+            handler, Pipeline(Recorder(self.store, self._clock), self._clock, budget=None)
+        )
         self.up = True
 
     def crash(self) -> None:

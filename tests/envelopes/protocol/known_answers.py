@@ -1,4 +1,4 @@
-"""The shared file of known answers, cut into cases. Each room takes its own and leaves the rest by name.
+"""The shared file of known answers, cut into cases. Each test takes its own and leaves the rest by name.
 
 A section of the file is one case under its own name; the parts of a section are cases too, named after
 it. Whatever a case needs from elsewhere in the file (keys are referred to by name) is put beside it.

@@ -1,4 +1,4 @@
-"""The recorded signed objects, cut into cases; the rooms of identity and of revocation take their own."""
+"""The recorded signed objects, cut into cases; the tests of identity and of revocation take their own."""
 
 
 class Case(dict):

@@ -300,7 +300,7 @@ class TestAnId:
 
 
 def sections(content):
-    """The file is shared: keys one by one, the rest by section for the rooms that know them."""
+    """The file is shared: keys one by one, the rest by section for the tests that know them."""
     for key in content["keys"]:
         yield f"keys-{key['name']}", key
     yield from ((name, None) for name in content if name not in ("about", "keys"))
