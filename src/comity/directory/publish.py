@@ -196,7 +196,7 @@ class PublishHandler(HandlerDefaults):
                 yield
             stored = True
         finally:
-            self._settle(call.evidence, stored=stored)
+            self._release(call.evidence, stored=stored)
 
     async def admit(self, call: Call) -> Admission:
         return Admission(checks=("schema", "signature"), answered=await self._first_answer(call.request.body))
@@ -241,7 +241,7 @@ class PublishHandler(HandlerDefaults):
 
     async def answer_conflict(self, call: Call, conflict: StoreConflict) -> HandlerResult:
         """Another process stored an event in between: check again, so that the caller gets the current state."""
-        self._settle(call.evidence, stored=False)
+        self._release(call.evidence, stored=False)
         answered = await self._first_answer(call.request.body)
         return answered or await self.handle(call)
 
@@ -262,7 +262,7 @@ class PublishHandler(HandlerDefaults):
                 reserved.holder, reserved.bytes = holder, more
         return Hold(quota=CARDS, item=owner, holder=holder, bytes=size)
 
-    def _settle(self, reserved: _Reserved, *, stored: bool) -> None:
+    def _release(self, reserved: _Reserved, *, stored: bool) -> None:
         if self._quota is not None and reserved.bytes:
             self._quota.end_reservation(reserved.holder, reserved.bytes, stored=stored)
             reserved.bytes = 0

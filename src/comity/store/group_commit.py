@@ -178,10 +178,10 @@ class GroupCommit:
             # The loop may be closed under us when the process is being torn down.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(self._resolve, batch, outcomes, handed_over if last else None)
-            self._settle()
+            self._finish_batch()
         return True
 
-    def _settle(self) -> None:
+    def _finish_batch(self) -> None:
         try:
             self._afterwards()
         except Exception:
