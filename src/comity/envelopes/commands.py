@@ -20,7 +20,7 @@ from comity.envelopes.pairs import (
 from comity.envelopes.protocol.chain import PairKey
 from comity.identity.key_files import has_identity, stored_vacant_id
 from comity.identity.protocol.keys import SigningKey, VacantId, id_of
-from comity.runtime.opening import reading
+from comity.runtime.opening import has_database, reading
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.store.interface import StoreConflict
@@ -166,7 +166,7 @@ async def _forget(settings: Settings, key: SigningKey, target: VacantId) -> None
 def _peers(settings: Settings, only: str | None) -> list[Peer]:
     """Return all peers, or the one that `only` names: its id, or a beginning of it that no other id has."""
     refuse_memory(settings, "chains are kept there")
-    if not has_identity(settings.data) or not settings.database.is_file():
+    if not has_identity(settings.data) or not has_database(settings):
         raise NotFoundError(
             f"{settings.data} has no calls yet, in either direction; start with `comity call`"
         )

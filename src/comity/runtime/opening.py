@@ -53,6 +53,11 @@ async def open_store(settings: Settings, clock: Clock, trail: AuditTrail, *, ado
     return await SqliteStore.open(settings.database, clock, trail, adopt=adopt)
 
 
+def has_database(settings: Settings) -> bool:
+    """Return whether there is a store to open. The first start of a node makes it."""
+    return settings.database.is_file()
+
+
 async def open_file(path: Path, clock: Clock) -> Store:
     """Open a store in a file of its own, without an audit chain."""
     return await SqliteStore.open(path, clock)

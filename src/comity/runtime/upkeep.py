@@ -110,7 +110,7 @@ class Audit(Part):
     def heads(self) -> "Path | None":
         """Return where the signed heads outside the database are; a store in memory has none."""
         settings = self._runtime.settings
-        return settings.audit_heads if settings.store.engine == "sqlite" else None
+        return settings.audit_heads if settings.store.engine != "memory" else None
 
     async def _verify(self, seen: Callable[[int], None]) -> None:
         runtime = self._runtime

@@ -28,7 +28,7 @@ from comity.http.addresses import read_url
 from comity.identity.key_files import has_identity, load_identity, needs_passphrase
 from comity.identity.protocol.keys import SigningKey
 from comity.requests.record import own_act
-from comity.runtime.opening import reading
+from comity.runtime.opening import has_database, reading
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.system import is_loopback
@@ -61,7 +61,7 @@ async def current_state(settings: Settings, own: OwnNode | None) -> RuntimeState
         with contextlib.suppress(NotFoundError):  # it serves no agent
             return RuntimeState((await own.ask("GET", HEALTH_PATH))["state"])
     refuse_memory(settings, "only a running node knows the state")
-    if not settings.database.is_file():
+    if not has_database(settings):
         return RuntimeState.LOCAL
     async with reading(settings, SystemClock()) as store:
         return await stored_state(store)

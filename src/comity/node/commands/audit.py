@@ -19,7 +19,7 @@ from comity.identity.key_files import load_identity, stored_vacant_id
 from comity.identity.protocol.keys import SigningKey
 from comity.requests.record import Recorder, own_act
 from comity.runtime.lazy import late
-from comity.runtime.opening import open_store, reading
+from comity.runtime.opening import has_database, open_store, reading
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_chain import AuditEntry, decode
@@ -129,7 +129,7 @@ def adopt(
     before are refused from then on, as after `comity restore`.
     """
     settings = _recording(settings_of(home).settings)
-    if not settings.database.is_file():
+    if not has_database(settings):
         raise NotFoundError(f"there is no database at {settings.database}; put the backup there first")
     confirm(
         "Entries after the end of the record, if there were any, are given up. Adopt it as it is?", yes=yes

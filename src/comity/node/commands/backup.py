@@ -36,7 +36,7 @@ from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.node.archive import DATABASE, WORK_FOLDER, Manifest, pack, unpack
 from comity.release import __version__
 from comity.requests.record import own_act
-from comity.runtime.opening import SCHEMA, copy_store, reading
+from comity.runtime.opening import SCHEMA, copy_store, has_database, reading
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_chain import timestamp
@@ -97,7 +97,7 @@ def backup(
     settings = settings_of(home).settings
     refuse_memory(settings, "a backup needs a database")
     vacant_id = own_id(settings)
-    if not settings.database.is_file():
+    if not has_database(settings):
         raise NotFoundError(f"there is no database at {settings.database}; start a node first: `comity up`")
     target = _full_path(file)
     _refuse_taken(target)
@@ -317,7 +317,7 @@ def _refuse_strange(staged: Settings, manifest: Manifest, source: Path) -> None:
             f"{source} was made by a newer release (comity {manifest.release}, schema {manifest.schema}; this one knows "
             f"{SCHEMA}); upgrade comity to restore it"
         )
-    if not has_identity(staged.data) or not staged.database.is_file():
+    if not has_identity(staged.data) or not has_database(staged):
         raise MalformedError(f"{source} lacks the identity or the database; use another copy")
     if stored_vacant_id(staged.data).hex() != manifest.vacant_id:
         raise MalformedError(f"{source} holds another identity than it says; it is refused")

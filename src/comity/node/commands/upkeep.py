@@ -13,7 +13,7 @@ from comity.identity.protocol.keys import SigningKey
 from comity.identity.secrets import VAULT_KEY_FILE, VAULT_KEY_VARIABLE
 from comity.node.parts import ROTATION_PATH, ROTATION_SECONDS, rotate_vault
 from comity.requests.record import own_act
-from comity.runtime.opening import compact_store
+from comity.runtime.opening import compact_store, has_database
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_log import chains, pruning
@@ -59,7 +59,7 @@ def prune(
     """
     settings = settings_of(home).settings
     refuse_memory(settings, "there is nothing old")
-    if not settings.database.is_file():
+    if not has_database(settings):
         raise NotFoundError(f"there is no database at {settings.database}; there is nothing to delete")
     keep = settings.audit.retention_days if days is None else whole_number("--days", days, 1, 36_500)
     if not keep:
