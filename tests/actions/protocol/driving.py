@@ -1,4 +1,7 @@
-"""Actions to try the machines on, and a driver that settles their work on the spot."""
+"""Actions to try the machines on, and a driver that runs their work on the spot."""
+
+import functools
+import json
 
 from comity.actions.library import Library, registry_of
 from comity.actions.protocol.action import Action, Contract, Fetch, FetchedPage, Outcome
@@ -87,23 +90,23 @@ def machine(mode="enhanced", **given):
     return NdjsonMachine(calls(mode, **given))
 
 
-def drive(steps, settle=None):
-    """All that the steps say, in one piece. `settle` makes of a work what it ends in."""
-    said = []
-    settled = None
+def drive(steps, run=None):
+    """Return all that the steps write, in one piece. `run` turns work into its result."""
+    written = []
+    result = None
     try:
         while True:
-            step = steps.send(settled)
-            settled = None
+            step = steps.send(result)
+            result = None
             if isinstance(step, Work):
-                settled = (settle or settle_here)(step)
+                result = (run or run_here)(step)
             else:
-                said += step
+                written += step
     except StopIteration:
-        return b"".join(said)
+        return b"".join(written)
 
 
-def settle_here(work, handler_of=None):
+def run_here(work, handler_of=None):
     try:
         result = work.fetch
         if result is None:
@@ -132,11 +135,52 @@ class Served:
         self.machine = NdjsonMachine(self.library.calls)
 
     def send(self, data):
-        return drive(self.machine.receive(data), self._settle) + drive(self.machine.end(), self._settle)
+        return drive(self.machine.receive(data), self._run) + drive(self.machine.end(), self._run)
 
-    def _settle(self, work):
+    def _run(self, work):
         def handler_of(action):
             handler = self.library.handler(action)
             return lambda given, _mode: handler(given, self.library.mode)
 
-        return settle_here(work, handler_of)
+        return run_here(work, handler_of)
+
+
+class Parity:
+    """What a reference answers: `answers` has the boundary, the uncertainty, the number of assumptions and the keys of the
+    output of each action. `more_keys` are further keys for an input.
+    """
+
+    def __init__(self, mode, answers, more_keys=lambda _given: ()):
+        self._served = functools.cache(lambda: Served(mode))
+        self._answers = answers
+        self._more_keys = more_keys
+
+    def reply_to(self, action, given):
+        request = {"type": "invoke", "payload": {"action": action, "input": given}}
+        (line,) = self._served().send(json.dumps(request).encode()).splitlines()
+        return json.loads(line)
+
+    def data_of(self, action, given):
+        reply = self.reply_to(action, given)
+        assert reply["ok"], (action, given, reply)
+        data = reply["data"]
+        boundary, uncertainty, assumptions, keys = self._answers[action]
+        assert list(data) == ["action", "boundaryNotice", "uncertainty", "assumptions", "output"]
+        found = (data["action"], data["boundaryNotice"], data["uncertainty"], len(data["assumptions"]))
+        assert found == (action, boundary, uncertainty, assumptions), given
+        assert list(data["output"]) == [*keys, *self._more_keys(given)], given
+        return data
+
+    def counts(self, action, given):
+        """Return the lengths of the lists, and whole numbers and booleans as they are."""
+        output = self.data_of(action, given)["output"].values()
+        return tuple(
+            len(value) if isinstance(value, list) else value for value in output if type(value) is not str
+        )
+
+    def wrong(self, action, table):
+        return {
+            json.dumps(given): {"came": found, "due": due}
+            for given, due in table
+            if (found := self.counts(action, given)) != due
+        }

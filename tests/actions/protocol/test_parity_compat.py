@@ -4,11 +4,9 @@ The scores of crawled pages are not looked at here, only the shapes around them.
 the record (ruling 34) stands in a test of its own.
 """
 
-import functools
 import itertools
-import json
 
-from tests.actions.protocol.driving import Served
+from tests.actions.protocol.driving import Parity
 
 # action: boundaryNotice, uncertainty, number of assumptions, keys of the output in order
 ANSWERS = {
@@ -70,44 +68,12 @@ LOCALES = {
 }  # fmt: skip
 
 
-@functools.cache
-def served():
-    return Served("compat")
+def care_notes(given):
+    return ["care_notes"] if given.get("support_mode", "general") != "general" else []
 
 
-def reply_to(action, given):
-    request = {"type": "invoke", "payload": {"action": action, "input": given}}
-    (line,) = served().send(json.dumps(request).encode()).splitlines()
-    return json.loads(line)
-
-
-def data_of(action, given):
-    reply = reply_to(action, given)
-    assert reply["ok"], (action, given, reply)
-    data = reply["data"]
-    boundary, uncertainty, assumptions, keys = ANSWERS[action]
-    if given.get("support_mode", "general") != "general":
-        keys = [*keys, "care_notes"]
-    assert list(data) == ["action", "boundaryNotice", "uncertainty", "assumptions", "output"]
-    found = (data["action"], data["boundaryNotice"], data["uncertainty"], len(data["assumptions"]))
-    assert found == (action, boundary, uncertainty, assumptions), given
-    assert list(data["output"]) == keys, given
-    return data
-
-
-def counts(action, given):
-    output = data_of(action, given)["output"].values()
-    return tuple(
-        len(value) if isinstance(value, list) else value for value in output if type(value) is not str
-    )
-
-
-def wrong(action, table):
-    return {
-        json.dumps(given): {"came": found, "due": due}
-        for given, due in table
-        if (found := counts(action, given)) != due
-    }
+parity = Parity("compat", ANSWERS, care_notes)
+reply_to, data_of, counts, wrong = parity.reply_to, parity.data_of, parity.counts, parity.wrong
 
 
 def test_the_guidance_has_1_3_or_7_lines_in_every_locale():

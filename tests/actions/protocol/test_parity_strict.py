@@ -4,11 +4,9 @@ The reference matches inside words; the counts follow it wherever safety does no
 exceptions stand in a test of their own, so that the list of them is complete and short.
 """
 
-import functools
 import itertools
-import json
 
-from tests.actions.protocol.driving import Served
+from tests.actions.protocol.driving import Parity
 
 # action: boundaryNotice, uncertainty, number of assumptions, keys of the output in order
 ANSWERS = {
@@ -65,39 +63,8 @@ ANSWERS = {
 }
 
 
-@functools.cache
-def served():
-    return Served("strict")
-
-
-def data_of(action, given):
-    request = {"type": "invoke", "payload": {"action": action, "input": given}}
-    (line,) = served().send(json.dumps(request).encode()).splitlines()
-    reply = json.loads(line)
-    assert reply["ok"], (action, given, reply)
-    data = reply["data"]
-    boundary, uncertainty, assumptions, keys = ANSWERS[action]
-    assert list(data) == ["action", "boundaryNotice", "uncertainty", "assumptions", "output"]
-    found = (data["action"], data["boundaryNotice"], data["uncertainty"], len(data["assumptions"]))
-    assert found == (action, boundary, uncertainty, assumptions), given
-    assert list(data["output"]) == keys, given
-    return data
-
-
-def counts(action, given):
-    """The lengths of the lists, and whole numbers and booleans as they are."""
-    output = data_of(action, given)["output"].values()
-    return tuple(
-        len(value) if isinstance(value, list) else value for value in output if type(value) is not str
-    )
-
-
-def wrong(action, table):
-    return {
-        json.dumps(given): {"came": found, "due": due}
-        for given, due in table
-        if (found := counts(action, given)) != due
-    }
+parity = Parity("strict", ANSWERS)
+data_of, counts, wrong = parity.data_of, parity.counts, parity.wrong
 
 
 def test_the_old_audit_has_the_same_five_findings_for_every_target():
