@@ -1,1 +1,1 @@
-"""Deliberations between nodes: their stored logs, the node that keeps one, and the parties that take part in it."""
+"""Votes between nodes: their stored logs, their hosts, and the parties that take part."""

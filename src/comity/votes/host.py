@@ -37,18 +37,7 @@ from comity.votes.logs import (
     find_conflict,
     same_entry,
 )
-from comity.votes.protocol.log import (
-    MAX_PAGE_ENTRIES,
-    ActRequest,
-    ReadRequest,
-    SignedTip,
-    admit_request,
-    read_request,
-    refuse_reader,
-    reply_with_entry,
-    reply_with_page,
-    reply_with_refusal,
-)
+from comity.votes.protocol import log
 from comity.wire.errors import ForbiddenError, NotFoundError, OverloadedError
 
 HOST_BOOK: Final = "deliberations"
@@ -76,7 +65,7 @@ class _VoteCall(VerifiedCall):
 
     vote: VersionedVote
 
-    def __init__(self, envelope: VacantEnvelope, message: ActRequest | ReadRequest) -> None:
+    def __init__(self, envelope: VacantEnvelope, message: log.ActRequest | log.ReadRequest) -> None:
         super().__init__(envelope)
         self.message = message
 
@@ -97,7 +86,7 @@ class VoteHostHandler(SignedHandler):
     def identify(self, request: Request) -> Identified:
         caller, verified = super().identify(request)
         text = "".join(part.text for part in verified.envelope.payload.parts)
-        message = read_request(text.encode("utf-8", "surrogatepass"))
+        message = log.read_request(text.encode("utf-8", "surrogatepass"))
         return Identified(caller, _VoteCall(verified.envelope, message))
 
     @asynccontextmanager
@@ -110,31 +99,33 @@ class VoteHostHandler(SignedHandler):
         if found is None:
             raise NotFoundError("there is no such vote here; check the address and the id")
         try:
-            refuse_reader(found.stored.vote, call.caller.id)
+            log.refuse_reader(found.stored.vote, call.caller.id)
         except ExtensionError as refusal:
             raise ForbiddenError(refusal.message) from None
         call.evidence.vote = found
         return await super().admit(call)
 
     async def handle(self, call: Call) -> _Reply:
-        message: ActRequest | ReadRequest = call.evidence.message
+        message: log.ActRequest | log.ReadRequest = call.evidence.message
         version: VersionedVote = call.evidence.vote
         tip = version.stored.head.tip
-        about = "read" if isinstance(message, ReadRequest) else message.entry.action.op
+        about = "read" if isinstance(message, log.ReadRequest) else message.entry.action.op
         try:
             if message.tip is not None:
                 await self._check_tip(version.stored, message.tip)
-            if isinstance(message, ReadRequest):
-                following = await self._ledger.entries(message.delib_id, message.after, MAX_PAGE_ENTRIES + 1)
-                return _Reply(reply_with_page(following, tip), about)
+            if isinstance(message, log.ReadRequest):
+                following = await self._ledger.entries(
+                    message.delib_id, message.after, log.MAX_PAGE_ENTRIES + 1
+                )
+                return _Reply(log.reply_with_page(following, tip), about)
             return await self._act(version, message, call, about)
         except _ConflictFoundError as found:
             change = self._ledger.changing(version, found.stored)
-            return _Reply(reply_with_refusal(found.refusal, tip), "fraud", (change,))
+            return _Reply(log.reply_with_refusal(found.refusal, tip), "fraud", (change,))
         except ExtensionError as refusal:
-            return _Reply(reply_with_refusal(refusal, tip), f"{about} refused")
+            return _Reply(log.reply_with_refusal(refusal, tip), f"{about} refused")
 
-    async def _check_tip(self, stored: StoredVote, tip: SignedTip) -> None:
+    async def _check_tip(self, stored: StoredVote, tip: log.SignedTip) -> None:
         if tip.delib_id != stored.id or not tip.is_signed_by(stored.vote.host):
             raise ExtensionError(
                 "BAD_SIGNATURE", "tip is no entry of this vote with a signature of its host", "tip"
@@ -150,18 +141,20 @@ class VoteHostHandler(SignedHandler):
                 "tip",
             )
 
-    async def _act(self, version: VersionedVote, message: ActRequest, call: Call, about: str) -> _Reply:
+    async def _act(self, version: VersionedVote, message: log.ActRequest, call: Call, about: str) -> _Reply:
         stored, entry = version.stored, message.entry
         about = f"{about} #{entry.number}"
         if entry.number <= stored.head.tip.number:
             known = await self._ledger.entry(stored.id, entry.number)
             if known is not None and same_entry(entry, known):
-                return _Reply(reply_with_entry(known, stored.head.tip), about)
+                return _Reply(log.reply_with_entry(known, stored.head.tip), about)
         if stored.conflict is not None:
             raise conflict_error(stored.conflict)
-        head, entry = admit_request(stored.head, message, call.caller.id, self._key, call.at, SCAN_THRESHOLD)
+        head, entry = log.admit_request(
+            stored.head, message, call.caller.id, self._key, call.at, SCAN_THRESHOLD
+        )
         operations = self._ledger.adding(version, replace(stored, head=head), [entry])
-        return _Reply(reply_with_entry(entry, head.tip), about, operations)
+        return _Reply(log.reply_with_entry(entry, head.tip), about, operations)
 
     async def seal(self, call: Call, result: _Reply) -> HandlerResult:
         message = A2AMessage(role="ROLE_AGENT", parts=(A2APart(text=result.text.decode()),))

@@ -44,28 +44,13 @@ from comity.votes.logs import (
     find_conflict,
     same_entry,
 )
+from comity.votes.protocol import log
 from comity.votes.protocol.acts import after_act
-from comity.votes.protocol.log import (
-    OPEN,
-    ConflictingRecord,
-    HostReply,
-    LogHead,
-    SignedTip,
-    VoteEntry,
-    admit,
-    conflict_between,
-    follow,
-    propose,
-    read_reply,
-    tip_of,
-    write_act,
-    write_read,
-)
 from comity.votes.protocol.vote import Voice, stakeholder_of
 from comity.wire.errors import ComityError, OverloadedError, PeerError, RetryLaterError, StoreError
 from comity.wire.machine import Clock
 
-log = logging.getLogger("comity.deliberations")
+_logger = logging.getLogger("comity.deliberations")
 
 LEASE_SECONDS: Final = 120.0
 
@@ -81,7 +66,7 @@ class ActOutcome(Struct, frozen=True, kw_only=True):
     """`entry` is what the act became. It is None while the act waits for the host, and `why` is the reason."""
 
     stored: StoredVote
-    entry: VoteEntry | None = None
+    entry: log.VoteEntry | None = None
     why: str = ""
 
 
@@ -127,8 +112,8 @@ class VoteParty:
         if args.get("keeper") not in {None, self._self}:
             raise invalid("keeper is the node that opens; leave it out", "keeper")
         await self._refuse_too_many(voice)
-        proposed = self._propose(None, delib_id, OPEN, {**args, "keeper": self._self}, voice.on_behalf)
-        head, entry = admit(None, proposed, self._key, self._clock.now())
+        proposed = self._propose(None, delib_id, log.OPEN, {**args, "keeper": self._self}, voice.on_behalf)
+        head, entry = log.admit(None, proposed, self._key, self._clock.now())
         stored = StoredVote(head=head)
         await self._commit(self.ledger.adding(None, stored, [entry]), "OPENED", entry, caller)
         return stored
@@ -209,7 +194,7 @@ class VoteParty:
             except StoreError:
                 raise
             except ComityError as reason:
-                log.info("acts in %s wait on: %s", delib_id, reason)
+                _logger.info("acts in %s wait on: %s", delib_id, reason)
 
     async def remove(self, delib_id: str, caller: Caller = OWN_PROCESS) -> None:
         """Remove our copy. If this node is the host, the vote is gone."""
@@ -225,9 +210,9 @@ class VoteParty:
         return version
 
     def _propose(
-        self, head: LogHead | None, delib_id: str, op: str, args: dict[str, Any], on_behalf: str | None
-    ) -> VoteEntry:
-        return propose(head, delib_id, op, args, self._key, self._clock.now(), on_behalf=on_behalf)
+        self, head: log.LogHead | None, delib_id: str, op: str, args: dict[str, Any], on_behalf: str | None
+    ) -> log.VoteEntry:
+        return log.propose(head, delib_id, op, args, self._key, self._clock.now(), on_behalf=on_behalf)
 
     async def _act_here(
         self, delib_id: str, op: str, args: dict[str, Any], voice: Voice, caller: Caller
@@ -236,7 +221,7 @@ class VoteParty:
             for _ in range(_MAX_TRIES):
                 version = await self._find(delib_id)
                 proposed = self._propose(version.stored.head, delib_id, op, args, voice.on_behalf)
-                head, entry = admit(version.stored.head, proposed, self._key, self._clock.now())
+                head, entry = log.admit(version.stored.head, proposed, self._key, self._clock.now())
                 stored = replace(version.stored, head=head)
                 with contextlib.suppress(StoreConflict):
                     await self._commit(self.ledger.adding(version, stored, [entry]), "ACTED", entry, caller)
@@ -315,7 +300,7 @@ class VoteParty:
                 # without the lease it must not be signed: another process may have done it
                 holding = self._lease(act.delib_id), self.ledger.holding(act, self._clock.now())
                 await self._commit(holding, "WAITING", entry, caller)
-            reply = await self._ask(version, write_act(entry, head.tip))
+            reply = await self._ask(version, log.write_act(entry, head.tip))
             if reply.entry is not None and same_entry(entry, reply.entry):
                 after = await self._follow_all(version, [reply.entry])
                 adding = self.ledger.adding(version, after, [reply.entry])
@@ -347,12 +332,12 @@ class VoteParty:
 
     async def _fetch(self, address: LogAddress, delib_id: str, voice: Voice, caller: Caller) -> StoredVote:
         """Read a whole log for the first time. It is stored page by page, once the first entry is verified."""
-        entries = _entries_in(await self._exchange(address, write_read(delib_id, 0, None)))
+        entries = _entries_in(await self._exchange(address, log.write_read(delib_id, 0, None)))
         if not entries:
             raise ExtensionError("NOT_FOUND", "there is no such vote there", "delib_id")
-        head = follow(None, entries[0])
+        head = log.follow(None, entries[0])
         for entry in entries[1:]:
-            head = follow(head, entry)
+            head = log.follow(head, entry)
         if head.vote.id != delib_id:
             raise ExtensionError("NOT_FOUND", "the node replied with another vote", "delib_id")
         if head.vote.host != address.node:
@@ -376,7 +361,7 @@ class VoteParty:
         """Read the entries after our copy, from the host or from another node, whose log is compared with ours."""
         while True:
             stored = version.stored
-            request = write_read(stored.id, stored.head.tip.number, stored.head.tip)
+            request = log.write_read(stored.id, stored.head.tip.number, stored.head.tip)
             reply = await self._ask(version, request, address)
             entries = _entries_in(reply)
             if not entries:
@@ -388,12 +373,12 @@ class VoteParty:
                 return version
 
     async def _follow_all(
-        self, version: VersionedVote, entries: list[VoteEntry], address: LogAddress | None = None
+        self, version: VersionedVote, entries: list[log.VoteEntry], address: LogAddress | None = None
     ) -> StoredVote:
         head = version.stored.head
         try:
             for entry in entries:
-                head = follow(head, entry)
+                head = log.follow(head, entry)
         except ExtensionError as refusal:
             if refusal.field in {"number", "prev"}:
                 await self._find_first_conflict(version, address)
@@ -402,19 +387,19 @@ class VoteParty:
 
     async def _ask(
         self, version: VersionedVote, request: bytes, address: LogAddress | None = None
-    ) -> HostReply:
+    ) -> log.HostReply:
         """Send a request to the host, or to another node that has the log, and compare the tip of its reply with ours."""
         reply = await self._exchange(address or _address_of_host(version.stored), request)
         if reply.tip is not None:
             await self._check_tip(version, reply.tip)
         return reply
 
-    async def _exchange(self, address: LogAddress, request: bytes) -> HostReply:
-        return read_reply(
+    async def _exchange(self, address: LogAddress, request: bytes) -> log.HostReply:
+        return log.read_reply(
             await self._client.post(address.url, address.node, request, public_only=address.public_only)
         )
 
-    async def _check_tip(self, version: VersionedVote, tip: SignedTip) -> None:
+    async def _check_tip(self, version: VersionedVote, tip: log.SignedTip) -> None:
         stored = version.stored
         if tip.delib_id != stored.id or not tip.is_signed_by(stored.vote.host):
             raise ExtensionError("BAD_SIGNATURE", "the reply has a tip that the host did not sign", "tip")
@@ -427,18 +412,18 @@ class VoteParty:
         stored, number, more = version.stored, 0, True
         while more:
             reply = await self._exchange(
-                address or _address_of_host(stored), write_read(stored.id, number, None)
+                address or _address_of_host(stored), log.write_read(stored.id, number, None)
             )
             theirs = _entries_in(reply)
             ours = await self.ledger.entries(stored.id, number, len(theirs))
             for own, other in zip(ours, theirs, strict=False):
-                conflict = conflict_between(stored.vote.host, tip_of(own), tip_of(other))
+                conflict = log.conflict_between(stored.vote.host, log.tip_of(own), log.tip_of(other))
                 if conflict is not None:
                     await self._store_conflict(version, conflict)
             number += len(theirs)
             more = reply.more and len(ours) == len(theirs)
 
-    async def _store_conflict(self, version: VersionedVote, conflict: ConflictingRecord) -> None:
+    async def _store_conflict(self, version: VersionedVote, conflict: log.ConflictingRecord) -> None:
         """Store the proof, and raise it as an error."""
         if version.stored.conflict is None:
             change = self.ledger.changing(version, replace(version.stored, conflict=conflict))
@@ -455,7 +440,7 @@ class VoteParty:
         return await self._find(version.stored.id)
 
     async def _commit(
-        self, operations: tuple[Operation, ...], what: str, entry: VoteEntry, caller: Caller
+        self, operations: tuple[Operation, ...], what: str, entry: log.VoteEntry, caller: Caller
     ) -> None:
         act = self._note(what, caller, f"{entry.action.op} #{entry.number}")
         await self._record.commit(operations, replace(act, hashes={"content_hash": f"sha256:{entry.hash()}"}))
@@ -509,7 +494,7 @@ def _takes_part(stored: StoredVote, voice: Voice) -> bool:
     return True
 
 
-def _refusal_in(reply: HostReply) -> ExtensionError:
+def _refusal_in(reply: log.HostReply) -> ExtensionError:
     error = reply.error
     if error is None:
         return ExtensionError("BAD_SIGNATURE", "the host replied with another entry than was sent")
@@ -522,7 +507,7 @@ def _one_line(foreign: str) -> str:
     return "".join(c if c.isprintable() else " " for c in foreign[:_MAX_SENTENCE_LENGTH])
 
 
-def _entries_in(reply: HostReply) -> list[VoteEntry]:
+def _entries_in(reply: log.HostReply) -> list[log.VoteEntry]:
     if reply.entries is None:
         raise _refusal_in(reply)
     return list(reply.entries)

@@ -27,24 +27,12 @@ from comity.terminal.output import (
     say,
     waiting,
 )
-from comity.votes.commands.screen import (
-    accepted_text,
-    conflict_text,
-    name_of,
-    print_clause,
-    print_list,
-    print_next,
-    print_overview,
-    print_trouble,
-    print_welfare,
-    ranking_text,
-)
+from comity.votes.commands import screen
 from comity.votes.commands.target import LocalVotes, open_local_votes
 from comity.votes.logs import StoredVote
 from comity.votes.party import ActOutcome
-from comity.votes.protocol.log import ConflictingRecord, VoteEntry, conflict_between, read_entry, tip_of
+from comity.votes.protocol import log, provenance
 from comity.votes.protocol.operations import ResultReport, result_report
-from comity.votes.protocol.provenance import MAX_RECORD_BYTES, Recount, verify_record, write_record
 from comity.votes.protocol.vote import PHASES, StakeholderRole
 from comity.wire import strict_json
 from comity.wire.errors import ConfigError, InvalidError
@@ -117,13 +105,13 @@ def open_(
                 ("opened", opened.id),
                 ("title", one_line(opened.title)),
                 ("clauses", ", ".join(opened.clauses)),
-                ("parties", ", ".join(name_of(party, own.id) for party in opened.stakeholders)),
+                ("parties", ", ".join(screen.name_of(party, own.id) for party in opened.stakeholders)),
             ]
         )
         print_line()
         print_line("The others join with:")
         print_line(f"  comity vote join {own.url or 'URL'} {opened.id}")
-        print_next(opened)
+        screen.print_next(opened)
         if own.url is None:
             note("no node runs on this data folder, so nobody can reach it; start it: comity up")
 
@@ -166,8 +154,8 @@ def join(
         if as_json:
             print_json({"delib_id": stored.id, "deliberation": msgspec.to_builtins(stored.vote)})
             return
-        print_overview(stored, own.id)
-        print_next(stored.vote)
+        screen.print_overview(stored, own.id)
+        screen.print_next(stored.vote)
 
     work_with(open_local_votes, home, work)
 
@@ -185,7 +173,7 @@ def list_(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
         if as_json:
             print_json({"deliberations": [await own.summary(stored) for stored in known]})
         else:
-            print_list(known, acts, own.id)
+            screen.print_list(known, acts, own.id)
 
     work_with(open_local_votes, home, work)
 
@@ -204,7 +192,7 @@ def add(
     stakeholder = _read_party(party)
 
     def sentence(own: LocalVotes, _: ActOutcome) -> str:
-        return f"{name_of(stakeholder['id'], own.id)} takes part as {stakeholder['role']}"
+        return f"{screen.name_of(stakeholder['id'], own.id)} takes part as {stakeholder['role']}"
 
     _act(home, as_json, which, "consensus.add", {"stakeholder": stakeholder}, sentence)
 
@@ -269,7 +257,7 @@ def ballot(
     """
     groups = [[name.strip() for name in group.split("=")] for group in ranking]
     on = "" if clause is None else f" on clause {clause}"
-    said = f"your ballot{on} is {ranking_text(tuple(map(tuple, groups)))}"
+    said = f"your ballot{on} is {screen.ranking_text(tuple(map(tuple, groups)))}"
     _act(home, as_json, which, "consensus.ballot", {"ranking": groups, "clause_id": clause}, said)
 
 
@@ -305,7 +293,7 @@ def cast(
 
     def sentence(_: LocalVotes, outcome: ActOutcome) -> str:
         found = outcome.stored.vote
-        return f"you {vote}; {found.ratification} of the votes must accept, {accepted_text(found)}"
+        return f"you {vote}; {found.ratification} of the votes must accept, {screen.accepted_text(found)}"
 
     _act(home, as_json, which, "consensus.vote", {"vote": vote, "reason": reason}, sentence)
 
@@ -345,14 +333,14 @@ def result(
         if as_json:
             print_json({**await own.summary(stored), "result": msgspec.to_builtins(found)})
             return
-        print_overview(stored, own.id)
+        screen.print_overview(stored, own.id)
         for report in found.clauses if isinstance(found, ResultReport) else (found,):
-            print_clause(report, own.id)
-        print_welfare(stored.vote, own.id)
+            screen.print_clause(report, own.id)
+        screen.print_welfare(stored.vote, own.id)
         if stored.conflict is not None or acts:
             print_line()
-            print_trouble(stored, acts)
-        print_next(stored.vote)
+            screen.print_trouble(stored, acts)
+        screen.print_next(stored.vote)
 
     work_with(open_local_votes, home, work)
 
@@ -373,7 +361,7 @@ def record(
 
     async def work(own: LocalVotes) -> tuple[StoredVote, bytes]:
         stored = await own.newest(which)
-        return stored, write_record(await own.party.ledger.all_entries(stored.id), stored.head)
+        return stored, provenance.write_record(await own.party.ledger.all_entries(stored.id), stored.head)
 
     stored, written = work_with(open_local_votes, home, work)
     if out is None:
@@ -422,7 +410,8 @@ def verify(
     needs no node and no data folder.
     """
     found = [
-        (name, data, verify_record(data)) for name, data in ((name, _read_record(name)) for name in files)
+        (name, data, provenance.verify_record(data))
+        for name, data in ((name, _read_record(name)) for name in files)
     ]
     conflict = _find_conflict_in([(data, recount) for _, data, recount in found if recount.bad_entry is None])
     ok = conflict is None and all(recount.ok for _, _, recount in found)
@@ -435,7 +424,7 @@ def verify(
         for name, _, recount in found:
             print_line(f"{name}: {_recounted_text(recount)}")
         if conflict is not None:
-            say("fraud", conflict_text(conflict), as_json=False)
+            say("fraud", screen.conflict_text(conflict), as_json=False)
     if not ok:
         raise typer.Exit(FAILED)
 
@@ -472,7 +461,7 @@ def _act(
             said = sentence if isinstance(sentence, str) else sentence(own, outcome)
             print_line(f"Entry {entry.number}: {said}.")
             if op == "consensus.advance":
-                print_next(after)
+                screen.print_next(after)
 
     work_with(open_local_votes, home, work)
 
@@ -513,12 +502,12 @@ def _named(who: str) -> dict[str, Any]:
 
 def _read_record(name: str) -> bytes:
     path = Path(name).expanduser()
-    if path.stat().st_size > MAX_RECORD_BYTES:
-        raise InvalidError(f"{name} has more than {MAX_RECORD_BYTES:,} bytes; it is no record")
+    if path.stat().st_size > provenance.MAX_RECORD_BYTES:
+        raise InvalidError(f"{name} has more than {provenance.MAX_RECORD_BYTES:,} bytes; it is no record")
     return path.read_bytes()
 
 
-def _recounted_text(recount: Recount) -> str:
+def _recounted_text(recount: provenance.Recount) -> str:
     if recount.bad_entry is not None:
         return f"bad: entry {recount.bad_entry} of {recount.entries:,}: {one_line(recount.reason or '')}"
     if not recount.ok or recount.head is None:
@@ -530,7 +519,7 @@ def _recounted_text(recount: Recount) -> str:
     )
 
 
-def _recounted_json(name: str, recount: Recount) -> dict[str, Any]:
+def _recounted_json(name: str, recount: provenance.Recount) -> dict[str, Any]:
     state = None if recount.head is None else recount.head.vote
     return {
         "file": name,
@@ -545,17 +534,17 @@ def _recounted_json(name: str, recount: Recount) -> dict[str, Any]:
     }
 
 
-def _find_conflict_in(good: list[tuple[bytes, Recount]]) -> ConflictingRecord | None:
+def _find_conflict_in(good: list[tuple[bytes, provenance.Recount]]) -> log.ConflictingRecord | None:
     """Find two entries with one number in records of one vote."""
-    seen: dict[tuple[str, int], VoteEntry] = {}
+    seen: dict[tuple[str, int], log.VoteEntry] = {}
     for data, recount in good:
         if recount.head is None:
             continue
         host = recount.head.vote.host
         for value in strict_json.loads(data)["entries"]:
-            entry = read_entry(value)
+            entry = log.read_entry(value)
             first = seen.setdefault((entry.delib_id, entry.number), entry)
-            conflict = conflict_between(host, tip_of(first), tip_of(entry))
+            conflict = log.conflict_between(host, log.tip_of(first), log.tip_of(entry))
             if conflict is not None:
                 return conflict
     return None

@@ -1,10 +1,9 @@
-"""The record of a deliberation: what came of it, and how a stranger checks it with the file alone (vcp 6.3).
+"""The record of a vote: its result, and how anybody verifies it with the file alone (vcp 6.3).
 
-- A record file is one JSON object: `format`, `delib_id`, all `entries` in order, and the `provenance` once the
-  rules are active. Whoever has it recounts: every signature, every link, every act, every result.
-- A recount names the first entry that is bad and says why; what comes after it is not looked at. A provenance
-  that is not what the entries give is named as such.
-- Provenance exists only for a deliberation that is active.
+- A record file is one JSON object: `format`, `delib_id`, all `entries` in order, and the `provenance` once the rules are
+  active. A recount checks every signature, link, act and result.
+- A recount stops at the first bad entry and says why. A provenance that does not follow from the entries is refused.
+- Provenance exists only for a vote that is active.
 """
 
 import math
@@ -53,7 +52,7 @@ class PhaseRecord(Struct, frozen=True, kw_only=True):
 
 
 class Provenance(Struct, frozen=True, kw_only=True):
-    """`attestation_findings` says why a bilateral attestation does not hold, and what is worth a warning."""
+    """`attestation_findings` are the faults of bilateral attestations, and warnings."""
 
     constitution_id: str
     version: str
@@ -75,7 +74,7 @@ class Provenance(Struct, frozen=True, kw_only=True):
 
 
 class Recount(Struct, frozen=True, kw_only=True):
-    """`bad_entry` is the number of the first entry that is not right; None where none is, or the file is no record."""
+    """`bad_entry` is the number of the first entry that is not valid, or None if there is none or the file is no record."""
 
     ok: bool
     entries: int
@@ -120,7 +119,7 @@ def provenance_of(vote: Vote) -> Provenance:
 
 
 def iso_duration(seconds: float) -> str:
-    """Whole seconds as ISO 8601 writes them; clocks of parties differ, so never less than nothing."""
+    """Return whole seconds as an ISO 8601 duration, at least zero: the clocks of parties differ."""
     whole = max(math.floor(seconds), 0)
     days, rest = divmod(whole, 86_400)
     hours, rest = divmod(rest, 3_600)
@@ -133,7 +132,7 @@ def iso_duration(seconds: float) -> str:
 
 
 def write_record(entries: list[VoteEntry], head: LogHead) -> bytes:
-    """The file that a stranger can check."""
+    """Return the bytes of a record file."""
     record: dict[str, Any] = {
         "format": FORMAT,
         "delib_id": head.vote.id,
@@ -145,7 +144,7 @@ def write_record(entries: list[VoteEntry], head: LogHead) -> bytes:
 
 
 def verify_record(data: bytes) -> Recount:
-    """Recount a record from its bytes alone. Never raises for what a file may hold."""
+    """Recount a record from its bytes alone. Raise nothing, whatever the file contains."""
     if len(data) > MAX_RECORD_BYTES:
         return _no_record(f"the file has more than {MAX_RECORD_BYTES:,} bytes")
     try:
@@ -154,17 +153,17 @@ def verify_record(data: bytes) -> Recount:
         return _no_record(fault.message)
     if type(record) is not dict or record.get("format") != FORMAT or type(record.get("entries")) is not list:
         return _no_record(f"this is no record: it needs format {FORMAT} and a list of entries")
-    strangers = record.keys() - {"format", "delib_id", "entries", "provenance"}
-    if strangers:
-        return _no_record(f"a record has no member {min(strangers)[:64]}")
+    unknown = record.keys() - {"format", "delib_id", "entries", "provenance"}
+    if unknown:
+        return _no_record(f"a record has no member {min(unknown)[:64]}")
     found = recount(record["entries"])
     if not found.ok or found.head is None:
         return found
     state = found.head.vote
     if record.get("delib_id") != state.id:
         return _wrong_summary(found, "delib_id is not that of the entries")
-    told = _plain(provenance_of(state)) if state.phase == "active" else None
-    if envelope_form(record.get("provenance")) != envelope_form(told):
+    expected = _plain(provenance_of(state)) if state.phase == "active" else None
+    if envelope_form(record.get("provenance")) != envelope_form(expected):
         return _wrong_summary(found, "the provenance is not what the entries give")
     return found
 
@@ -193,7 +192,7 @@ def _wrong_summary(found: Recount, reason: str) -> Recount:
 
 
 def _plain(provenance: Provenance) -> Any:
-    """As JSON reads it back, so that two of them can be compared."""
+    """Return the provenance as decoded JSON, for a comparison."""
     return strict_json.loads(strict_json.dumps(msgspec.to_builtins(provenance)))
 
 
@@ -217,7 +216,7 @@ def _self_referential(vote: Vote) -> dict[str, tuple[str, ...]]:
 
 
 def _attestation_findings(vote: Vote) -> tuple[list[str], list[str]]:
-    """What the rules R1 to R6 (vcp 6.3) find: faults, and warnings."""
+    """Return the faults and the warnings of the rules R1 to R6 (vcp 6.3)."""
     faults, warnings = [], []
     for one in vote.stakeholders.values():
         if one.attestation is not None:

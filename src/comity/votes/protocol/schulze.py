@@ -3,12 +3,12 @@
 - A ballot is a list of groups, best first; the candidates of a group are equal. Who is not ranked is tied last.
 - `pairwise_matrix[i][j]` counts ballots that rank i above j. Only a majority is a step of a path; the strength of
   a path is its weakest step, and i beats j when its strongest path is stronger than the one back.
-- The order is by wins; who has as many keeps the order of the candidates and shares the rank.
+- The order is by wins; candidates with the same number keep their order and share the rank.
 
-Many small numbers stand side by side in one large integer, each in a *lane* of bits: the ranks that all ballots
-give a candidate, or the paths from a candidate to all others. The top bit of a lane is never part of a number:
-set before a subtraction, it is still set where the left side was not less. So two candidates are compared on all
-ballots, and all paths of a candidate extended, by a handful of operations.
+Many small numbers are packed in one large integer, each in a *lane* of bits: the ranks that all ballots give a candidate, or
+the paths from a candidate to all others. The top bit of a lane is not part of a number: set before a subtraction, it is
+still set where the left side was not less. So a few operations compare two candidates on all ballots, or extend all paths of
+a candidate.
 """
 
 import itertools
@@ -49,9 +49,9 @@ class ElectionResult(Struct, frozen=True, kw_only=True):
 
 
 def read_groups(ranking: Sequence[str | Sequence[str]], tied_groups: Sequence[Sequence[str]] = ()) -> Groups:
-    """Both shapes of a ballot as groups: a list of groups, or a list of candidates beside the groups that tie.
+    """Return both shapes of a ballot as groups: a list of groups, or a list of candidates and the groups that tie.
 
-    A tied group stands where the first of its candidates is ranked; one that is not ranked at all comes last.
+    A tied group has the place of the first of its candidates; one that is not ranked at all comes last.
     """
     groups = [(one,) if isinstance(one, str) else tuple(one) for one in ranking]
     _refuse_repeats(groups, "ranking")
@@ -82,9 +82,9 @@ def _named_twice(field: str) -> ExtensionError:
 def count(
     candidates: Sequence[str], ballots: Iterable[Groups], copies: Iterable[int] | None = None
 ) -> ElectionResult:
-    """The outcome of an election. `copies` says how often each ballot counts; without it, once.
+    """Return the result of an election. `copies` says how often each ballot counts. Default: once.
 
-    Candidates that do not stand are overlooked. A ballot that repeats one is refused.
+    Unknown candidates are ignored. A ballot that repeats one is refused.
     """
     names = tuple(candidates)
     _refuse_repeats([names], "candidates")
@@ -141,7 +141,7 @@ class _Lanes:
         return struct.unpack(self._format, row.to_bytes(self.bytes, "little"))
 
     def greater(self, left: int, right: int) -> int:
-        """In each lane the greater of the two."""
+        """Return in each lane the greater of the two."""
         not_less = ((left | self.tops) - right) & self.tops
         keep = not_less - (not_less >> (self.width - 1))
         return right ^ ((left ^ right) & keep)

@@ -93,7 +93,7 @@ class Stakeholder(Struct, frozen=True, kw_only=True):
 
     @property
     def copies(self) -> int:
-        """How often a ballot counts: ten times, a representative's by its fidelity, halves rounded up."""
+        """How often a ballot counts: ten times, but that of a representative by its fidelity, halves rounded up."""
         if self.role != "ai_representative":
             return COPIES
         return int(exact(self.fidelity or 0.0) * COPIES + Fraction(1, 2))
