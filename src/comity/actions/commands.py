@@ -283,8 +283,8 @@ def _path(named: str | None) -> Path | None:
 
 
 def _checked(entry: dict[str, Any]) -> str:
-    said = entry["checked"] or "not checked"
-    return f"{said}, incomplete" if entry.get("incomplete") else said
+    checked = entry["checked"] or "not checked"
+    return f"{checked}, incomplete" if entry.get("incomplete") else checked
 
 
 async def _call(running: "runner.Runner", name: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -362,5 +362,5 @@ def _print_tree(value: Any, indent: str) -> None:
             print_line(f"{indent}{label}".rstrip())
             _print_tree(item, f"{indent}  ")
         else:
-            said = item if isinstance(item, str) else strict_json.dumps(item).decode()
-            print_line(f"{indent}{label}{one_line(said)}".rstrip())
+            text = item if isinstance(item, str) else strict_json.dumps(item).decode()
+            print_line(f"{indent}{label}{one_line(text)}".rstrip())

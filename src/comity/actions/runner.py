@@ -95,8 +95,8 @@ class Runner:
         self.check_length(characters, caller)
         short = characters <= MAX_CHARACTERS_HERE
         async with self._here.turn(client or caller.owner, characters if short else 1):
-            entry, begun = await asyncio.to_thread(calls.begin, name, given, work_here=short)
-        result = await self.run(begun, caller, client, progress) if isinstance(begun, Work) else begun
+            entry, outcome = await asyncio.to_thread(calls.begin, name, given, work_here=short)
+        result = await self.run(outcome, caller, client, progress) if isinstance(outcome, Work) else outcome
         return calls.data(entry, result)
 
     async def run(

@@ -174,7 +174,7 @@ class Launch(Struct, frozen=True, kw_only=True):
 def launch_of(
     preset: str, places: Mapping[str, str], *, secret: str = "", rooms: Sequence[str] = ()
 ) -> Launch:
-    """`places` are the variables that name the data folder and the settings file. `rooms` are the tool groups that are
+    """Return how a client starts Comity. `places` are the variables that name the data folder and the settings file. `rooms` are the tool groups that are
     offered; if it is empty, all are.
     """
     args = ["mcp", "--tool-profile", preset.removeprefix("secure-")]

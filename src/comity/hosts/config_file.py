@@ -200,7 +200,7 @@ class Records:
             return msgspec.json.decode(data, type=Record)
         except msgspec.MsgspecError:
             raise MalformedError(
-                f"{path} is damaged; what {file} was before cannot be told from it. Compare {self.copy_of(file)}, "
+                f"{path} is damaged; the former content of {file} cannot be restored from it. Compare {self.copy_of(file)}, "
                 f"then move the record away"
             ) from None
 

@@ -3,7 +3,7 @@
 - A plan is made from the file as it is and says what to do: `add`, `change` (our entry, with other words), `replace` (a
   foreign entry with our name), `keep`, or `refuse` with the reason; to uninstall: `remove`, `restore`, `keep`, `refuse`.
 - `install` and `uninstall` make the plan again under the lock, because the file may have changed since it was shown.
-- The record is stored before a file is written: whoever is stopped in between can still restore everything.
+- The record is stored before a file is written, so that everything can be restored after a crash in between.
 - The command of a client is run without a shell, with the exact words that were shown and a deadline, and its result is
   checked in the file.
 """

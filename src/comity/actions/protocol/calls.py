@@ -1,10 +1,10 @@
-"""Calling an action: look it up, check its input, run it and check its result (actions 1.2, steps 6 to 8).
+"""The registry of actions (actions 1.5, ruling 33), and the call of one: look it up, check its input, run it and check its result (actions 1.2, steps 6 to 8).
 
 - All calls of actions use this module: a line, a JSON-RPC request, an HTTP call, a signed envelope.
   What is raised is a ComityError whose sentence goes to the caller as it is.
 - If a handler raises another exception, or returns something invalid, that is an internal error. It goes to the log, and
   the caller gets an error.
-- Work that needs a page or a worker process is returned as `Work`, for a runner. Its result goes to `settled`.
+- Work that needs a page or a worker process is returned as `Work`, for a runner. Its result goes to `data`.
 """
 
 import functools
@@ -27,9 +27,6 @@ from comity.actions.protocol.action import (
 )
 from comity.wire.errors import ActionError, ComityError, NotFoundError
 
-# Which actions there are, in which order, and by which contract each is called (actions 1.5, ruling 33).
-
-
 NAMES: Final = (
     "wcagaaa_check",
     "accessibility_audit",
@@ -44,7 +41,7 @@ NAMES: Final = (
     "age_inclusive_design_check",
 )
 ALIASES: Final = ("text", "message", "content")
-"""What callers call the text of an action, whatever its contract does."""
+"""Names that callers use for the text of an action, besides the name in its contract."""
 _OF_1_0: Final = tuple(name for name in NAMES if name not in {"wcagaaa_check", "grief_support_response"})
 _LISTED: Final[Mapping[Mode, tuple[str, ...]]] = {
     "strict": tuple(name for name in NAMES if name != "accessibility_audit"),
@@ -62,8 +59,8 @@ BuiltIn = Callable[[str], Action]
 
 
 class RegisteredAction(Struct, frozen=True, kw_only=True, dict=True):
-    """An action as it is called in one mode. What strangers wrote is held to its schemas on both sides. A list of
-    actions needs no checks, so they are made for the first call.
+    """An action as it is called in one mode. Input and output of a foreign one, of a plugin, are checked by its schemas. The
+    checks are made for the first call, because a list of actions needs none.
     """
 
     action: Action
@@ -81,7 +78,7 @@ class RegisteredAction(Struct, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def text_field(self) -> str | None:
-        """The field of the text that the action is about: the first that is required and takes any text."""
+        """The field of the main text of the action: the first that is required and takes any text."""
         properties = self.contract.input_schema.get("properties", {})
         for name in self.contract.input_schema.get("required", ()):
             rule = properties.get(name, {})
@@ -90,7 +87,7 @@ class RegisteredAction(Struct, frozen=True, kw_only=True, dict=True):
         return None
 
     def renamed(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The input under the names of the contract. In the enhanced mode the text may also come as `text`, `message` or
+        """Return the input with the names of the contract. In the enhanced mode the text may also come as `text`, `message` or
         `content`, where the contract has no other use for that name.
         """
         field = self.text_field
@@ -109,7 +106,7 @@ class RegisteredAction(Struct, frozen=True, kw_only=True, dict=True):
 
 class Registry:
     def __init__(self, mode: Mode, plugins: Sequence[Action] = (), *, built_in: BuiltIn) -> None:
-        """`built_in` gives one of `NAMES` when it is first called or described."""
+        """`built_in` returns one of `NAMES` when it is first called or described."""
         self.mode = mode
         self._make = built_in
         self._plugins = {action.name: action for action in plugins}
@@ -118,27 +115,27 @@ class Registry:
 
     @property
     def listed(self) -> tuple[str, ...]:
-        """The names that `list_actions` tells, in its order."""
+        """The names in `list_actions`, in its order."""
         more = self._plugins if self.mode == "enhanced" else ()
         return (*_LISTED[self.mode], *more)
 
     def entry(self, name: str) -> RegisteredAction | None:
-        """The action of that name, exactly; None when there is none."""
+        """Return the action with exactly that name, or None."""
         entry = self._entries.get(name)
         if entry is None and (name in self._built_in or name in self._plugins):
             entry = self._entries[name] = self._open(name)
         return entry
 
     def entries(self) -> list[RegisteredAction]:
-        """Those that are listed."""
+        """Return the listed actions."""
         return [entry for name in self.listed if (entry := self.entry(name)) is not None]
 
     def listing(self) -> list[dict[str, Any]]:
-        """What `list_actions` tells of each."""
+        """Return the items of `list_actions`."""
         return [self._listed_as(entry) for entry in self.entries()]
 
     def description(self, entry: RegisteredAction) -> dict[str, Any]:
-        """An action with its schemas in full: what `describe_action` tells."""
+        """Return the reply of `describe_action`: an action with its schemas in full."""
         contract = entry.contract
         return {
             "skill": contract.skill,
@@ -176,7 +173,7 @@ def contract_of(action: Action, mode: Mode) -> Contract:
 
 
 def reply_schema(entry: RegisteredAction) -> dict[str, Any]:
-    """What a successful call answers with."""
+    """Return the schema of a successful reply."""
     properties = {
         "action": {"const": entry.name},
         "boundaryNotice": {"const": entry.contract.boundary},
@@ -188,7 +185,7 @@ def reply_schema(entry: RegisteredAction) -> dict[str, Any]:
 
 
 def embedded(schema: Any) -> Any:
-    """A schema inside another document has no address of its own."""
+    """Return a schema for use inside another document, where it has no address of its own."""
     return {key: value for key, value in plain(schema).items() if key not in {"$id", "$schema"}}
 
 
@@ -198,12 +195,12 @@ _UNCERTAINTIES: Final = frozenset({"low", "medium", "high"})
 
 HandlerOf = Callable[[Action], Handler]
 Fault = Callable[[str, BaseException], None]
-"""Is told of an action that failed on our side, and how."""
+"""Called with the name of an action that failed on our side, and the exception."""
 
 
 class Work(Struct, frozen=True):
-    """A call that cannot be answered at once. With `fetch` its pages are all that is missing; without, it
-    is slow, or long, and has not begun. `id` is the machine's own mark.
+    """A call that cannot be answered at once. With `fetch` only its pages are missing; without, it is slow or long and has not
+    started. `id` is set by the machine.
     """
 
     entry: RegisteredAction
@@ -217,7 +214,7 @@ WorkResult = Outcome | ComityError
 
 class ActionCalls:
     def __init__(self, registry: Registry, handler_of: HandlerOf, fault: Fault) -> None:
-        """`handler_of` prepares an action when it is first called, and remembers it."""
+        """`handler_of` prepares an action when it is first called, and caches it."""
         self.registry = registry
         self._handler_of = handler_of
         self._fault = fault
@@ -236,9 +233,7 @@ class ActionCalls:
     def begin(
         self, name: str, given: Mapping[str, Any], *, work_here: bool = True
     ) -> tuple[RegisteredAction, Outcome | Work]:
-        """The outcome, or what is left to do for it. Without `work_here` nothing more is done than to look whether
-        the action can use this input.
-        """
+        """Return the outcome, or the work that is left. Without `work_here` only the input is checked."""
         entry = self._called.get(name)
         if entry is None:
             entry = self._called[name] = self.entry(name)
@@ -257,18 +252,18 @@ class ActionCalls:
             raise self.failed(name, failure) from None
         return entry, Work(entry, given, result) if isinstance(result, Fetch) else result
 
-    def data(self, entry: RegisteredAction, settled: WorkResult) -> dict[str, Any]:
-        """The data of a reply (actions 1.1), its keys in order; raises what the work ended in."""
-        if isinstance(settled, ComityError):
-            raise settled
+    def data(self, entry: RegisteredAction, result: WorkResult) -> dict[str, Any]:
+        """Return the data of a reply (actions 1.1), its keys in order. Raise the error that the work ended with."""
+        if isinstance(result, ComityError):
+            raise result
         try:
-            assumptions, output = settled.assumptions, settled.output
+            assumptions, output = result.assumptions, result.output
             if entry.check_output is not None:
-                _check_output(settled, entry.check_output)
+                _check_output(result, entry.check_output)
             return {
                 "action": entry.action.name,
                 "boundaryNotice": entry.contract.boundary,
-                "uncertainty": settled.uncertainty,
+                "uncertainty": result.uncertainty,
                 "assumptions": assumptions if type(assumptions) is list else list(assumptions),
                 "output": output if type(output) is dict else dict(output),
             }

@@ -24,9 +24,6 @@ from comity.wire.errors import ComityError, MalformedError, TooLargeError
 from comity.wire.frames import Event, FrameDecoder, Message
 from comity.wire.jsonrpc import Batch, Invalid, RpcError, RpcRequest, RpcStream
 
-# What a request may look like, and the `issues` of one that does not (actions 1.2 and 1.3).
-
-
 INVALID_ENVELOPE: Final = "Invalid request envelope"
 INVALID_PAYLOAD: Final = "Invalid invoke payload"
 INVALID_DESCRIBE: Final = "Invalid describe_action payload"
@@ -67,7 +64,7 @@ def rules_of(mode: Mode) -> ModeRules:
 
 
 def envelope_issues(request: Any, rules: ModeRules) -> list[Issue]:
-    """All that is wrong with an envelope, the id before the type."""
+    """Return the issues of an envelope, the id before the type."""
     if not isinstance(request, dict):
         return [wrong_type("object", request)]
     issues: list[Issue] = []
@@ -92,7 +89,7 @@ def envelope_issues(request: Any, rules: ModeRules) -> list[Issue]:
 
 
 def invoke_issues(payload: Any) -> list[Issue]:
-    """What is wrong with the payload of an invocation."""
+    """Return the issues of the payload of `invoke`."""
     issues = describe_issues(payload)
     if isinstance(payload, dict) and type(given := payload.get("input", UNSET)) is not dict:
         issues.append(wrong_type("object", given, "input"))
@@ -100,7 +97,7 @@ def invoke_issues(payload: Any) -> list[Issue]:
 
 
 def describe_issues(payload: Any) -> list[Issue]:
-    """The same for one that only names an action."""
+    """Return the issues of the payload of `describe_action`."""
     if not isinstance(payload, dict):
         return [wrong_type("object", payload)]
     name = payload.get("action", UNSET)
@@ -110,15 +107,15 @@ def describe_issues(payload: Any) -> list[Issue]:
 
 
 def wrong_type(expected: str, value: Any, *path: str) -> Issue:
-    """`value` is UNSET where there is none."""
+    """Return the issue of a value of the wrong type. `value` is UNSET if it is missing."""
     received = _RECEIVED[type(value)]
-    said = "Required" if value is UNSET else f"Expected {expected}, received {received}"
+    message = "Required" if value is UNSET else f"Expected {expected}, received {received}"
     return {
         "code": "invalid_type",
         "expected": expected,
         "received": received,
         "path": list(path),
-        "message": said,
+        "message": message,
     }
 
 
@@ -135,7 +132,7 @@ def _empty(*path: str) -> Issue:
 
 
 def refusal(text: str, issues: Sequence[Issue] = (), *, id_: Any = UNSET) -> dict[str, Any]:
-    """An error reply, its keys in order."""
+    """Return an error reply, its keys in order."""
     reply: dict[str, Any] = {} if id_ is UNSET else {"id": id_}
     reply |= {"ok": False, "error": text}
     if issues:
@@ -151,7 +148,7 @@ _DIGITS: Final = 4000  # what the interpreter still turns into an integer
 _decode = msgspec.json.Decoder().decode
 
 Steps = Generator[list[bytes] | Work, WorkResult | None, None]
-"""Pieces to write one after the other, and work to settle between them."""
+"""Pieces to write one after the other, and work to be run between them."""
 
 
 class NdjsonMachine:
@@ -166,21 +163,21 @@ class NdjsonMachine:
 
     @property
     def held(self) -> int:
-        """How many bytes of an unfinished line are kept."""
+        """The bytes of an unfinished line that are stored."""
         return self._decoder.held
 
     def receive(self, data: bytes) -> Steps:
         return self._answer_all(self._lines(data))
 
     def end(self) -> Steps:
-        """The stream is over: a last line needs no line end."""
+        """End the stream. The last line needs no line end."""
         return self._answer_all(_bodies(self._decoder.end()))
 
     def _lines(self, data: bytes) -> list[bytes | None]:
-        """The lines that are complete now, None for one that is too long.
+        """Return the lines that are complete now, and None for one that is too long.
 
-        Whole lines of a read that is no longer than a line may be are split at once; the decoder sees what
-        begins or ends in another read, and whatever holds a CR.
+        Whole lines of a read that is not longer than the limit of a line are split at once. The decoder gets the lines that
+        begin or end in another read, and all that have a CR.
         """
         if b"\r" in data or len(data) > self._limit:
             self._between_lines = data.endswith(b"\n")
@@ -211,9 +208,9 @@ class NdjsonMachine:
                 if pieces:
                     yield pieces
                     pieces = []
-                settled = yield work
-                assert settled is not None
-                pieces.append(self._settled(work, settled))
+                result = yield work
+                assert result is not None
+                pieces.append(self._finish(work, result))
         if pieces:
             yield pieces
 
@@ -240,8 +237,8 @@ class NdjsonMachine:
             or kind not in self._rules.types
             or (type(id_) is not str and id_ is not UNSET)
         ):
-            kept = id_ if self._rules.echoes_ids and type(id_) is str else UNSET
-            pieces.append(_line(refusal(INVALID_ENVELOPE, envelope_issues(request, self._rules), id_=kept)))
+            known = id_ if self._rules.echoes_ids and type(id_) is str else UNSET
+            pieces.append(_line(refusal(INVALID_ENVELOPE, envelope_issues(request, self._rules), id_=known)))
             return None
         try:
             if kind == "list_actions":
@@ -259,7 +256,7 @@ class NdjsonMachine:
         return None
 
     def _list(self) -> bytes:
-        """How a listing ends: the part that is the same for everybody."""
+        """Return the end of a listing, which is the same in every reply."""
         try:
             self._listing = strict_json.dumps(self._calls.registry.listing()) + b"}\n"
         except Exception as failure:  # noqa: BLE001 - a skill that cannot be loaded
@@ -270,17 +267,17 @@ class NdjsonMachine:
         name, given = (payload.get("action"), payload.get("input")) if type(payload) is dict else (None, None)
         if type(name) is not str or not name or type(given) is not dict:
             return _invalid(INVALID_PAYLOAD, invoke_issues(payload), id_)
-        entry, begun = self._calls.begin(name, given)
-        if kept := self._tails.get(id(begun)):
-            return _reply_head(id_) + kept[1]
-        if isinstance(begun, Work):
-            return msgspec.structs.replace(begun, id=id_)
-        if isinstance(begun, Outcome) and begun.shared:
-            return _reply_head(id_) + self._tail(entry, begun)
-        return self._success(id_, self._calls.data(entry, begun), entry.name)
+        entry, outcome = self._calls.begin(name, given)
+        if known := self._tails.get(id(outcome)):
+            return _reply_head(id_) + known[1]
+        if isinstance(outcome, Work):
+            return msgspec.structs.replace(outcome, id=id_)
+        if isinstance(outcome, Outcome) and outcome.shared:
+            return _reply_head(id_) + self._tail(entry, outcome)
+        return self._success(id_, self._calls.data(entry, outcome), entry.name)
 
     def _tail(self, entry: RegisteredAction, outcome: Outcome) -> bytes:
-        """How the reply to a shared outcome ends. The outcome is kept with it, so that nothing else gets its id."""
+        """Return the end of the reply to a shared outcome. The outcome is kept too, so that no other object gets its id."""
         tail = strict_json.dumps(self._calls.data(entry, outcome)) + b"}\n"
         self._tails[id(outcome)] = outcome, tail
         return tail
@@ -291,9 +288,9 @@ class NdjsonMachine:
         entry = self._calls.entry(payload["action"])
         return self._success(id_, self._calls.registry.description(entry), entry.name)
 
-    def _settled(self, work: Work, settled: WorkResult) -> bytes:
+    def _finish(self, work: Work, result: WorkResult) -> bytes:
         try:
-            return self._success(work.id, self._calls.data(work.entry, settled), work.entry.name)
+            return self._success(work.id, self._calls.data(work.entry, result), work.entry.name)
         except ComityError as refused:
             return _line(refusal(refused.message, id_=work.id))
 
@@ -308,7 +305,7 @@ class NdjsonMachine:
 
 
 def read_as_javascript(line: bytes, limit: int) -> Any:
-    """The value of a line that the fast reader refuses. MalformedError when JavaScript refuses it too."""
+    """Decode a line that the fast decoder refuses. Raise MalformedError if JavaScript refuses it too."""
     if not line:
         raise MalformedError("there is nothing in the line; send valid JSON")
     text = line.decode("utf-8", "replace")
@@ -350,9 +347,6 @@ _OVERSIZE: Final = _line(refusal(OVERSIZE))
 _MALFORMED: Final = _line(refusal(MALFORMED))
 
 
-# The same actions as JSON-RPC 2.0: lines or `Content-Length` frames, single requests or batches.
-
-
 CodeOf = Callable[[ComityError], int]
 _Reply = Generator[Work, WorkResult, bytes | None]
 
@@ -361,8 +355,10 @@ _OF_MCP = frozenset({"initialize", "server/discover", "tools/list", "tools/call"
 
 
 class RpcMachine:
+    """The same actions as JSON-RPC 2.0: lines or `Content-Length` frames, single requests or batches."""
+
     def __init__(self, calls: ActionCalls, code_of: CodeOf, *, limit: int = LIMIT) -> None:
-        """`code_of` is the table of the doors: the JSON-RPC code of an error."""
+        """`code_of` returns the JSON-RPC code of an error."""
         self._calls = calls
         self._code_of = code_of
         self._stream = RpcStream(limit, batches=True)
@@ -377,14 +373,14 @@ class RpcMachine:
         replies: list[bytes] = []
         for message in messages:
             answering = self._batch(message) if isinstance(message, Batch) else self._answer(message)
-            settled: WorkResult | None = None
+            result: WorkResult | None = None
             try:
                 while True:
-                    work = next(answering) if settled is None else answering.send(settled)
+                    work = next(answering) if result is None else answering.send(result)
                     if replies:
                         yield replies
                         replies = []
-                    settled = yield work
+                    result = yield work
             except StopIteration as done:
                 if done.value is not None:
                     replies.append(self._stream.encode(done.value))
@@ -443,9 +439,9 @@ class RpcMachine:
             raise self._calls.failed("list_actions", failure) from None
 
     def _invoke(self, params: Any) -> Generator[Work, WorkResult, Any]:
-        entry, begun = self._calls.begin(params["action"], params["input"])
-        settled = (yield begun) if isinstance(begun, Work) else begun
-        return self._calls.data(entry, settled)
+        entry, outcome = self._calls.begin(params["action"], params["input"])
+        result = (yield outcome) if isinstance(outcome, Work) else outcome
+        return self._calls.data(entry, result)
 
 
 def _invalid_params(request: RpcRequest, text: str, issues: list[Issue]) -> bytes:
