@@ -113,7 +113,7 @@ class AgentsHandler(HandlerDefaults):
 
     @asynccontextmanager
     async def hold(self, call: Call) -> AsyncIterator[None]:
-        """A call may wait for minutes, so a visitor may make only some at a time."""
+        """Let a visitor make only some calls at a time, for a call may wait for minutes."""
         owner = call.caller.owner
         if not call.caller.is_local and self._running[owner] >= MAX_OF_A_VISITOR:
             raise OverloadedError(
@@ -297,7 +297,7 @@ class OutgoingCalls:
     async def _search(
         self, directory: DirectoryClient | None, capability: str, limit: int
     ) -> list[HaloMatch]:
-        """In that directory, or among the cards that were published here; without this node itself."""
+        """Search in that directory, or among the cards that were published here; without this node itself."""
         query, limit = capability or None, min(limit + 1, LIMIT)  # because this node may be among them
         if directory is None:
             matches = await search_capability(store=self._store, query=query, limit=limit)

@@ -91,7 +91,7 @@ class MCPClientSubstrate:
 
 
 def _text_of_answer(answer: object, name: str) -> str:
-    """`text` of the answer, else of its `result`, else the text of their content blocks, else nothing."""
+    """Return `text` of the answer, else of its `result`, else the text of their content blocks, else nothing."""
     if not isinstance(answer, dict):
         return ""
     if answer.get("error") is not None:

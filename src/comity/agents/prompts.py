@@ -116,7 +116,7 @@ def _completer(handler: OpenHandler) -> Completer:
     async def complete(
         context: Context, argument: str, typed: str, _others: Mapping[str, str]
     ) -> Sequence[str]:
-        """Offers with the words that were typed, or ids that begin so."""
+        """Return offers with the words that were typed, or ids that begin so."""
         if argument != _AGENT["name"]:
             return ()
         digits = _DIGITS.fullmatch(typed) is not None

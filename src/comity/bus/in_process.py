@@ -21,7 +21,7 @@ class Bus(Protocol):
     async def publish(self, subject: str, hint: bytes) -> None: ...
 
     def listen(self, subject: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Hints on `subject` from the moment the context is entered."""
+        """Return the hints on `subject` from the moment the context is entered."""
         ...
 
     async def close(self) -> None: ...
@@ -55,7 +55,7 @@ class Listener:
         self._stirred.set()
 
     def leave(self) -> None:
-        """The reader has gone: drop what it did not read."""
+        """Drop what the reader, which has gone, did not read."""
         self._hints.clear()
         self.end()
 

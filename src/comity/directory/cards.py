@@ -125,7 +125,7 @@ async def move_record(store: Store, vacant_id: VacantId, state: RuntimeState) ->
 
 
 def size_of(record: CardRecord) -> int:
-    """About how many bytes it takes: the record, and the index of what is searched."""
+    """Return about how many bytes it takes: the record, and the index of what is searched."""
     return len(msgspec.json.encode(record)) + len(_text(record).encode()) + _ROWS
 
 
@@ -301,7 +301,7 @@ async def search_capability(
     limit: int = DEFAULT_LIMIT,
     include_local: bool = False,
 ) -> list[HaloMatch]:
-    """Cards that anybody may find; with `include_local`, which is for this node's owner, all others too."""
+    """Return cards that anybody may find; with `include_local`, which is for this node's owner, all others too."""
     if not 1 <= limit <= LIMIT:
         raise InvalidError(f"limit must be a number from 1 to {LIMIT}")
     if query is not None and len(query) > QUERY_LENGTH:

@@ -191,7 +191,7 @@ class DirectoryClient:
     async def search(
         self, query: str | None = None, *, family: str | None = None, limit: int = DEFAULT_LIMIT
     ) -> list[HaloMatch]:
-        """Verified matches in the directory's order."""
+        """Return verified matches in the directory's order."""
         asked = {"capability": query, "family": family, "limit": str(limit)}
         answer = await self._ask("POST", "/v1/query_capability", asked)
         matches = []
@@ -213,7 +213,7 @@ class DirectoryClient:
     async def event_log(
         self, vacant_id: VacantId, *, from_seq: int = 0, limit: int = DEFAULT_PAGE
     ) -> list[DirectoryEvent]:
-        """One page of the actor's events, those whose `seq` is greater than `from_seq`."""
+        """Return one page of the actor's events, those whose `seq` is greater than `from_seq`."""
         asked = {"from_seq": str(from_seq), "limit": str(limit)}
         answer = await self._read(f"/v1/event_log/{vacant_id.hex()}", asked)
         events = _as(list[DirectoryEvent], answer)
@@ -244,7 +244,7 @@ class DirectoryClient:
             raise UnusableAnswerError(f"the directory's answer cannot be read: {reason.message}") from None
 
     async def _read(self, path: str, query: Mapping[str, str] | None = None) -> Any:
-        """Nameless first: a directory need not know who reads what everybody may."""
+        """Read without a name first: a directory need not know who reads what everybody may."""
         try:
             return await self._ask("GET", path, query)
         except ForbiddenError:

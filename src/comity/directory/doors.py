@@ -229,7 +229,7 @@ class DirectoryReads:
         }
 
     async def _revocations(self, _question: DirectoryQuery, _reader: VacantId | None) -> list[str]:
-        """Nothing is revoked here: an owner hides a card by publishing it with visibility NONE."""
+        """Return nothing, for nothing is revoked here: an owner hides a card by publishing it with visibility NONE."""
         return []
 
 

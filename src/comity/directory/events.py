@@ -151,7 +151,7 @@ async def event_log(
 
 
 def _key(actor: str, seq: int | None = None) -> str:
-    """Keys of one actor are in the order of their numbers."""
+    """Return a key; those of one actor are in the order of their numbers."""
     return f"{actor}/" if seq is None else f"{actor}/{seq:019d}"
 
 

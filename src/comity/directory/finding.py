@@ -231,7 +231,7 @@ class DirectoryAccess:
         return self.own.url
 
     def directory(self) -> DirectoryClient:
-        """Asked in the name of the key, if there is one."""
+        """Return the client of the directory, in the name of the key if there is one."""
         url = self.directory_url
         if self.own is not None and url == self.own.url:
             return DirectoryClient(self.own.http, self.own.base, clock=SystemClock(), key=self._key)

@@ -102,7 +102,7 @@ class SignedPublication(Struct, frozen=True, kw_only=True):
     parent: VacantId | None
 
     def digest(self) -> bytes:
-        """Of everything that was asked: what makes a request the same one."""
+        """Return the hash of everything that was asked: what makes a request the same one."""
         members = msgspec.to_builtins(self.asked)
         del members["event_signature_hex"]  # two signatures of one event say the same
         return digest(ascii_form(members))
@@ -126,7 +126,7 @@ _read_kept = msgspec.json.Decoder(_Kept).decode
 
 
 def read_publication(body: Any) -> SignedPublication:
-    """Step 1: the decoded body of a request as a publication. Raises what a door answers with 400."""
+    """Read a publication in the decoded body of a request (step 1). Raise what a door answers with 400."""
     try:
         asked = msgspec.convert(body, Publication)
     except msgspec.ValidationError as reason:
@@ -240,7 +240,7 @@ class PublishHandler(HandlerDefaults):
         return result
 
     async def answer_conflict(self, call: Call, conflict: StoreConflict) -> HandlerResult:
-        """Another process stored an event in between: check again, so that the caller gets the current state."""
+        """Check again after another process stored an event in between, so that the caller gets the current state."""
         self._release(call.evidence, stored=False)
         answered = await self._first_answer(call.request.body)
         return answered or await self.handle(call)
@@ -283,7 +283,7 @@ class PublishHandler(HandlerDefaults):
 def republished(
     before: CardRecord | None, publication: SignedPublication, event_seq: int, now: float
 ) -> CardRecord:
-    """Step 5: the new record of the card, from the old record and this publication."""
+    """Return the new record of the card, from the old record and this publication (step 5)."""
     asked, card = publication.asked, publication.card
     parent = None if publication.parent is None else publication.parent.hex()
     declared = None if asked.declared_capabilities is None else tuple(asked.declared_capabilities)
@@ -319,7 +319,7 @@ def republished(
 
 
 def _declared_before(before: CardRecord, declared: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """Declared capabilities are kept. If there were none, the new text of the card is the default."""
+    """Keep declared capabilities. If there were none, the new text of the card is the default."""
     if declared is None and before.declared_capabilities != (before.capability_card().capability_text,):
         return before.declared_capabilities
     return declared
@@ -330,7 +330,7 @@ def _size(put: Put) -> int:
 
 
 def _key(event: RegisterEvent) -> str:
-    """Keys are the actor's own: two actors may use the same."""
+    """Return a key of the actor's own: two actors may use the same."""
     return f"{event.actor.hex()}/{event.idempotency_key}"
 
 

@@ -209,7 +209,7 @@ class KeptPublication:
             await self._pause(_wait_after(failures))
 
     async def _refresh(self) -> tuple[PublicationReport, bool]:
-        """How the agent stands there now, and whether something was published for it."""
+        """Return how the agent stands there now, and whether something was published for it."""
         known = await registered(self._directory, self._card.vacant_id)
         if known is not None and known.state is None and known.event_seq == self.report.event_seq:
             known = replace(known, state=self.report.state)  # it was us who said it

@@ -254,7 +254,7 @@ class EmbeddedVacant:
         self._opening: asyncio.Task[tuple[EnvelopeHandler, Pipeline]] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As an ASGI application: `POST` of an envelope."""
+        """Answer the `POST` of an envelope, as an ASGI application."""
         try:
             handler, pipeline = await self.open_once()
         except ComityError as refusal:
@@ -344,7 +344,7 @@ def build_a2a_router(
     state_provider: StateProvider | None = None,
     prefix: str = "/a2a",
 ) -> VacantRouter:
-    """`POST {prefix}/message/send`, answered by `behavior`."""
+    """Make a router for `POST {prefix}/message/send`, answered by `behavior`."""
     vacant = EmbeddedVacant(
         self_form=self_form,
         self_signing_key=self_signing_key,

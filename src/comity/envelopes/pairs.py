@@ -116,7 +116,7 @@ class _Book:
         self._moved_at = ""
 
     def was_moved(self, at: str) -> None:
-        """The chain was set to a place that no message of the record led to."""
+        """Note that the chain was set to a place that no message of the record led to."""
         self._moved_at = max(self._moved_at, at)
 
     def take(self, entry: AuditEntry, reply: str) -> None:
@@ -257,7 +257,7 @@ def _own_reply(
 
 
 async def _check_called(store: Store, own: VacantId, book: _Book) -> "int | _ChainFault":
-    """Of our calls only the last one is stored, and that only where it was given a key."""
+    """Check the last of our calls, the only one that is stored, if it was given a key."""
     held = await store.get(CALL_SPACE, f"{own.hex()}:{book.peer.hex()}")
     number = book.requests.seq
     try:

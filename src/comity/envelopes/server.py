@@ -217,7 +217,7 @@ class SignedHandler(HandlerDefaults):
         )
 
     async def answer_conflict(self, call: Call, conflict: StoreConflict) -> HandlerResult:
-        """Another process accepted an envelope of this pair while we worked on ours."""
+        """Answer after another process has accepted an envelope of this pair while we worked on ours."""
         verified: VerifiedCall = call.evidence
         queue = verified.queue
         queue.positions, queue.next = await self._load(queue), None
@@ -255,7 +255,7 @@ class SignedHandler(HandlerDefaults):
         return True
 
     async def _make_room(self, call: Call, quota: Quota, size: int) -> None:
-        """The same, by asking the store. A call that does not fit is refused, for no reply that was promised may go (ruling
+        """Reserve by asking the store. A call that does not fit is refused, for no reply that was promised may go (ruling
         10).
         """
         verified: VerifiedCall = call.evidence
@@ -382,6 +382,6 @@ class EnvelopeHandler(SignedHandler):
 
 
 def _shown(value: Any) -> str:
-    """As the reference prints it, and never longer than a line."""
+    """Return it as the reference prints it, and never longer than a line."""
     text = repr(value)
     return text if len(text) <= 80 else text[:79] + "…"

@@ -86,7 +86,7 @@ class _Target(Struct):
 
 
 def read_vacant_folder(folder: Path) -> VacantFolder:
-    """Everything that can be taken from the folder. Raises KeyRefusedError when it holds no usable key."""
+    """Read everything that can be taken from the folder. Raise KeyRefusedError if it holds no usable key."""
     name = folder.resolve().name
     if not _is_file(folder / KEY_FILE):
         raise KeyRefusedError(_no_key(folder))

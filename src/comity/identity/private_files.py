@@ -111,7 +111,7 @@ def replace_private(path: Path, data: bytes) -> None:
 
 
 def replace_whole(path: Path, data: bytes) -> None:
-    """The same for a file that is no secret; it raises OSError."""
+    """Replace a file that is no secret, in the same way. Raise OSError."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
     try:
         _write_draft(draft, data)
@@ -133,7 +133,7 @@ def _write_draft(draft: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def alone(lock: Path) -> Iterator[None]:
-    """One process at a time is in this block. On Windows there is nothing to lock with."""
+    """Let one process at a time into this block. On Windows there is nothing to lock with."""
     opened = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if fcntl is not None:

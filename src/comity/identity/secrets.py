@@ -75,7 +75,7 @@ def new_vault_key() -> bytes:
 
 
 def load_or_create_vault_keys(path: Path, env_value: str | None) -> list[bytes]:
-    """Keys from the environment's value, separated by commas; else those of the file, one per line."""
+    """Return the keys from the environment's value, separated by commas; else those of the file, one per line."""
     if env_value is not None:
         return parse_vault_keys(env_value)
     return _of_file(path, read_or_create_private(path, lambda: new_vault_key() + b"\n"))

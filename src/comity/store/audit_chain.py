@@ -130,7 +130,7 @@ class ChainVerdict(NamedTuple):
 
 
 def timestamp(seconds: float) -> str:
-    """RFC 3339 in UTC with microseconds and Z, from seconds since 1970."""
+    """Write seconds since 1970 in the form of RFC 3339, in UTC with microseconds and Z."""
     try:
         whole = math.floor(seconds)
         fraction = round((seconds - whole) * 1_000_000)
@@ -147,7 +147,7 @@ def _to_the_second(seconds: int) -> str:
 
 
 def privacy_hash(value: str, key: bytes | None = None) -> str:
-    """Stand-in for an id that must not be stored. Without a key, short or known ids can be guessed."""
+    """Return a stand-in for an id that must not be stored. Without a key, short or known ids can be guessed."""
     data = value.encode("utf-8", "surrogatepass")
     digest = sha256(data).hexdigest() if key is None else hmac.digest(key, data, "sha256").hex()
     return f"sha256:{digest[:32]}"
@@ -166,7 +166,7 @@ def link(draft: AuditDraft, *, position: int, previous_hash: str | None) -> Audi
 
 
 def chained(draft: AuditDraft, *, position: int, previous_hash: str | None) -> tuple[bytes, str]:
-    """`encode(link(draft, …))` and the hash of that entry, by a shorter way: the fields of a draft are the first
+    """Return `encode(link(draft, …))` and the hash of that entry, by a shorter way: the fields of a draft are the first
     ones of an entry.
     """
     entry_hash = _hash(draft, position, previous_hash)

@@ -116,7 +116,7 @@ class _ChainReading:
 
     @property
     def untouched(self) -> bool:
-        """Nothing stands in the log, and nobody outside has seen anything in it."""
+        """Return whether the log is empty, and nothing outside has seen an entry."""
         return self.position == 0 and self._seen_outside
 
     def start_after(self, checkpoint: AuditHead) -> None:

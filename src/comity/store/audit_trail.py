@@ -76,7 +76,7 @@ class TrailView(Protocol):
     """What a store shows of itself while a trail resumes."""
 
     def entry(self, log: str, position: int | None = None) -> bytes | None:
-        """One stored entry, the last one when no position is named."""
+        """Return one stored entry, the last one when no position is named."""
         ...
 
     def value(self, space: str, key: str) -> bytes | None: ...

@@ -86,7 +86,7 @@ class FolderClaim:
             return False
 
     def withdraw(self) -> None:
-        """Still ours, and nobody is to come any more."""
+        """Keep the folder, and let nobody come any more."""
         self._announced = b""
         if self.is_in_place():
             with contextlib.suppress(OSError):

@@ -188,7 +188,7 @@ class GroupCommit:
             log.exception("what comes after a batch failed")
 
     def _outcomes(self, batch: Sequence[PendingTransaction], ready: Any) -> Sequence[Outcome]:
-        """Whatever goes wrong, every caller gets an error and the thread goes on."""
+        """Write a batch. Whatever goes wrong, every caller gets an error and the thread goes on."""
         try:
             return self._write(batch, ready)
         except Exception as fault:

@@ -313,7 +313,7 @@ _PAGE = 256
 class Store(Protocol):
     @property
     def failure(self) -> StoreError | None:
-        """Why the last commit could not be made; None when it was made."""
+        """Return why the last commit could not be made; None when it was made."""
         ...
 
     def submit(
@@ -326,7 +326,7 @@ class Store(Protocol):
         ...
 
     async def commit(self, *operations: Operation, audit: Sequence[AuditDraft] = ()) -> tuple[Any, ...]:
-        """`submit`, and wait until it is durable."""
+        """Submit, and wait until it is durable."""
         ...
 
     async def tip(self, chain: ChainKey) -> Tip: ...
@@ -350,13 +350,13 @@ class Store(Protocol):
     async def scan(
         self, space: str, prefix: str = "", after: str = "", limit: int = 100
     ) -> list[tuple[str, Versioned]]:
-        """Keys in order, those that begin with `prefix` and come after `after`."""
+        """Return keys in order, those that begin with `prefix` and come after `after`."""
         ...
 
     async def read(self, log: str, after: int = 0, limit: int = 1000) -> list[LogRecord]: ...
 
     async def end(self, log: str) -> int:
-        """Position of the last record ever appended, 0 for a log that never was."""
+        """Return the position of the last record ever appended, 0 for a log that never was."""
         ...
 
     async def document(self, collection: str, id: str) -> StoredDocument | None: ...  # noqa: A002
@@ -364,7 +364,7 @@ class Store(Protocol):
     async def find(
         self, collection: str, *, words: str = "", keys: Sequence[tuple[str, str]] = (), limit: int = 20
     ) -> list[StoredDocument]:
-        """Documents that hold all `words` (best match first) and all `keys`; without words, oldest first."""
+        """Return documents that hold all `words` (best match first) and all `keys`; without words, oldest first."""
         ...
 
     async def lease(self, name: str) -> Lease | None: ...

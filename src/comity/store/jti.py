@@ -32,7 +32,7 @@ class JtiReplayCache:
         self._loading = asyncio.Lock()
 
     async def claim(self, issuer: str, jti: str, expires_at: float, audit: Sequence[AuditDraft] = ()) -> bool:
-        """True for the first claim of an id, False for a replay. `audit` is written with a first claim only."""
+        """Return True for the first claim of an id, False for a replay. `audit` is written with a first claim only."""
         claim = claim_of(issuer, jti, expires_at)
         now = self._clock.now()
         if not now < expires_at < float("inf"):

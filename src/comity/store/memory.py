@@ -271,7 +271,7 @@ class _MemoryTrailView:
         self._disk = disk
 
     def entry(self, log: str, position: int | None = None) -> bytes | None:
-        """One stored entry, the last one when no position is named."""
+        """Return one stored entry, the last one when no position is named."""
         return self._disk.records.get((log, self._disk.ends.get(log, 0) if position is None else position))
 
     def value(self, space: str, key: str) -> bytes | None:
@@ -325,7 +325,7 @@ def _forget_reply(disk: MemoryDisk, journal: _Journal, key: tuple[ChainKey, int]
 
 
 def _forget_replies(disk: MemoryDisk, journal: _Journal, op: ops.ForgetReplies, _now: float) -> None:
-    """All at once: there are few in a store in memory, and no places among them."""
+    """Forget them all at once: there are few in a store in memory, and no places among them."""
     for key in [key for key, kept in disk.replies.items() if kept.at < op.before]:
         _forget_reply(disk, journal, key)
 
@@ -507,7 +507,7 @@ _APPLY: dict[type[ops.Operation], Callable[[MemoryDisk, _Journal, Any, float], A
 
 
 def _tokens(text: str) -> list[str]:
-    """Words as the full-text index of the durable engine sees them: folded, without accents."""
+    """Return words as the full-text index of the durable engine sees them: folded, without accents."""
     plain = (c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
     return "".join(c.lower() if c.isalnum() else " " for c in plain).split()
 

@@ -304,7 +304,7 @@ def _found(settings: Settings, target: str) -> CapabilityCard:
 
 
 def _key_at_hand(settings: Settings) -> SigningKey | None:
-    """For cards that only their own people may read; not worth a passphrase."""
+    """Return the key for cards that only their own people may read, if it needs no passphrase."""
     if not has_identity(settings.data) or needs_passphrase(settings.data):
         return None
     return load_identity(settings.data)
@@ -367,7 +367,7 @@ def _warn_of_controls(card: CapabilityCard) -> None:
 
 
 def _as_json(card: CapabilityCard) -> dict[str, Any]:
-    """As a node says it at /card, and more: what is printed is itself a card file."""
+    """Return it as a node says it at /card, and more: what is printed is itself a card file."""
     return {
         "vacant_id": card.vacant_id.hex(),
         "capability_text": card.capability_text,

@@ -179,7 +179,7 @@ def stake_worth(amount: float) -> float:
 
 
 def niche_bonus(supply: int) -> float:
-    """For a capability that few others offer; nothing from ten on."""
+    """Return the bonus of a capability that few others offer; nothing from ten on."""
     if supply < 0:
         raise ReputationValueError("the supply of a capability must be 0 or more")
     return max(0.0, _NICHE * (1 - supply / _NICHE_SUPPLY))

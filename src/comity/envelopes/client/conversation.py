@@ -360,6 +360,6 @@ def _worth_another_try(refusal: CallRefusedError | TargetUnavailableError, wait:
 
 
 def _retry_after(answer: HttpResponse) -> float:
-    """Seconds; a date, or nonsense, counts as none."""
+    """Return the seconds to wait; a date, or nonsense, counts as none."""
     given = answer.headers.get("retry-after", "")
     return min(float(given), _MAX_RETRY_AFTER) if given.isdecimal() and len(given) < 10 else 0.0

@@ -62,7 +62,7 @@ class _Proof(NamedTuple):
 
 
 def reply_check(book: str, reply: bytes) -> str:
-    """How the entry of an answered call names the reply."""
+    """Return the name of the reply in the entry of an answered call."""
     return f"reply:{book}:{reply.hex()}"
 
 
@@ -128,14 +128,14 @@ class Pair:
         self._token = lease.token
 
     async def keep_away_others(self) -> None:
-        """For another while: the call takes longer."""
+        """Extend the lease: the call takes longer."""
         (lease,) = await self._store.commit(self._acquire)
         self._token = lease.token
 
     async def note_answered(
         self, envelope: VacantEnvelope, replied: ReplayState, kept: AnsweredCall | None
     ) -> None:
-        """The request was accepted, and the reply moved its own chain to `replied`: nothing is open now."""
+        """Store that the request was accepted, and that the reply moved its own chain to `replied`: nothing is open now."""
         accepted = state_after(envelope)
         await self._commit(
             "CALL_ANSWERED",
@@ -149,7 +149,7 @@ class Pair:
         self.accepted, self.replied = accepted, replied
 
     async def note_position(self, state: ReplayState) -> None:
-        """The target proved what it has accepted. Where that is more than we knew, replies are lost."""
+        """Store what the target proved to have accepted. Where that is more than we knew, replies are lost."""
         moved = state != self.accepted
         lost = moved or self.record.replies_lost
         record = PairRecord(replies_lost=lost, dialect=self.record.dialect)
@@ -178,7 +178,7 @@ class Pair:
         self.accepted = self.replied = start
 
     def note_refused(self, envelope: VacantEnvelope) -> None:
-        """Written down with the next transaction: until then the record only says too much."""
+        """Note a refusal for the next transaction: until then the record only says too much."""
         tip = tip_of(state_after(envelope))
         sent = tuple(other for other in self.record.sent if other != tip)
         self.record = replace(self.record, sent=sent, pending=b"")

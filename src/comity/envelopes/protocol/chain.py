@@ -57,7 +57,7 @@ class ReplayStore(Protocol):
     async def get(self, key: PairKey, /) -> ReplayState: ...
 
     async def check_and_advance(self, env: VacantEnvelope, /) -> None:
-        """Raises where the envelope does not come next; the signature is the caller's to check first."""
+        """Raise if the envelope does not come next; the signature is the caller's to check first."""
 
 
 def comes_early(state: ReplayState, envelope: VacantEnvelope) -> bool:

@@ -124,7 +124,7 @@ class VacantEnvelope(Struct, frozen=True, kw_only=True, dict=True):
             )
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None) -> Self:
-        """This envelope with other values. The signature stays, and verifies only if it still fits."""
+        """Return this envelope with other values. The signature stays, and verifies only if it still fits."""
         return replace(self, **(update or {}))
 
     def model_dump(self) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def reply_key(request: VacantEnvelope) -> str:
 
 
 def reply_is_bound(reply: VacantEnvelope, request: VacantEnvelope) -> bool | None:
-    """True: it answers `request`. False: it answers another one. None: it does not say."""
+    """Return True if it answers `request`, False if it answers another one, None if it does not say."""
     if not reply.idempotency_key.startswith(_PREFIX):
         return None
     return reply.idempotency_key == reply_key(request)

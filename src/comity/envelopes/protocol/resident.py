@@ -58,7 +58,7 @@ class LogEntry(Struct, frozen=True, kw_only=True):
         return verify(owner.public, self.signing_payload(), self.signature)
 
     def to_line(self) -> str:
-        """One line of `logbook.jsonl`, without its end."""
+        """Return one line of `logbook.jsonl`, without its end."""
         members = {
             "kind": self.kind,
             "payload": self.payload,

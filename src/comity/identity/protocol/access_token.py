@@ -76,7 +76,7 @@ class SigningKeys:
 def read_access_token(
     token: str, keys: SigningKeys, *, issuer: str, audience: str, now: float
 ) -> AccessToken:
-    """Raises UnauthenticatedError for a token that is not good here."""
+    """Check an access token. Raise UnauthenticatedError for one that is not good here."""
     if len(token) > MAX_TOKEN_LENGTH:
         raise _refused("it is too long")
     head = _head(token)
@@ -135,7 +135,7 @@ def _claims(token: str, key: "PyJWK", *, issuer: str, audience: str) -> dict[str
 
 
 def _public_key(jwk: Mapping[str, Any]) -> "PyJWK | None":
-    """None for a key of another kind, or one too weak to be used. A private half is not even looked at."""
+    """Return the key; None for one of another kind or too weak. A private half is not even looked at."""
     import jwt
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 

@@ -84,7 +84,7 @@ class VacantId(Struct, frozen=True, dict=True):
         return self.pubkey_bytes.hex()
 
     def short(self) -> str:
-        """For people to look at; never compare it."""
+        """Return the beginning of the id, for people; never compare it."""
         return self._hex[:12]
 
     def did_key(self) -> str:
@@ -212,7 +212,7 @@ _BASE58_VALUES = {character: value for value, character in enumerate(BASE58)}
 
 
 def encode_base58(data: bytes) -> str:
-    """base58btc, the alphabet of `did:key`. Leading zero bytes become leading `1`s."""
+    """Encode as base58btc, the alphabet of `did:key`. Leading zero bytes become leading `1`s."""
     number = int.from_bytes(data, "big")
     digits = []
     while number:
@@ -223,7 +223,7 @@ def encode_base58(data: bytes) -> str:
 
 
 def decode_base58(text: str) -> bytes:
-    """Both directions are quadratic in length, so callers check the length of what strangers send first."""
+    """Decode base58btc. Both directions are quadratic in length, so callers check the length of foreign texts first."""
     number = 0
     for character in text:
         value = _BASE58_VALUES.get(character)

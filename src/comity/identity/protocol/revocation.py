@@ -114,7 +114,7 @@ _MOMENT: Final = re.compile(
 
 
 def read_moment(name: str, text: str) -> float:
-    """Seconds since 1970, of RFC 3339 with an offset: a time without an offset is refused. `name` is what the field is
+    """Read RFC 3339 with an offset as seconds since 1970: a time without an offset is refused. `name` is what the field is
     called, for the refusal.
     """
     try:
@@ -191,7 +191,7 @@ def revocation_list(crl: CRL) -> RevocationList:
 
 
 def window(name: str, begin: str, next_update: str) -> tuple[float, float]:
-    """Both ends of the time for which a list speaks, in order."""
+    """Return both ends of the time for which a list speaks, in order."""
     begins, ends = read_moment(name, begin), read_moment("next_update", next_update)
     if ends <= begins:
         raise InvalidError(f"next_update of the revocation list does not come after {name}")
@@ -199,7 +199,7 @@ def window(name: str, begin: str, next_update: str) -> tuple[float, float]:
 
 
 def malformed_list(error: msgspec.ValidationError) -> MalformedError:
-    """Says where the fault is, and repeats nothing of what a stranger wrote there."""
+    """Say where the fault is, and repeats nothing of what a stranger wrote there."""
     return MalformedError(f"the revocation list is malformed: {str(error).rpartition(' - at ')[2]}")
 
 
@@ -243,7 +243,7 @@ class CrlSource(Struct, frozen=True, kw_only=True):
 
 
 def read_list(body: bytes, source: CrlSource, *, now: float) -> RevocationList:
-    """Raises MalformedError or InvalidError when it does not count."""
+    """Read a list. Raise MalformedError or InvalidError if it does not count."""
     received = strict_json.loads(body, depth=_DEPTH, unique_keys=True)
     if not isinstance(received, dict):
         raise MalformedError("a revocation list is a JSON object")
@@ -289,7 +289,7 @@ class AlternateOutcome(StrEnum):
 
 
 def read_alternate(received: Any) -> RevocationList:
-    """Raises MalformedError or InvalidError."""
+    """Read a list of the other shape. Raise MalformedError or InvalidError."""
     try:
         crl = msgspec.convert(received, AlternateCRL)
     except msgspec.ValidationError as error:

@@ -102,7 +102,7 @@ def is_issuer_name(text: str) -> bool:
 
 
 def parse_signed(text: str) -> SignedToken | StampedToken:
-    """Raises MalformedError for anything that is neither form."""
+    """Read a token of form A or B. Raise MalformedError for anything else."""
     if len(text) > TOKEN_LIMIT:
         raise MalformedError(f"an identity token has at most {TOKEN_LIMIT:,} characters")
     fields = text.split(":")
@@ -324,7 +324,7 @@ class TokenVerdict(Struct, frozen=True, kw_only=True):
 
 
 def parse_identity(text: str) -> UvcToken | SignedToken | StampedToken:
-    """Any of the three shapes; MalformedError otherwise."""
+    """Read a token of any of the three shapes. Raise MalformedError otherwise."""
     if isinstance(text, str) and text.startswith((SIGNED_PREFIX, STAMPED_PREFIX)):
         return parse_signed(text)
     return parse_uvc(text)
@@ -362,7 +362,7 @@ def _proven(
 
 
 def subject_id(issuer: str, subject: str) -> str:
-    """Under this name all tokens of a subject are revoked at once. Neither part can hold a colon."""
+    """Return the name under which all tokens of a subject are revoked at once. Neither part can hold a colon."""
     return f"{issuer}:{subject}"
 
 

@@ -82,7 +82,7 @@ GOVERNED_SEGMENTS: Final = 8
 
 
 def check_governance(written: str, segments: Sequence[str]) -> None:
-    """Raises InvalidError for a well-formed token that governance would not register."""
+    """Raise InvalidError for a well-formed token that governance would not register."""
     if len(written) > GOVERNED_LENGTH:
         raise InvalidError(f"a governed token has at most {GOVERNED_LENGTH} characters; shorten it")
     if len(segments) > GOVERNED_SEGMENTS:
@@ -226,7 +226,7 @@ class UvcToken(Struct, frozen=True):
 
     @property
     def tier(self) -> UvcTier | None:
-        """None for a first segment that no tier knows."""
+        """Return the tier; None for a first segment that no tier knows."""
         return TIER_OF.get(self.domain)
 
     @property
@@ -356,7 +356,7 @@ class UvcUri(Struct, frozen=True):
 
 
 def parse_uri(text: str) -> UvcUri:
-    """Raises MalformedError or InvalidError for anything else."""
+    """Read the address of a token. Raise MalformedError or InvalidError for anything else."""
     found = _URI.fullmatch(text) if len(text) <= _URI_LIMIT else None
     if found is None:
         raise MalformedError(f"the address of a token is written as creed://{REGISTRY}/family.safe.guide")
@@ -369,7 +369,7 @@ ANY: Final = "**"
 
 
 def matches(pattern: str, token: UvcToken) -> bool:
-    """Raises MalformedError when `pattern` is none."""
+    """Return whether a token fits a pattern. Raise MalformedError if `pattern` is none."""
     reached = {0}
     end = token.depth
     for part in _parts(pattern):

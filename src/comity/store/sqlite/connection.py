@@ -183,7 +183,7 @@ def migrate(connection: apsw.Connection, path: Path, steps: tuple[str, ...] = ST
 
 
 def steps_taken(connection: apsw.Connection, path: Path, steps: tuple[str, ...] = STEPS) -> int:
-    """How far the file has come. Raises for one that is newer, or somebody else's."""
+    """Return how far the file has come. Raise for one that is newer, or somebody else's."""
     with connection:  # as of one moment: another process may be making the tables
         taken = connection.pragma("user_version")
         application = connection.pragma("application_id")
@@ -288,7 +288,7 @@ def _opened(path: Path, *, fresh: bool) -> apsw.Connection:
 
 
 def open_checkpointer(path: Path) -> apsw.Connection:
-    """Beside a writer, who has seen to it that the file is there and sound."""
+    """Open a connection beside a writer, who has seen to it that the file is there and sound."""
     connection = _connected(path, apsw.SQLITE_OPEN_READWRITE)
     connection.pragma("synchronous", "full")
     connection.execute("SELECT count(*) FROM sqlite_schema").get  # noqa: B018 - before its first read it knows of no journal
@@ -325,7 +325,7 @@ def _damaged(path: Path, finding: str) -> str:
 
 
 def _check_header(path: Path) -> None:
-    """What SQLite itself would overlook: a stump of a file it would take for a new one, a page cut short."""
+    """Check what SQLite itself would overlook: a stump of a file it would take for a new one, a page cut short."""
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
     if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):

@@ -62,7 +62,7 @@ class Checkpoints:
         self._connection.close()
 
     def check(self) -> None:
-        """On the writer's thread, after a commit."""
+        """Begin a checkpoint if one is due. Called on the writer's thread, after a commit."""
         pages = self._pages()
         if _between(self._begun, pages) >= MAX_PAGES:
             # While it is as long as that, after each commit: a reader may keep it from beginning again.
@@ -91,8 +91,8 @@ def _between(earlier: int, later: int) -> int:
 
 
 def _carry_over(connection: apsw.Connection) -> int:
-    """As far as readers allow. Return how many pages the journal has. What is committed is durable without it: a failure
-    is for the log, and the next commit meets it anyway.
+    """Copy the journal into the database, as far as readers allow, and return how many pages it has. What is committed
+    is durable without it: a failure is for the log, and the next commit meets it anyway.
     """
     try:
         length, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
@@ -202,7 +202,7 @@ class SqliteStore(SqliteReader):
         return _Prepared(statement, head, before)
 
     def _write(self, batch: Sequence[PendingTransaction], prepared: "_Prepared | None") -> Sequence[Outcome]:
-        """On the writer thread: every transaction of the batch, then one durable commit."""
+        """Write every transaction of the batch, then commit once. Called on the writer thread."""
         if self._broken is not None:
             return [self._broken] * len(batch)
         try:
@@ -258,7 +258,7 @@ class SqliteStore(SqliteReader):
         return outcomes
 
     def _committed(self, head: bytes | None) -> None:
-        """While the loop waits for it: later the two threads would fight for the interpreter."""
+        """Publish while the loop waits for it: later the two threads would fight for the interpreter."""
         self._durable = self._mark()
         if self._trail is not None and head is not None:
             self._trail.publish(head)
@@ -280,7 +280,7 @@ class SqliteStore(SqliteReader):
         return outcomes
 
     def _run_apart(self, batch: Sequence[PendingTransaction], now: float) -> Sequence[Outcome]:
-        """Each in a savepoint of its own, so that one that is refused is undone alone."""
+        """Run each in a savepoint of its own, so that one that is refused is undone alone."""
         self._writer.execute("BEGIN IMMEDIATE")
         return [self._run(work, now) for work in batch]
 
@@ -317,7 +317,7 @@ class SqliteStore(SqliteReader):
             self._trail.go_back(mark)
 
     def _undo(self) -> None:
-        """Nothing of this batch was done."""
+        """Undo the whole batch."""
         self._go_back(self._durable)
         with contextlib.suppress(apsw.Error):
             if self._writer.in_transaction:

@@ -213,7 +213,7 @@ def select_documents(
 
 
 def _match(words: str) -> str:
-    """Each word quoted, so that nothing in it is read as query syntax, and taken as a beginning."""
+    """Quote each word, so that nothing in it is read as query syntax, and take it as a beginning."""
     return " ".join('"' + word.replace('"', '""').replace("\0", " ") + '"*' for word in words.split())
 
 
@@ -320,7 +320,7 @@ class SqliteReader:
             raise StoreUnavailableError("the store is closed; open it again before reading") from closed
 
     def _read(self, question: Callable[..., R], args: tuple[Any, ...], named: dict[str, Any]) -> R:
-        """On a reader thread, with a connection of its own."""
+        """Ask on a reader thread, with a connection of its own."""
         with translated_errors(self.path):
             connection = getattr(self._local, "connection", None)
             if connection is None:

@@ -64,7 +64,7 @@ _NO_CHANGES = (None,) * (_ANSWER_COLUMNS - len(_NO_AUDIT))
 
 
 def prepare(connection: apsw.Connection) -> None:
-    """What a connection needs before it writes; it is gone with the connection."""
+    """Set up what a connection needs before it writes; it is gone with the connection."""
     # what REPLACE deletes has to be seen by the triggers that add up what is held
     connection.pragma("recursive_triggers", True)
     connection.execute(_ANSWER)
@@ -106,7 +106,7 @@ def append(connection: apsw.Connection, log: str, data: bytes) -> int:
 
 
 def append_all(connection: apsw.Connection, log: str, records: Sequence[bytes]) -> None:
-    """Records side by side, at the price of one look at where the log ends."""
+    """Append records side by side, at the price of one look at where the log ends."""
     number, end = connection.execute(
         'INSERT INTO log (name, "end") VALUES (?1, ?2) '
         'ON CONFLICT (name) DO UPDATE SET "end" = "end" + ?2 RETURNING id, "end"',
@@ -118,7 +118,7 @@ def append_all(connection: apsw.Connection, log: str, records: Sequence[bytes]) 
 
 
 def keep_head(connection: apsw.Connection, head: ops.Put) -> None:
-    """Only one process writes it and nobody waits for it: its version is always 0."""
+    """Write the head. Only one process writes it and nobody waits for it: its version is always 0."""
     connection.execute(
         "INSERT OR REPLACE INTO value VALUES (?, ?, ?, 0, NULL)", (head.space, head.key, head.value)
     )
