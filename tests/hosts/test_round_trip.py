@@ -48,11 +48,7 @@ DOCUMENTS = {
         b"\xef\xbb\xbf---\nextensions: # none yet\nz: 1",
     ),
 }
-READERS = {
-    "json": plain_json,
-    "toml": tomllib.loads,
-    "yaml": lambda text: yaml.safe_load(text) or {},
-}
+READERS = {"json": plain_json, "toml": tomllib.loads, "yaml": lambda text: yaml.safe_load(text) or {}}
 
 
 def read(client, data):
@@ -124,10 +120,7 @@ SHAPES = {
     "kiro": (("mcpServers",), {"command": "C", "args": ["A"], "env": {"E": "V"}}),
     "grok": (("mcp_servers",), {"command": "C", "args": ["A"], "env": {"E": "V"}}),
     "kimi": (("mcpServers",), {"transport": "stdio", "command": "C", "args": ["A"], "env": {"E": "V"}}),
-    "kilo": (
-        ("mcp",),
-        {"type": "local", "command": ["C", "A"], "environment": {"E": "V"}, "enabled": True},
-    ),
+    "kilo": (("mcp",), {"type": "local", "command": ["C", "A"], "environment": {"E": "V"}, "enabled": True}),
 }
 
 

@@ -285,10 +285,7 @@ async def test_the_keepers_own_commands_and_the_door_add_entries_at_once():
 
 async def test_what_waits_survives_a_restart_of_the_party(tmp_path):
     port = unused_port()
-    async with (
-        running_node(tmp_path / "alice", port=port) as host,
-        running_node(tmp_path / "bob") as node,
-    ):
+    async with running_node(tmp_path / "alice", port=port) as host, running_node(tmp_path / "bob") as node:
         bob = Party(node)
         stored = await begun(Party(host), bob)
         await bob.votes.refresh(stored.id)

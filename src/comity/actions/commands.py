@@ -135,11 +135,7 @@ def list_(plugin: Plugins = None, as_json: Json = False) -> None:
         print_json({"actions": registry.descriptions()})
         return
     rows = [
-        (
-            entry.name,
-            _needs(entry.contract.input_schema),
-            one_line(entry.contract.boundary),
-        )
+        (entry.name, _needs(entry.contract.input_schema), one_line(entry.contract.boundary))
         for entry in registry.entries()
     ]
     print_table(("action", "needs", "boundary"), rows, unbroken="action")
@@ -194,8 +190,7 @@ def schemas(
         str, typer.Argument(metavar="DIR", help="The folder to write to. It is created if it does not exist.")
     ],
     compat: Annotated[
-        str | None,
-        typer.Option("--compat", metavar=COMPAT, help="Write the schemas of Humanity4AI 1.0.8."),
+        str | None, typer.Option("--compat", metavar=COMPAT, help="Write the schemas of Humanity4AI 1.0.8.")
     ] = None,
     enhanced: Annotated[
         bool, typer.Option("--enhanced", help="Write the schemas of the enhanced mode.")

@@ -100,11 +100,7 @@ class Runner:
         return calls.data(entry, result)
 
     async def run(
-        self,
-        work: Work,
-        caller: Caller = OWN_PROCESS,
-        client: str = "",
-        progress: Progress = ignore_progress,
+        self, work: Work, caller: Caller = OWN_PROCESS, client: str = "", progress: Progress = ignore_progress
     ) -> WorkResult:
         name, slow = work.entry.name, work.entry.action.slow
         allowance = self._allowance(caller)

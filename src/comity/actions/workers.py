@@ -251,12 +251,7 @@ class Workers:
             raise ComityError(f"the worker of {name} ended before it was done") from None
 
     async def _talk(
-        self,
-        process: Process,
-        name: str,
-        given: Mapping[str, Any],
-        fetch: FetchPages,
-        limit: asyncio.Timeout,
+        self, process: Process, name: str, given: Mapping[str, Any], fetch: FetchPages, limit: asyncio.Timeout
     ) -> Outcome:
         kind, content = await _exchange(process, ("call", name, given))
         while kind == "fetch":

@@ -136,16 +136,7 @@ def _root(name: str, machine: Computer) -> Path:
     return machine.home / root.otherwise.removeprefix("~").removeprefix("/")
 
 
-PRESETS = (
-    "full",
-    "core",
-    "file",
-    "state",
-    "extended",
-    "secure-core",
-    "secure-full",
-    "secure-extended",
-)
+PRESETS = ("full", "core", "file", "state", "extended", "secure-core", "secure-full", "secure-extended")
 DEFAULT_NAME = "comity"
 SECRET_FILE = "join-secret"  # noqa: S105 - the name of a file
 SECRET_VARIABLE = "VDON_MCP_JOIN_TOKEN_SECRET"  # noqa: S105 - the name of a variable

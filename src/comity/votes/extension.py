@@ -14,13 +14,7 @@ from comity.requests.caller import Caller
 from comity.vcp.protocol.extension_calls import ExtensionError
 from comity.vcp.protocol.messages import CONSENSUS
 from comity.votes.party import VoteParty
-from comity.votes.protocol.operations import (
-    ResultArguments,
-    VoteList,
-    result_report,
-    summary_of,
-    voice_of,
-)
+from comity.votes.protocol.operations import ResultArguments, VoteList, result_report, summary_of, voice_of
 from comity.votes.protocol.provenance import provenance_of
 from comity.votes.protocol.vote import Voice, stakeholder_of
 from comity.wire.errors import RetryLaterError

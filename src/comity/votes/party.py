@@ -142,13 +142,7 @@ class VoteParty:
             return await self._act_there(delib_id, op, dict(args), voice, caller)
 
     async def join(
-        self,
-        url: str,
-        delib_id: str,
-        voice: Voice,
-        caller: Caller = OWN_PROCESS,
-        *,
-        host: str | None = None,
+        self, url: str, delib_id: str, voice: Voice, caller: Caller = OWN_PROCESS, *, host: str | None = None
     ) -> StoredVote:
         """Fetch a vote from its host, or compare our copy with the log of another node.
 

@@ -38,9 +38,7 @@ class Table:
 
     def act(self, key, action, clause_id="c1", **more):
         return self.say(
-            key,
-            "consensus.act",
-            {"delib_id": ID, "clause_id": clause_id, "action": action} | more,
+            key, "consensus.act", {"delib_id": ID, "clause_id": clause_id, "action": action} | more
         )
 
     def advance(self, to, key=KEEPER):

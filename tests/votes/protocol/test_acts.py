@@ -78,11 +78,7 @@ class TestOpening:
                 "INVALID_ARGUMENT",
                 "stakeholders[0].principal_id",
             ),
-            (
-                {"stakeholders": [{"id": BOB, "fidelity": 0.5}]},
-                "INVALID_ARGUMENT",
-                "stakeholders[0].role",
-            ),
+            ({"stakeholders": [{"id": BOB, "fidelity": 0.5}]}, "INVALID_ARGUMENT", "stakeholders[0].role"),
             (
                 {
                     "stakeholders": [

@@ -217,12 +217,7 @@ class TestARecord:
         assert "provenance" in found.reason
 
     @pytest.mark.parametrize(
-        "change",
-        [
-            {"consensus_strength": 1.0},
-            {"title": "Something else"},
-            {"ai_standing_exercised": 1},
-        ],
+        "change", [{"consensus_strength": 1.0}, {"title": "Something else"}, {"ai_standing_exercised": 1}]
     )
     def test_with_a_provenance_of_its_own_is_refused(self, change):
         record = json.loads(RECORD)

@@ -90,11 +90,7 @@ def open_(
 
     async def work(own: LocalVotes) -> None:
         stored = await own.open(
-            title=title,
-            clauses=clauses,
-            stakeholders=stakeholders,
-            quorum=quorum,
-            ratification=ratification,
+            title=title, clauses=clauses, stakeholders=stakeholders, quorum=quorum, ratification=ratification
         )
         opened = stored.vote
         if as_json:
@@ -378,12 +374,7 @@ def record(
     comity vote remove dlb_5a0c  ask for confirmation, then remove it
     comity vote remove dlb_5a0c --yes  without confirmation
 """)
-def remove(
-    which: Which,
-    home: KeyOptions = KeyOptions(),
-    yes: Yes = False,
-    as_json: Json = False,
-) -> None:
+def remove(which: Which, home: KeyOptions = KeyOptions(), yes: Yes = False, as_json: Json = False) -> None:
     """Delete a vote from this node. If this node is the host, the vote ends for everybody.
 
     The other parties keep their copies of the log.
