@@ -26,9 +26,9 @@ def test_list_names_the_nine_and_what_a_plugin_adds(comity):
     assert any(
         line.split()[:6] == ["accessibility_audit", "url", "or", "urls", "or", "pages"] for line in lines
     )
-    told = json.loads(comity("actions", "list", "--json").out)["actions"]
-    assert len(told) == 9
-    assert all(one["inputSchema"]["type"] == "object" for one in told)
+    answer = json.loads(comity("actions", "list", "--json").out)["actions"]
+    assert len(answer) == 9
+    assert all(one["inputSchema"]["type"] == "object" for one in answer)
 
 
 def test_run_prints_what_an_action_says(comity):
@@ -143,8 +143,8 @@ def test_lines_shows_the_countries_and_claims_no_check_that_nobody_made(comity, 
     own.write_text(
         '{"countries": {"PT": {"name": "Portugal", "emergency": "112", "checked": "2026-11-16", "lines": []}}}'
     )
-    told = json.loads(comity("actions", "lines", "--country", "PT", "--lines", str(own), "--json").out)
-    assert told["checked"] == "2026-11-16"
+    answer = json.loads(comity("actions", "lines", "--country", "PT", "--lines", str(own), "--json").out)
+    assert answer["checked"] == "2026-11-16"
     own.write_text("{")
     refused = comity("actions", "lines", "--lines", str(own))
     assert refused.code != 0
@@ -160,9 +160,11 @@ def test_lines_of_an_operator_are_named_by_the_running_node_and_shown(comity, ne
     )
     node = neighbourhood.node(data)
     message = {"message": "Quero morrer, já escrevi a carta.", "risk_level": "low", "locale": "pt-PT"}
-    told = httpx.post(f"{node.url}/v1/actions/supportive_reply", json=message, headers=bearer(node))
-    assert told.status_code == 200
-    answered = told.json()["output"]
+    answer = httpx.post(
+        f"{node.url}/v1/actions/supportive_reply", json=message, headers=bearer(node), timeout=60
+    )
+    assert answer.status_code == 200
+    answered = answer.json()["output"]
     assert answered["crisis"]["detected"] is True
     assert [line["name"] for line in answered["resources"][0]["lines"]] == ["Linha Nossa"]
     assert any("1411" in line for line in answered["escalation_guidance"])

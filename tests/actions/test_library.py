@@ -55,7 +55,7 @@ def test_the_data_files_of_every_skill_are_there(name):
     assert callable(Library("enhanced").handler(built_in(name)))
 
 
-def test_a_fault_is_told_to_the_log(caplog):
+def test_a_fault_is_logged(caplog):
     def handler(given, mode):
         raise RuntimeError("why it broke")
 
@@ -79,7 +79,7 @@ def test_the_lines_of_an_operator_are_named_in_replies(tmp_path):
     assert crisis_lines(file)["countries"]["PT"]["lines"][0]["contact"] == "1411"
 
 
-def test_a_file_of_lines_that_cannot_be_read_is_told_at_once(tmp_path):
+def test_a_file_of_lines_that_cannot_be_read_is_refused_at_once(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
         Library("enhanced", lines=tmp_path / "nothing.json")
 

@@ -42,16 +42,16 @@ async def fetched(web, *names):
 
 
 async def test_pages_come_in_the_order_they_were_asked_for():
-    told = []
+    reports = []
     pages = Pages(
-        http=Web(a=HttpResponse(200, HTML, b"A"), b=HttpResponse(200, HTML, b"B")), report=told.append
+        http=Web(a=HttpResponse(200, HTML, b"A"), b=HttpResponse(200, HTML, b"B")), report=reports.append
     )
     found = await pages.fetch(["https://x.example/b", "https://x.example/a"])
     assert [(page.url, page.html, page.failure) for page in found] == [
         ("https://x.example/b", "B", ""),
         ("https://x.example/a", "A", ""),
     ]
-    assert told[0] == "fetching page 1 of 2: https://x.example/b"
+    assert reports[0] == "fetching page 1 of 2: https://x.example/b"
 
 
 async def test_no_more_than_four_are_fetched_at_once():

@@ -87,7 +87,7 @@ def test_what_is_not_there_is_refused(spec):
         load_plugins([spec])
 
 
-def test_installed_packages_announce_theirs_and_bad_ones_are_left_out_and_told(module, monkeypatch):
+def test_installed_packages_announce_theirs_and_bad_ones_are_left_out_and_reported(module, monkeypatch):
     good = importlib.metadata.EntryPoint("a", SAMPLE, GROUP)
     bad = importlib.metadata.EntryPoint("b", module("ACTION = 5"), GROUP)
     again = importlib.metadata.EntryPoint("c", f"{SAMPLE}:ACTION", GROUP)
@@ -97,20 +97,20 @@ def test_installed_packages_announce_theirs_and_bad_ones_are_left_out_and_told(m
         return [again, bad, good]
 
     monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
-    told = []
-    assert [plugin.action.name for plugin in announced_plugins(told.append)] == [
+    warnings = []
+    assert [plugin.action.name for plugin in announced_plugins(warnings.append)] == [
         "greet",
         "tell_where",
         "read_titles",
         "work_hard",
     ]
-    assert len(told) == 2
-    assert all(sentence.startswith("an installed action was left out: the plugin") for sentence in told)
+    assert len(warnings) == 2
+    assert all(sentence.startswith("an installed action was left out: the plugin") for sentence in warnings)
 
 
 def test_one_named_by_hand_wins_over_one_that_is_announced(monkeypatch):
     point = importlib.metadata.EntryPoint("a", SAMPLE, GROUP)
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point])
-    told = []
-    assert announced_plugins(told.append, load_plugins([f"{SAMPLE}:ACTION"])) == ()
-    assert "greet is offered by" in told[0]
+    warnings = []
+    assert announced_plugins(warnings.append, load_plugins([f"{SAMPLE}:ACTION"])) == ()
+    assert "greet is offered by" in warnings[0]

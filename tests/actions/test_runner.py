@@ -155,7 +155,7 @@ async def test_slow_work_of_one_caller_leaves_a_worker_for_another(runner):
     await asyncio.wait(greedy)
 
 
-async def test_who_has_too_much_waiting_is_refused_and_told_when_to_come_back():
+async def test_who_has_too_much_waiting_is_refused_and_learns_when_to_come_back():
     limits = ActionLimits(queued=2)
     runner = Runner(Library("enhanced", load_plugins([SAMPLE])), limits=limits)
     waiting = [asyncio.ensure_future(runner.call("work_hard", {"do": "hang"})) for _ in range(12)]

@@ -153,9 +153,9 @@ async def test_what_installed_packages_announce_is_listed_as_over_http_and_can_b
 
 
 async def test_an_audit_of_addresses_tells_how_far_it_is():
-    told = []
+    steps = []
     context = SimpleNamespace(
-        client=SimpleNamespace(caller=OWNER), connection="c", progress=lambda *step: told.append(step)
+        client=SimpleNamespace(caller=OWNER), connection="c", progress=lambda *step: steps.append(step)
     )
     async with (
         serving(lambda _request: reply(b"<html lang=en><title>t</title>")) as pages,
@@ -171,9 +171,9 @@ async def test_an_audit_of_addresses_tells_how_far_it_is():
         result = await audit.handler(context, {"urls": urls})
     assert audit.name == "accessibility_audit"
     assert len(result.structured["output"]["ranking"]) == 5
-    assert [step[:2] for step in told] == [(number, 6) for number in range(1, 6)]
-    assert sorted(step[2].partition(": ")[2] for step in told) == urls
-    assert told[0][2].startswith("page 1 of 5: ")
+    assert [step[:2] for step in steps] == [(number, 6) for number in range(1, 6)]
+    assert sorted(step[2].partition(": ")[2] for step in steps) == urls
+    assert steps[0][2].startswith("page 1 of 5: ")
 
 
 async def test_an_audit_becomes_a_task_that_says_how_far_it_is():

@@ -1,4 +1,4 @@
-"""A keeper with two faces: it continues one deliberation in two ways, and shows each party another one."""
+"""A host with two faces: it continues one vote in two ways, and shows each party another one."""
 
 import contextlib
 import json
@@ -10,8 +10,12 @@ from comity.store.audit_trail import log_of
 from comity.store.interface import Delete, Put
 from comity.testing import running_node
 from comity.vcp.protocol.extension_calls import ExtensionError
-from comity.votes.protocol.log import is_proven
+from comity.votes.protocol.log import conflict_between
 from tests.votes.parties import SPACES, AtTheDoor, Party, parties
+
+
+def is_proven(conflict):
+    return conflict_between(conflict.host, conflict.first, conflict.second) == conflict
 
 
 async def refusal(coroutine):
@@ -21,7 +25,7 @@ async def refusal(coroutine):
 
 
 class TwoFaces(Party):
-    """What it stores of deliberations can be put aside and taken out again."""
+    """What it stores of votes can be put aside and taken out again."""
 
     async def put_aside(self):
         return [(space, await self.node.store.scan(space, limit=1000)) for space in SPACES]
@@ -38,7 +42,7 @@ class TwoFaces(Party):
 
 @contextlib.asynccontextmanager
 async def two_faces():
-    """Both parties know the first three entries. Then each is shown another fourth; the keeper now shows Carol's."""
+    """Both parties know the first three entries. Then each is shown another fourth; the host now shows Carol's."""
     async with running_node() as node, parties(2) as (bob, carol):
         alice = TwoFaces(node)
         stored = await alice.open({"id": bob.id}, {"id": carol.id})
@@ -54,7 +58,7 @@ async def two_faces():
         yield alice, bob, carol, stored, of_bob
 
 
-async def test_the_keeper_is_named_as_soon_as_it_shows_its_other_face():
+async def test_the_host_is_named_as_soon_as_it_shows_its_other_face():
     async with two_faces() as (alice, bob, _, stored, _of_bob):
         fault = await refusal(bob.votes.refresh(stored.id))
         assert fault.wire_code == "CONFLICT"
@@ -67,7 +71,7 @@ async def test_the_keeper_is_named_as_soon_as_it_shows_its_other_face():
         assert any(b"DELIBERATION_FRAUD" in record.data for record in written)
 
 
-async def test_parties_find_out_when_they_compare_their_logs_without_the_keeper():
+async def test_parties_find_out_when_they_compare_their_logs_without_the_host():
     async with two_faces() as (_, bob, carol, stored, _of_bob):
         await refusal(carol.join(bob, stored))
         for party in (bob, carol):  # whoever was asked found it out as well
@@ -75,7 +79,7 @@ async def test_parties_find_out_when_they_compare_their_logs_without_the_keeper(
 
 
 class Telling:
-    """A keeper that cheats does not look at the tips that it is told."""
+    """A host that cheats does not look at the tips that it is told."""
 
     def __init__(self, post):
         self._post = post
@@ -104,7 +108,7 @@ async def test_nothing_more_is_decided_after_that():
         before = await bob.frozen(), await alice.frozen()
         fault = await refusal(bob.say(stored, "act", clause_id="c1", action="endorse"))
         assert "two entries with the number 4" in fault.message
-        # the keeper itself has seen the proof in the tip that Bob sent
+        # the host itself has seen the proof in the tip that Bob sent
         door = AtTheDoor(alice, carol.node.runtime.key)
         answer = await door.act(
             (await carol.votes.find(stored.id)).head, "act", clause_id="c1", action="endorse"
@@ -113,7 +117,7 @@ async def test_nothing_more_is_decided_after_that():
         assert (await bob.frozen(), await alice.frozen()) == before
 
 
-async def test_a_keeper_that_has_forgotten_an_entry_signs_nothing_in_its_place():
+async def test_a_host_that_has_forgotten_an_entry_signs_nothing_in_its_place():
     async with two_faces() as (alice, bob, _, stored, of_bob):
         await alice.take_out(of_bob)
         four = await alice.put_aside()
@@ -130,7 +134,7 @@ async def test_a_keeper_that_has_forgotten_an_entry_signs_nothing_in_its_place()
         assert await alice.frozen() == before
 
 
-async def test_a_keeper_with_an_older_copy_of_its_whole_database_is_not_believed(tmp_path):
+async def test_a_host_with_an_older_copy_of_its_whole_database_is_not_believed(tmp_path):
     async with parties(1) as (bob,):
         async with running_node(tmp_path / "alice") as node:
             alice = Party(node)

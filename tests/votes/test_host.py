@@ -21,7 +21,7 @@ PATH = "/v1/deliberations"
 
 @contextlib.asynccontextmanager
 async def table(phase="deliberation", **changes):
-    """A keeper, a participant, an observer, and Dave, in whose name the node of Bob signs."""
+    """A host, a participant, an observer, and Dave, in whose name the node of Bob signs."""
     async with parties(1) as (alice,):
         bob, olga = AtTheDoor(alice), AtTheDoor(alice)
         others = [{"id": bob.id}, {"id": olga.id, "role": "observer"}, {"id": "dave", "node": bob.id}]
@@ -102,7 +102,7 @@ class TestAParty:
                     break
             assert known == await alice.ledger.all_entries(delib_id)
 
-    async def test_is_told_the_tip_when_it_comes_too_late(self):
+    async def test_gets_the_tip_when_it_comes_too_late(self):
         async with table() as (alice, bob, _, head):
             stored = await alice.votes.find(head.vote.id)
             await alice.say(stored, "act", action="endorse")
@@ -235,7 +235,7 @@ class TestWhatIsNotRight:
             assert (answer["error"]["code"], answer["error"]["field"]) == ("INVALID_ARGUMENT", "time")
             assert await alice.frozen() == before
 
-    async def test_a_tip_that_the_keeper_has_not_signed(self):
+    async def test_a_tip_that_the_host_has_not_signed(self):
         async with table() as (alice, bob, _, head):
             before = await alice.frozen()
             forged = replace(head.tip, hash="f" * 64)

@@ -33,7 +33,7 @@ ROWS = {name: row for name, row in operations().items() if row.extension == CONS
 
 
 class Votes:
-    """The deliberations of one node, and callers of it."""
+    """The votes of one node, and callers of it."""
 
     def __init__(self):
         clock, vault = SimulatedClock(), Vault([Fernet.generate_key()])
@@ -101,7 +101,7 @@ async def test_several_clauses_are_shown_together():
     assert refusal.wire_code == "NOT_FOUND"
 
 
-async def test_a_deliberation_is_listed_and_shown_to_its_parties_alone():
+async def test_a_vote_is_listed_and_shown_to_its_parties_alone():
     votes, made = await opened()
     [listed] = (await votes.call("consensus.list")).deliberations
     assert (listed.delib_id, listed.role, listed.phase) == (made.id, "author", "draft")
@@ -132,7 +132,7 @@ async def test_no_operation_is_for_anonymous_callers(op, args):
     assert (await votes.refused(f"consensus.{op}", owner=None, **args)).wire_code == "FORBIDDEN"
 
 
-async def test_a_deliberation_that_is_not_here_is_not_found():
+async def test_a_vote_that_is_not_here_is_not_found():
     votes, _ = await opened()
     refusal = await votes.refused("consensus.vote", delib_id="other", vote="accept")
     assert (refusal.wire_code, refusal.field) == ("NOT_FOUND", "delib_id")

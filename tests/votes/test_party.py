@@ -1,5 +1,6 @@
 import asyncio
 
+import msgspec
 import pytest
 
 from comity.identity.protocol.keys import SigningKey
@@ -16,6 +17,7 @@ from comity.votes.protocol.provenance import verify_record, write_record
 from comity.wire.errors import ForbiddenError, KeyRefusedError, NoAnswerError, RetryLaterError
 from tests.ports import unused_port
 from tests.votes.parties import Party, parties
+from tests.votes.protocol.parties import Table
 
 
 async def begun(alice, *others):
@@ -77,14 +79,14 @@ async def test_all_act_at_once_and_every_act_is_one_entry_on_every_node():
 async def test_two_processes_of_one_party_act_at_once_and_nothing_is_done_twice():
     async with parties(2) as (alice, bob):
         stored = await begun(alice, bob)
-        desks = [bob.votes, bob.another_party()]
+        votes = [bob.votes, bob.another_party()]
         acts = [
             party.act(
                 "consensus.act",
                 {"delib_id": stored.id, "clause_id": "c1", "action": "amend", "text": f"text {number}"},
                 bob.voice,
             )
-            for number, party in enumerate(desks * 3)
+            for number, party in enumerate(votes * 3)
         ]
         outcomes = await asyncio.gather(*acts)
         assert sorted(outcome.entry.number for outcome in outcomes) == list(range(3, 9))
@@ -92,7 +94,7 @@ async def test_two_processes_of_one_party_act_at_once_and_nothing_is_done_twice(
         assert sorted(texts[1:]) == [f"text {number}" for number in range(6)]
 
 
-async def test_acts_wait_for_a_keeper_that_is_away_and_are_sent_in_their_order_once(tmp_path):
+async def test_acts_wait_for_a_host_that_is_away_and_are_sent_in_their_order_once(tmp_path):
     port = unused_port()
     async with parties(1) as (bob,):
         async with running_node(tmp_path / "alice", port=port) as node:
@@ -113,7 +115,7 @@ async def test_acts_wait_for_a_keeper_that_is_away_and_are_sent_in_their_order_o
         assert await bob.ledger.waiting() == []
 
 
-async def test_what_waited_and_is_refused_at_last_is_told(tmp_path):
+async def test_what_waited_and_is_refused_at_last_is_shown(tmp_path):
     port = unused_port()
     async with parties(1) as (bob,):
         async with running_node(tmp_path / "alice", port=port) as node:
@@ -130,7 +132,7 @@ async def test_what_waited_and_is_refused_at_last_is_told(tmp_path):
         assert act.refusal == "this needs the phase deliberation; now it is convergence"
 
 
-async def test_what_is_plainly_wrong_is_refused_at_once_also_while_the_keeper_is_away(tmp_path):
+async def test_what_is_plainly_wrong_is_refused_at_once_also_while_the_host_is_away(tmp_path):
     async with parties(1) as (bob,):
         async with running_node(tmp_path / "alice") as node:
             stored = await begun(Party(node), bob)
@@ -189,12 +191,12 @@ class TestJoining:
             assert (await refusal(eve.join(alice, stored))).wire_code == "FORBIDDEN"
             assert (await eve.frozen(), await alice.frozen()) == before
 
-    async def test_needs_a_deliberation_that_is_there(self):
+    async def test_needs_a_vote_that_is_there(self):
         async with parties(2) as (alice, bob):
             fault = await refusal(bob.votes.join(alice.node.url, "dlb_nowhere", bob.voice))
             assert fault.wire_code == "NOT_FOUND"
 
-    async def test_may_name_the_keeper_and_then_believes_no_other(self):
+    async def test_may_name_the_host_and_then_believes_no_other(self):
         async with parties() as (alice, bob, carol):
             stored = await alice.open({"id": bob.id})
             assert (await refusal(bob.join(alice, stored, host=carol.id))).wire_code == "FORBIDDEN"
@@ -230,7 +232,7 @@ class TestJoining:
             joined = await bob.votes.join(alice.node.url, stored.id, bob.votes.voice("dave"), local)
             assert joined.id == stored.id
 
-    async def test_follows_a_keeper_to_its_new_address(self, tmp_path):
+    async def test_follows_a_host_to_its_new_address(self, tmp_path):
         async with parties(1) as (bob,):
             async with running_node(tmp_path / "alice") as node:
                 stored = await begun(Party(node), bob)
@@ -258,7 +260,7 @@ async def test_a_party_without_a_key_speaks_through_the_node_it_was_named_with()
             assert (await refusal(party.act("consensus.act", args, voice))).wire_code == "FORBIDDEN"
 
 
-async def test_the_keepers_own_commands_and_the_door_add_entries_at_once():
+async def test_the_hosts_own_commands_and_the_door_add_entries_at_once():
     async with parties(2) as (alice, bob):
         stored = await begun(alice, bob)
         command = alice.another_party()
@@ -383,7 +385,7 @@ class TestTooMany:
 
 
 class BreaksOff:
-    """The keeper answers once, and then no more."""
+    """The host answers once, and then no more."""
 
     def __init__(self, post):
         self.identify = post.identify
@@ -391,5 +393,17 @@ class BreaksOff:
 
     async def post(self, *given, **options):
         if not self._once:
-            raise NoAnswerError("the keeper is gone")
+            raise NoAnswerError("the host is gone")
         return await self._once.pop()(*given, **options)
+
+
+def test_a_stored_vote_keeps_the_names_of_its_members():
+    head = Table().head
+    conflict = log.ConflictingRecord(host="h", first=head.tip, second=head.tip)
+    stored = msgspec.to_builtins(StoredVote(head=head, conflict=conflict))
+    assert list(stored) == ["head", "url", "public_only", "size", "fraud"]
+    assert (list(stored["head"]), list(stored["fraud"])) == (
+        ["deliberation", "tip"],
+        ["keeper", "first", "second"],
+    )
+    assert stored["head"]["deliberation"]["keeper"] == head.vote.host

@@ -39,7 +39,7 @@ def test_an_unknown_name_is_not_found():
 
 
 @pytest.mark.parametrize("failure", [RuntimeError("secret"), RecursionError(), MemoryError(), KeyError("x")])
-def test_whatever_a_handler_raises_is_internal_and_told(failure):
+def test_whatever_a_handler_raises_is_internal_and_reported(failure):
     def handler(given, mode):
         raise failure
 
@@ -54,16 +54,16 @@ def test_an_action_that_cannot_be_prepared_is_internal():
     def handler_of(_action):
         raise OSError("no data file")
 
-    desk = calls()
-    desk._handler_of = handler_of
+    served = calls()
+    served._handler_of = handler_of
     with pytest.raises(ComityError, match="Internal error"):
-        desk.begin("echo_text", {})
+        served.begin("echo_text", {})
 
 
 def test_a_plugin_keeps_its_own_output_schema():
     schema = {"type": "object", "required": ["n"]}
-    desk = calls(actions=[action("good", lambda given, mode: says({"n": 1}), output=schema)])
-    assert desk.data(*desk.begin("good", {}))["output"] == {"n": 1}
+    served = calls(actions=[action("good", lambda given, mode: says({"n": 1}), output=schema)])
+    assert served.data(*served.begin("good", {}))["output"] == {"n": 1}
     bad = calls(actions=[action("bad", lambda given, mode: says({}), output=schema)])
     with pytest.raises(ComityError, match="Internal error"):
         bad.data(*bad.begin("bad", {}))
@@ -71,23 +71,23 @@ def test_a_plugin_keeps_its_own_output_schema():
 
 def test_a_plugin_has_one_of_three_uncertainties():
     outcome = Outcome(uncertainty="sure", assumptions=(), output={})
-    desk = calls(actions=[action("sure", lambda given, mode: outcome)])
+    served = calls(actions=[action("sure", lambda given, mode: outcome)])
     with pytest.raises(ComityError, match="Internal error"):
-        desk.data(*desk.begin("sure", {}))
+        served.data(*served.begin("sure", {}))
 
 
 def test_what_the_work_ended_in_is_raised():
-    desk = calls()
-    entry, _ = desk.begin("take_long", {})
+    served = calls()
+    entry, _ = served.begin("take_long", {})
     with pytest.raises(ActionError):
-        desk.data(entry, ActionError("no"))
+        served.data(entry, ActionError("no"))
 
 
 def test_a_call_under_a_common_name_reaches_the_handler_under_that_of_the_contract():
-    tell = action(
+    retitle = action(
         "tell", lambda given, mode: says(given), required=["title"], properties={"title": {"type": "string"}}
     )
-    _, outcome = calls(actions=[tell]).begin("tell", {"message": "m"})
+    _, outcome = calls(actions=[retitle]).begin("tell", {"message": "m"})
     assert outcome.output == {"title": "m"}
     slow = action("slow", says, slow=True, required=["title"], properties={"title": {"type": "string"}})
     _, work = calls(actions=[slow]).begin("slow", {"text": "m"})

@@ -49,7 +49,7 @@ def test_a_type_that_is_no_string_keeps_the_recorded_order_of_keys(value, receiv
     ]
 
 
-def test_the_id_is_told_before_the_type():
+def test_the_id_is_named_before_the_type():
     assert [issue["path"] for issue in envelope_issues({"type": "foo", "id": 1}, STRICT)] == [
         ["id"],
         ["type"],
@@ -74,7 +74,7 @@ def test_a_payload_tells_the_action_before_the_input():
     assert invoke_issues({"action": "a", "input": {}, "more": 1}) == []
 
 
-def test_an_empty_action_is_too_small_and_the_input_is_told_too():
+def test_an_empty_action_is_too_small_and_the_input_is_named_too():
     empty, missing = invoke_issues({"action": ""})
     assert list(empty) == ["code", "minimum", "type", "inclusive", "exact", "message", "path"]
     assert missing["path"] == ["input"]

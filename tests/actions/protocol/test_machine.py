@@ -167,7 +167,7 @@ PIECES = st.lists(
 
 
 @given(pieces=PIECES, cuts=st.lists(st.integers(1, 12), min_size=1, max_size=8))
-def test_lines_are_told_apart_as_the_decoder_tells_them(pieces, cuts):
+def test_lines_are_split_as_the_decoder_splits_them(pieces, cuts):
     stream = b"".join(pieces)
     decoder = FrameDecoder(8, lines_only=True)
     events = decoder.feed(stream) + decoder.end()

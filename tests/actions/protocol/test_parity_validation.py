@@ -80,7 +80,7 @@ def said_of(fields, given, thorough):
     return "; ".join(said)
 
 
-def test_an_input_is_told_every_fault_in_the_order_of_its_schema():
+def test_an_input_gets_every_fault_in_the_order_of_its_schema():
     values = (
         None,
         "",

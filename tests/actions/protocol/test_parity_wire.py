@@ -154,7 +154,7 @@ def test_what_is_no_json_is_malformed_and_blank_lines_are_not_skipped():
     assert wrong([*table, ("bytes", b"\xff\xfe\n", [MALFORMED])]) == {}
 
 
-def test_an_envelope_is_told_all_its_faults_the_id_before_the_type_and_never_gets_an_id_back():
+def test_an_envelope_gets_all_its_faults_the_id_before_the_type_and_never_gets_an_id_back():
     table = [
         (value, f"{value}\n", envelope(kind_issue("object", received, [])))
         for value, received in {**VALUES, '"x"': "string"}.items()
@@ -181,7 +181,7 @@ def test_an_envelope_is_told_all_its_faults_the_id_before_the_type_and_never_get
     assert wrong(table) == {}
 
 
-def test_a_payload_is_told_the_action_before_the_input_and_keeps_the_id():
+def test_a_payload_names_the_action_before_the_input_and_keeps_the_id():
     no_action = kind_issue("string", "undefined", ["action"])
     no_input = kind_issue("object", "undefined", ["input"])
     head = '{"id":"a","type":"invoke"'

@@ -108,7 +108,7 @@ def test_too_long_a_message_is_one_error_and_the_stream_goes_on():
     assert replies[1]["id"] == 2
 
 
-def test_whoever_speaks_mcp_here_is_told_where_mcp_is_spoken():
+def test_a_client_that_speaks_mcp_here_learns_where_mcp_is_spoken():
     for method in ("tools/list", "initialize"):
         assert "comity mcp --rooms actions" in answers(call(method))[0]["error"]["data"]["message"]
     assert "comity mcp" not in answers(call("nonsense"))[0]["error"]["data"]["message"]

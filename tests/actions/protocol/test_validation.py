@@ -108,7 +108,7 @@ def test_a_sentence_about_a_schema_does_not_repeat_what_was_sent():
 
 
 @pytest.mark.parametrize("deep", [10, 300, 9000])
-def test_halves_of_pairs_and_deep_values_are_told_like_others(deep):
+def test_halves_of_pairs_and_deep_values_are_reported_like_others(deep):
     value = "\ud800"
     for _ in range(deep):
         value = [value]
@@ -117,7 +117,7 @@ def test_halves_of_pairs_and_deep_values_are_told_like_others(deep):
     assert check({"\ud800": 1})
 
 
-def test_many_faults_are_told_shortly():
+def test_many_faults_are_reported_shortly():
     check = schema_check({"properties": {"a": {"items": {"type": "string"}}}})
     (said,) = check({"a": [1] * 1000})
     assert len(said) < 1000

@@ -56,10 +56,10 @@ class Scene:
     def opened(self, *more, clauses=(CLAUSE,)):
         parties = [word for identity in self.ids[1:] for word in ("--party", identity)]
         given = [word for clause in clauses for word in ("--clause", clause)]
-        told = json.loads(self.done(self.alice, "open", "Rules", *given, *parties, *more, "--json"))
+        answer = json.loads(self.done(self.alice, "open", "Rules", *given, *parties, *more, "--json"))
         for who in (self.bob, self.carol):
-            self.done(who, "join", told["url"], told["delib_id"])
-        return told["delib_id"]
+            self.done(who, "join", answer["url"], answer["delib_id"])
+        return answer["delib_id"]
 
     def ratified(self):
         one = self.opened()
@@ -77,8 +77,8 @@ class Scene:
 
 
 def test_the_commands_that_come_next_lead_to_the_same_folder(scene):
-    told = scene.done(scene.alice, "open", "Rules", "--clause", CLAUSE)
-    assert re.search(rf"comity vote advance dlb_\w+ deliberation --data {scene.alice}\n", told)
+    answer = scene.done(scene.alice, "open", "Rules", "--clause", CLAUSE)
+    assert re.search(rf"comity vote advance dlb_\w+ deliberation --data {scene.alice}\n", answer)
 
 
 def test_opening_shows_the_line_that_others_join_with(scene):
@@ -108,10 +108,10 @@ def test_a_whole_vote_from_the_terminal(scene):
     assert re.search(r"v1 +· +20 +20\n", pairwise)
     assert re.search(r"v0 +10 +· +10\n", pairwise)
     assert re.search(r"reject +A week is what I can promise\.", shown)
-    told = json.loads(scene.done(scene.bob, "result", one, "--json"))
-    assert told["result"]["winner"] == "v1"
-    assert told["result"]["pairwise_matrix"][1] == [20, 0, 20]
-    assert (told["phase"], told["waiting"], told["fraud"]) == ("active", [], None)
+    answer = json.loads(scene.done(scene.bob, "result", one, "--json"))
+    assert answer["result"]["winner"] == "v1"
+    assert answer["result"]["pairwise_matrix"][1] == [20, 0, 20]
+    assert (answer["phase"], answer["waiting"], answer["fraud"]) == ("active", [], None)
 
 
 def test_a_record_is_good_for_everybody_who_has_the_file(scene, tmp_path, program):
@@ -141,9 +141,9 @@ def test_an_altered_record_is_refused_and_the_entry_is_named(scene, tmp_path, co
         change(altered)
         file.write_text(json.dumps(altered))
         outcome = comity("vote", "verify", file, "--json")
-        told = json.loads(outcome.out)
-        assert (outcome.code, told["ok"]) == (1, False)
-        return told["files"][0]["bad_entry"]
+        answer = json.loads(outcome.out)
+        assert (outcome.code, answer["ok"]) == (1, False)
+        return answer["files"][0]["bad_entry"]
 
     assert verified(lambda r: r["entries"][3]["action"]["args"].update(text="Never.")) == 4
     assert verified(lambda r: r["entries"].pop(4)) == 5
@@ -163,8 +163,8 @@ def test_acts_wait_while_the_host_is_away_and_are_sent_with_the_next_look(scene,
     scene.done(scene.bob, "result", one)
     port = int(scene.node.url.rpartition(":")[2])
     neighbourhood.run(scene.node.stop())
-    told = json.loads(scene.done(scene.bob, "act", one, "endorse", "--json"))
-    assert (told["waiting"], told["number"]) == (True, None)
+    answer = json.loads(scene.done(scene.bob, "act", one, "endorse", "--json"))
+    assert (answer["waiting"], answer["number"]) == (True, None)
     shown = scene.done(scene.bob, "act", one, "amend", "--text", "Within a minute.")
     assert shown.startswith("Waiting: ")
     assert scene.done(scene.bob, "list").count("waiting: act in") == 2
@@ -177,7 +177,7 @@ def test_acts_wait_while_the_host_is_away_and_are_sent_with_the_next_look(scene,
 
 
 class TestMistakes:
-    def test_are_told_in_the_words_that_were_typed(self, scene):
+    def test_are_reported_in_the_words_that_were_typed(self, scene):
         one = scene.opened(clauses=(CLAUSE, "Logs are kept for a year."))
         refused = scene.refused
         assert "this needs the phase deliberation; now it is draft" in refused(
@@ -221,7 +221,7 @@ class TestMistakes:
             ("{id}=ai_representative:bob:1.5", "from 0 to 1"),
         ],
     )
-    def test_in_a_party_are_told(self, people, vote, party, said):
+    def test_in_a_party_are_reported(self, people, vote, party, said):
         alice, _ = people["alice"]
         given = party.format(id=people["bob"][1])
         outcome = vote(alice, "open", "Rules", "--clause", CLAUSE, "--party", given)
@@ -248,8 +248,8 @@ def test_parties_of_every_kind_are_written_as_the_help_says(people, vote):
     (alice, own), (_, bob), (_, carol) = people.values()
     parties = (f"{bob}=observer", f"dave@{carol}", f"{carol}=ai_representative:{bob}:0.55")
     given = [word for party in parties for word in ("--party", party)]
-    told = json.loads(vote(alice, "open", "Rules", "--clause", CLAUSE, *given, "--json").out)
-    found = told["deliberation"]["stakeholders"]
+    answer = json.loads(vote(alice, "open", "Rules", "--clause", CLAUSE, *given, "--json").out)
+    found = answer["deliberation"]["stakeholders"]
     assert [(one["id"], one["role"], one["node"]) for one in found.values()] == [
         (own, "author", None),
         (bob, "observer", None),
@@ -257,7 +257,7 @@ def test_parties_of_every_kind_are_written_as_the_help_says(people, vote):
         (carol, "ai_representative", None),
     ]
     assert (found[carol]["principal_id"], found[carol]["fidelity"]) == (bob, 0.55)
-    one = told["delib_id"]
+    one = answer["delib_id"]
     assert vote(alice, "add", one, f"eve@{bob}").out == "Entry 2: eve takes part as participant.\n"
 
 
@@ -277,8 +277,8 @@ def test_conflicting_records_are_found_by_comparing_two_files(scene, tmp_path, c
     outcome = comity("vote", "verify", *files)
     assert outcome.code == 1
     assert f"the host {key.vacant_id.hex()} signed two entries with the number 2" in outcome.err
-    told = json.loads(comity("vote", "verify", *files, "--json").out)
-    assert told["fraud"]["first"]["number"] == 2
+    answer = json.loads(comity("vote", "verify", *files, "--json").out)
+    assert answer["fraud"]["first"]["number"] == 2
     assert comity("vote", "verify", files[0], files[0]).code == 0
 
 

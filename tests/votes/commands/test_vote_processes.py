@@ -106,7 +106,7 @@ def test_a_rule_is_ratified_although_nodes_are_killed_and_everybody_has_the_same
     acknowledged.append(vote(carol, "welfare", one, "My node was killed."))
     carol.start()
 
-    # the keeper is killed while others act; some of them get their entry, the others wait
+    # the host is killed while others act; some of them get their entry, the others wait
     acting = [
         subprocess.Popen(
             [
@@ -131,7 +131,7 @@ def test_a_rule_is_ratified_although_nodes_are_killed_and_everybody_has_the_same
     alice.kill()
     acknowledged += [json.loads(process.communicate(timeout=DEADLINE)[0]) for process in acting[1:]]
     assert all(process.returncode == 0 for process in acting)
-    waits = vote(bob, "act", one, "amend", "--text", "Said while the keeper was away.")
+    waits = vote(bob, "act", one, "amend", "--text", "Said while the host was away.")
     assert waits["waiting"] is True
     alice.start()
 
@@ -143,7 +143,7 @@ def test_a_rule_is_ratified_although_nodes_are_killed_and_everybody_has_the_same
     found = vote(alice, "result", one)["result"]["clause"]
     texts = [variant["text"] for variant in found["variants"][1:]]
     assert sorted(texts) == sorted(
-        ["Said while the keeper was away.", *(f"Text {number}." for number in range(BURST))]
+        ["Said while the host was away.", *(f"Text {number}." for number in range(BURST))]
     )
 
     vote(bob, "advance", one, "convergence")
@@ -160,9 +160,9 @@ def test_a_rule_is_ratified_although_nodes_are_killed_and_everybody_has_the_same
         vote(node, "record", one, "--out", files[-1])
     record = json.loads(files[0].read_text())
     hashes = {entry["number"]: read_entry(entry).hash() for entry in record["entries"]}
-    stored = [told for told in acknowledged if not told["waiting"]]
+    stored = [answer for answer in acknowledged if not answer["waiting"]]
     assert len(stored) >= 7
-    assert all(hashes[told["number"]] == told["hash"] for told in stored)
+    assert all(hashes[answer["number"]] == answer["hash"] for answer in stored)
     assert len({file.read_bytes() for file in files}) == 1
     for file in files:
         assert comity("vote", "verify", file).code == 0

@@ -1,4 +1,4 @@
-"""Three nodes with keys, and a deliberation that they write together."""
+"""Three nodes with keys, and a vote on clauses that they write together."""
 
 import msgspec
 
@@ -6,8 +6,8 @@ from comity.identity.protocol.keys import SigningKey
 from comity.votes.protocol import log
 
 NOW = 1_772_314_200.0
-KEEPER, BETA, GAMMA = (SigningKey(bytes([number]) * 32) for number in (1, 2, 3))
-ALICE, BOB, CAROL = (key.vacant_id.hex() for key in (KEEPER, BETA, GAMMA))
+HOST, BETA, GAMMA = (SigningKey(bytes([number]) * 32) for number in (1, 2, 3))
+ALICE, BOB, CAROL = (key.vacant_id.hex() for key in (HOST, BETA, GAMMA))
 ID = "dlb_0001"
 
 
@@ -21,18 +21,18 @@ def opening(**changes):
 
 
 class Table:
-    """A log kept by the first node, and all its entries. Each act is a second after the one before."""
+    """A log hosted by the first node, and all its entries. Each act is a second after the one before."""
 
     def __init__(self, **changes):
         self.now = NOW
         self.head = None
         self.entries = []
-        self.say(KEEPER, "consensus.open", opening(**changes))
+        self.say(HOST, "consensus.open", opening(**changes))
 
     def say(self, key, op, args, on_behalf=None):
         self.now += 1
         entry = log.propose(self.head, ID, op, args, key, self.now, on_behalf=on_behalf)
-        self.head, stored = log.admit(self.head, entry, KEEPER, self.now)
+        self.head, stored = log.admit(self.head, entry, HOST, self.now)
         self.entries.append(stored)
         return self.state
 
@@ -41,7 +41,7 @@ class Table:
             key, "consensus.act", {"delib_id": ID, "clause_id": clause_id, "action": action} | more
         )
 
-    def advance(self, to, key=KEEPER):
+    def advance(self, to, key=HOST):
         return self.say(key, "consensus.advance", {"delib_id": ID, "to": to})
 
     def vote(self, key, vote, **more):
@@ -66,11 +66,11 @@ def ratified(**changes):
     table.advance("deliberation")
     table.act(BETA, "amend", text="Every call is answered within an hour.")
     table.act(GAMMA, "amend", text="Every call is answered within a week.")
-    table.act(KEEPER, "endorse", "c2")
+    table.act(HOST, "endorse", "c2")
     table.advance("convergence")
-    table.ballot(KEEPER, ["v1", "v0", "v2"])
+    table.ballot(HOST, ["v1", "v0", "v2"])
     table.advance("ratification")
-    table.vote(KEEPER, "accept")
+    table.vote(HOST, "accept")
     table.vote(BETA, "accept")
     table.vote(GAMMA, "reject", reason="A week is what I can promise.")
     table.advance("active")

@@ -14,7 +14,7 @@ from comity.votes.protocol.vote import (
     read_threshold,
     result_of,
 )
-from tests.votes.protocol.parties import ALICE, BETA, BOB, CAROL, GAMMA, ID, KEEPER, Table
+from tests.votes.protocol.parties import ALICE, BETA, BOB, CAROL, GAMMA, HOST, ID, Table
 
 
 def refusal(table, call):
@@ -127,13 +127,13 @@ class TestAdding:
         table = Table()
         stakeholder = {"delib_id": ID, "stakeholder": {"id": "dave"}}
         assert refusal(table, lambda: table.say(BETA, "consensus.add", stakeholder)).wire_code == "FORBIDDEN"
-        assert "dave" in table.say(KEEPER, "consensus.add", stakeholder).stakeholders
-        assert refusal(table, lambda: table.say(KEEPER, "consensus.add", stakeholder)).wire_code == "CONFLICT"
+        assert "dave" in table.say(HOST, "consensus.add", stakeholder).stakeholders
+        assert refusal(table, lambda: table.say(HOST, "consensus.add", stakeholder)).wire_code == "CONFLICT"
 
-    def test_ends_with_the_deliberation(self):
+    def test_ends_with_the_phase_deliberation(self):
         table = converged()
         stakeholder = {"delib_id": ID, "stakeholder": {"id": "dave"}}
-        refused = refusal(table, lambda: table.say(KEEPER, "consensus.add", stakeholder))
+        refused = refusal(table, lambda: table.say(HOST, "consensus.add", stakeholder))
         assert refused.wire_code == "PRECONDITION_FAILED"
 
 
@@ -219,11 +219,11 @@ class TestAnAct:
         table = in_deliberation(stakeholders=[{"id": "dave", "node": BOB}])
         args = {"delib_id": ID, "clause_id": "c1", "action": "endorse"}
         table.say(BETA, "consensus.act", args, on_behalf="dave")
-        for key in (KEEPER, GAMMA, SigningKey(b"9" * 32)):
+        for key in (HOST, GAMMA, SigningKey(b"9" * 32)):
             refused = refusal(table, lambda key=key: table.say(key, "consensus.act", args, on_behalf="dave"))
             assert refused.wire_code == "FORBIDDEN"
         assert (
-            refusal(table, lambda: table.say(KEEPER, "consensus.act", args, on_behalf=BOB)).wire_code
+            refusal(table, lambda: table.say(HOST, "consensus.act", args, on_behalf=BOB)).wire_code
             == "FORBIDDEN"
         )
 
@@ -254,7 +254,7 @@ class TestConvergence:
         assert (result.winner, result.ballot_count) == ("v1", 20)
         assert [one.variant_id for one in dissent_of(state)] == []
         state = table.ballot(BETA, ["v0", "v1"])
-        table.ballot(KEEPER, [["v0", "v1"]])
+        table.ballot(HOST, [["v0", "v1"]])
         state = table.ballot(GAMMA, ["v0"])
         assert result_of(state, state.clauses["c1"]).winner == "v0"
         assert [(one.stakeholder_id, one.variant_id) for one in dissent_of(state)] == [(BOB, "v1")]
@@ -268,7 +268,7 @@ class TestConvergence:
         assert ballots_of(state.clauses["c1"], state.stakeholders) == {}
         refused = refusal(table, lambda: table.advance("ratification"))
         assert (refused.wire_code, "c1" in refused.message) == ("PRECONDITION_FAILED", True)
-        table.ballot(KEEPER, ["v1"])
+        table.ballot(HOST, ["v1"])
         assert table.advance("ratification").phase == "ratification"
 
     @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ class TestConvergence:
         table = converged(stakeholders=[{"id": BOB}, {"id": CAROL}, {"id": "o", "role": "observer"}])
         args = {"delib_id": ID, "clause_id": "c1", "ranking": ["v0"]}
         assert (
-            refusal(table, lambda: table.say(KEEPER, "consensus.ballot", args, on_behalf="o")).wire_code
+            refusal(table, lambda: table.say(HOST, "consensus.ballot", args, on_behalf="o")).wire_code
             == "FORBIDDEN"
         )
         table.advance("ratification")
@@ -330,7 +330,7 @@ class TestRatification:
 
     def test_takes_exactly_two_thirds(self):
         table = self.ready()
-        table.vote(KEEPER, "accept")
+        table.vote(HOST, "accept")
         table.vote(BETA, "reject", reason="Too soon.")
         assert refusal(table, lambda: table.advance("active")).wire_code == "PRECONDITION_FAILED"
         table.vote(GAMMA, "accept")
@@ -418,4 +418,4 @@ class TestAWelfareSignal:
 
 def test_an_act_that_does_not_exist_is_refused():
     table = Table()
-    assert refusal(table, lambda: table.say(KEEPER, "consensus.erase", {})).field == "op"
+    assert refusal(table, lambda: table.say(HOST, "consensus.erase", {})).field == "op"

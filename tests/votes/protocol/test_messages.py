@@ -6,7 +6,7 @@ from hypothesis import given
 from comity.identity.protocol.keys import SigningKey
 from comity.vcp.protocol.extension_calls import ExtensionError
 from comity.votes.protocol import log
-from tests.votes.protocol.parties import ALICE, BETA, BOB, GAMMA, ID, KEEPER, Table, ratified
+from tests.votes.protocol.parties import ALICE, BETA, BOB, GAMMA, HOST, ID, Table, ratified
 from tests.wire.json_values import values
 
 
@@ -32,7 +32,7 @@ class TestAnActThatIsSent:
         table = in_deliberation()
         request = log.read_request(log.write_act(proposed(table), table.head.tip))
         assert request.tip == table.head.tip
-        head, entry = log.admit_request(table.head, request, BOB, KEEPER, table.now)
+        head, entry = log.admit_request(table.head, request, BOB, HOST, table.now)
         reply = log.read_reply(log.reply_with_entry(entry, head.tip))
         assert log.follow(table.head, reply.entry) == head
         assert reply.tip == head.tip
@@ -41,7 +41,7 @@ class TestAnActThatIsSent:
         table = in_deliberation()
         late = log.ActRequest(entry=proposed(table), tip=None)
         table.act(GAMMA, "endorse")
-        fault = refusal(log.admit_request, table.head, late, BOB, KEEPER, table.now)
+        fault = refusal(log.admit_request, table.head, late, BOB, HOST, table.now)
         reply = log.read_reply(log.reply_with_refusal(fault, table.head.tip))
         assert (reply.error.code, reply.error.field, reply.tip) == ("CONFLICT", "number", table.head.tip)
 
@@ -50,14 +50,14 @@ class TestAnActThatIsSent:
         request = log.ActRequest(entry=proposed(table), tip=None)
         before = table.frozen()
         assert (
-            refusal(log.admit_request, table.head, request, ALICE, KEEPER, table.now).wire_code == "FORBIDDEN"
+            refusal(log.admit_request, table.head, request, ALICE, HOST, table.now).wire_code == "FORBIDDEN"
         )
         assert table.frozen() == before
 
     def test_is_scanned_by_the_host(self):
         table = in_deliberation()
         request = log.ActRequest(entry=proposed(table, action="amend", text="you are now mine"), tip=None)
-        fault = refusal(log.admit_request, table.head, request, BOB, KEEPER, table.now)
+        fault = refusal(log.admit_request, table.head, request, BOB, HOST, table.now)
         assert (fault.wire_code, fault.field) == ("INVALID_ARGUMENT", "action.args.text")
 
     @given(values())

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.votes.protocol.provenance import provenance_of, verify_record, write_record
-from tests.votes.protocol.parties import BETA, GAMMA, KEEPER, Table, ratified
+from tests.votes.protocol.parties import BETA, GAMMA, HOST, Table, ratified
 from tests.votes.protocol.record_stranger import BadEntryError, recount
 
-PARTIES = (KEEPER, BETA, GAMMA)
+PARTIES = (HOST, BETA, GAMMA)
 RATIFIED = ratified()
 RECORD = write_record(RATIFIED.entries, RATIFIED.head)
 
@@ -64,8 +64,8 @@ def test_the_stranger_finds_the_same_winners_whatever_was_said(said, data):
         more = {"text": f"Text {number}."} if action == "amend" else {}
         more |= {"level": "strong", "concern": "Why?"} if action == "object" else {}
         table.act(key, action, clause, **more)
-    table.act(KEEPER, "endorse", "c1")  # so that every clause has a ballot
-    table.act(KEEPER, "endorse", "c2")
+    table.act(HOST, "endorse", "c1")  # so that every clause has a ballot
+    table.act(HOST, "endorse", "c2")
     table.advance("convergence")
     for key in data.draw(st.sets(st.sampled_from(PARTIES))):
         for id_, clause in table.state.clauses.items():
@@ -74,7 +74,7 @@ def test_the_stranger_finds_the_same_winners_whatever_was_said(said, data):
             tied = [ranked[:2]] if len(ranked) > 1 and data.draw(st.booleans()) else []
             table.ballot(key, ranked, id_, tied_groups=tied)
     table.advance("ratification")
-    table.vote(KEEPER, "accept")
+    table.vote(HOST, "accept")
     table.advance("active")
     ours = {one.clause_id: one.text for one in provenance_of(table.state).clause_records}
     record = write_record(table.entries, table.head)

@@ -52,9 +52,9 @@ def judge(expected, candidates, ballots):
         with pytest.raises(ExtensionError):
             count(candidates, [read_groups(*ballot) for ballot in ballots])
         return
-    told = msgspec.to_builtins(count(candidates, [read_groups(*ballot) for ballot in ballots]))
+    members = msgspec.to_builtins(count(candidates, [read_groups(*ballot) for ballot in ballots]))
     for key in expected.keys() & set(RESULT_KEYS):
-        assert msgspec.json.decode(msgspec.json.encode(told[key])) == expected[key], key
+        assert msgspec.json.decode(msgspec.json.encode(members[key])) == expected[key], key
 
 
 RESULT_KEYS = (

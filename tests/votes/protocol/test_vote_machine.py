@@ -1,4 +1,4 @@
-"""Parties that do anything at any time: whatever the keeper takes, everybody recounts to the same state."""
+"""Parties that do anything at any time: whatever the host accepts, everybody recounts to the same state."""
 
 import itertools
 
@@ -12,19 +12,19 @@ from comity.vcp.protocol.extension_calls import ExtensionError
 from comity.votes.protocol import log
 from comity.votes.protocol.provenance import verify_record, write_record
 from comity.votes.protocol.vote import PHASES, acceptance, result_of
-from tests.votes.protocol.parties import BETA, BOB, CAROL, GAMMA, ID, KEEPER, NOW, opening
+from tests.votes.protocol.parties import BETA, BOB, CAROL, GAMMA, HOST, ID, NOW, opening
 
 STRANGER = SigningKey(b"s" * 32)
 VOICES = [
-    (KEEPER, None),
+    (HOST, None),
     (BETA, None),
     (GAMMA, None),
     (BETA, "dave"),
     (GAMMA, "dave"),
-    (KEEPER, "olga"),
+    (HOST, "olga"),
     (STRANGER, None),
 ]
-TAKING_PART = {KEEPER.vacant_id.hex(), BOB, CAROL, "dave"}
+TAKING_PART = {HOST.vacant_id.hex(), BOB, CAROL, "dave"}
 STEPS = {*itertools.pairwise(PHASES), ("ratification", "deliberation")}
 
 voices = st.sampled_from(VOICES)
@@ -41,8 +41,8 @@ class Deliberating(RuleBasedStateMachine):
             {"id": "olga", "role": "observer"},
         ]
         args = opening(stakeholders=stakeholders, quorum=quorum, ratification=ratification)
-        entry = log.propose(None, ID, "consensus.open", args, KEEPER, NOW)
-        self.head, stored = log.admit(None, entry, KEEPER, NOW)
+        entry = log.propose(None, ID, "consensus.open", args, HOST, NOW)
+        self.head, stored = log.admit(None, entry, HOST, NOW)
         self.followed = log.follow(None, stored)
         self.entries = [stored]
 
@@ -51,7 +51,7 @@ class Deliberating(RuleBasedStateMachine):
         before = msgspec.json.encode(self.head)
         entry = log.propose(self.head, ID, op, {"delib_id": ID} | args, key, NOW, on_behalf=on_behalf)
         try:
-            head, stored = log.admit(self.head, entry, KEEPER, NOW)
+            head, stored = log.admit(self.head, entry, HOST, NOW)
         except ExtensionError:
             assert msgspec.json.encode(self.head) == before
             return None
@@ -99,13 +99,13 @@ class Deliberating(RuleBasedStateMachine):
     @rule()
     def go_the_shortest_way(self):
         """Without it the later phases would hardly be seen."""
-        self._say((KEEPER, None), "consensus.advance", to="deliberation")
+        self._say((HOST, None), "consensus.advance", to="deliberation")
         for voice in VOICES[:4]:
             self._say(voice, "consensus.act", clause_id="c1", action="endorse")
-        self._say((KEEPER, None), "consensus.advance", to="convergence")
-        self._say((KEEPER, None), "consensus.ballot", clause_id="c1", ranking=["v0"])
-        self._say((KEEPER, None), "consensus.ballot", clause_id="c2", ranking=["v0"])
-        self._say((KEEPER, None), "consensus.advance", to="ratification")
+        self._say((HOST, None), "consensus.advance", to="convergence")
+        self._say((HOST, None), "consensus.ballot", clause_id="c1", ranking=["v0"])
+        self._say((HOST, None), "consensus.ballot", clause_id="c2", ranking=["v0"])
+        self._say((HOST, None), "consensus.advance", to="ratification")
 
     @invariant()
     def everybody_comes_to_the_same_state(self):

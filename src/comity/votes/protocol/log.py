@@ -176,11 +176,6 @@ def conflict_between(host: str, first: SignedTip, second: SignedTip) -> Conflict
     return None
 
 
-def is_proven(conflict: ConflictingRecord) -> bool:
-    """Return whether a proof from another node is valid."""
-    return conflict_between(conflict.host, conflict.first, conflict.second) is not None
-
-
 def read_entry(value: Any) -> VoteEntry:
     """Return the entry that a decoded JSON object holds."""
     return shaped(value, VoteEntry)
