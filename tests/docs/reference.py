@@ -54,13 +54,11 @@ def settings() -> Table:
 
 
 def _short(kind: str) -> str:
-    for words, instead in (
-        ("a list (in a variable: separated by commas), each", "list of"),
-        ("a whole number from", "whole,"),
-        ("a number from ", ""),
-    ):
-        kind = kind.replace(words, instead)
-    return kind
+    """Shorten what a value must be: whole numbers are a range, and true or false goes without saying."""
+    kind = kind.replace("a list (in a variable: separated by commas), each", "list of")
+    kind = re.sub(r"^a whole number from (\S+) to (\S+)$", r"\1…\2", kind)
+    kind = re.sub(r"^a number from (\S+) to (\S+)$", r"\1…\2, fractions too", kind)
+    return kind.replace("true or false", "")
 
 
 def variable_of(key: str) -> str:
