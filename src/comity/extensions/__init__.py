@@ -1,1 +1,1 @@
-"""The VCP extensions on a node: their state in the vault, their operations through the walk, their MCP tools."""
+"""The VCP extensions on a node: their encrypted state, their operations and their MCP tools."""

@@ -1,7 +1,7 @@
-"""The VCP extensions of this data folder, for a command that works while its node may be running.
+"""`comity context` and `comity torch`: the VCP extensions of this data folder, also while its node is running.
 
-A command is the node's own user, and reads and writes the database itself. What the node or another command stores
-meanwhile is read, and the operation is applied to that.
+A command acts as the node's own user, and reads and writes the database itself. If the node or another command stores
+something meanwhile, the operation is applied to the new state.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ class OwnExtensions:
         return await self._service.perform(request, OWN_PROCESS, _DOOR)
 
     async def relation(self) -> tuple[TorchLineage, RelationalReport]:
-        """What torches and sessions have come to. Looking counts for nothing and changes nothing."""
+        """Return the lineage of torches and the relation. Nothing is counted or changed."""
         call = await self._service.view(self._session)
         return torch_view(call), relational_view(call)
 
@@ -73,7 +73,7 @@ async def own_extensions(settings: Settings, passphrase_file: str | None) -> Asy
             raise in_words_of({"to": "--to"}, refusal) from None
 
 
-# `comity context`: the wire formats of VCP contexts, and what this node keeps of the owner's sessions.
+# `comity context`.
 
 
 context_app = HelpfulApp(
@@ -185,7 +185,7 @@ def forget(
 
 
 def _read(wire: str) -> dict[str, Any]:
-    """The fields of a wire, whichever of the two it is."""
+    """Return the fields of an encoded context in either of the two formats."""
     if wire.count(":") == PARTS - 1 and "|" not in wire:
         return {
             name: value for name, value in asdict(parse_symbols(wire, "WIRE")).items() if value is not None
@@ -197,7 +197,7 @@ def _read(wire: str) -> dict[str, Any]:
     }
 
 
-# `comity torch`: hand over what two sides have built up to the next session, and take it on (vcp 6.4, ruling 50).
+# `comity torch` (vcp 6.4, ruling 50).
 
 
 torch_app = HelpfulApp(

@@ -1,11 +1,11 @@
-"""The handler of the extension operations: every operation of ruling 47 runs here, whoever calls.
+"""The handler of the extension operations (ruling 47), for every door.
 
-- One queue per owner: its operations run one after the other. What another process has stored meanwhile is read, and
-  the operation is applied to that.
+- The operations of one owner run one after the other. If another process stores something meanwhile, the operation is
+  applied to the new state.
 - A session counts towards trust with its first accepted operation, as with its first accepted exchange (ruling 49).
-- The entry on record names the operation and the session by its hash. Arguments are in no entry, not even as a hash:
-  there are so few states of a person that a hash could be guessed.
-- An extension whose state another part keeps is run by that part.
+- The audit entry names the operation and a hash of the session. Arguments are in no entry, not even as a hash: a person
+  has so few states that a hash could be guessed.
+- If another part keeps the state of an extension, that part runs its operations.
 """
 
 import secrets
@@ -186,14 +186,14 @@ class ExtensionHandler(HandlerDefaults):
 
 
 class ForgetRequest(Struct, frozen=True, kw_only=True):
-    """Without `session_id` everything that the owner has here."""
+    """A request to forget one session, or everything of the owner."""
 
     owner: str
     session_id: str | None = None
 
 
 class ForgetHandler(HandlerDefaults):
-    """Removes what an owner has stored here, at once, when the owner says so (ruling 48)."""
+    """Removes what an owner has stored here, at the owner's request (ruling 48)."""
 
     name = "forget"
     deadline = DEADLINE
@@ -231,7 +231,7 @@ def lock_name(session: Session) -> str:
 
 
 def as_refusal(error: ComityError) -> ExtensionError:
-    """Return any error of ours as the refusal of an operation (ruling 47)."""
+    """Convert an error to the refusal of an operation (ruling 47)."""
     if isinstance(error, ExtensionError):
         return error
     for kind, code in _CODES:

@@ -1,4 +1,4 @@
-"""The VCP extensions: what is switched on, where their state is, their tools and resources of MCP."""
+"""The part `extensions`: settings, the state of the extensions, their MCP tools and resources."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal

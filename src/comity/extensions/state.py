@@ -1,16 +1,16 @@
-"""What the extensions keep, sealed: with a session, and with an owner (rulings 48 and 54).
+"""The stored state of the extensions, encrypted: per session, and per owner (rulings 48 and 54).
 
 | what | key | how long |
 |---|---|---|
 | Personal and Intent of a session | `vcp:session:{id}:extensions` | `session_ttl` seconds after the last use |
 | Relational and Torch of an owner | `vcp:owner:{SHA-256 of the owner's id}` | `owner_ttl` seconds after the last use |
 
-- The owner stands inside the seal. A session of somebody else is refused, whoever knows its id.
-- A session without an owner keeps all of it in memory, as long as its connection lasts, and within limits.
-- What is written names the version it was made from. Another process may write in between: then the store refuses,
-  and the operation is applied again to what is there now.
-- A value that does not open is not taken for an absent one.
-- Reading counts as use: what has less than half of its time left is written again.
+- The owner is inside the encrypted value. A session of another owner is refused, even if its id is known.
+- The state of a session without an owner stays in memory while its connection lasts, within limits.
+- A write names the version it was made from. If another process wrote in between, the store refuses, and the operation
+  is applied again to the new state.
+- A value that cannot be decrypted is not treated as missing.
+- Reading counts as use: a value with less than half of its time left is written again.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class OwnedRelation(Struct, frozen=True, kw_only=True):
 
 
 class Kept(Struct, Generic[_State], frozen=True, kw_only=True):
-    """A state as the store holds it. Version 0: nothing is stored, and the state is an empty one."""
+    """A state as the store holds it. Version 0: nothing is stored, and the state is empty."""
 
     state: _State
     version: int = 0
@@ -66,7 +66,7 @@ class Kept(Struct, Generic[_State], frozen=True, kw_only=True):
 
 
 class LoadedState(Struct, frozen=True, kw_only=True):
-    """The state before an operation, and what has to be known to write the state after it."""
+    """The state before an operation, and what is needed to write the state after it."""
 
     session_id: str
     owner: str | None
@@ -79,10 +79,10 @@ class LoadedState(Struct, frozen=True, kw_only=True):
 
 
 class RecentValues:
-    """What the last context exchange of a session has stored, sealed as it is: the next one need not ask the store.
+    """The encrypted values of the last context exchange of a session, so that the next one need not read the store.
 
-    That one writes all of it again, each value with the version that is known here. So if anybody has written since,
-    the store refuses, and it is read anew.
+    It writes all of them again, each with the version known here. If another process wrote since, the store refuses, and
+    they are read again.
     """
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class ExtensionStates:
         session_ttl: float = SESSION_TTL,
         owner_ttl: float = OWNER_TTL,
     ) -> None:
-        """`vault` is asked each time, for its key may go."""
+        """`vault` is called each time, because its key may be removed."""
         self.recent = RecentValues()
         self._store = store
         self._clock = clock
@@ -134,7 +134,7 @@ class ExtensionStates:
         self._values = SealedValues()
 
     async def held(self, session_id: str, owner: str | None) -> Mapping[str, Versioned]:
-        """All that is stored of a session and of its owner, by key."""
+        """Return all stored values of a session and of its owner, by key."""
         if owner is None:
             return {}
         of_session, of_owner = await asyncio.gather(
@@ -146,8 +146,8 @@ class ExtensionStates:
     async def load(
         self, session_id: str, owner: str | None, held: Mapping[str, Versioned] | None = None
     ) -> LoadedState:
-        """Raises ForbiddenError for a session of another owner, also as UnreadableContextError. `held` is what is
-        stored of the session and its owner, where that was read already.
+        """Raises ForbiddenError for a session of another owner, also as UnreadableContextError. `held` are the stored values of
+        the session and its owner if they were read already.
         """
         if owner is None:
             anonymous = self._anonymous.get(session_id)
@@ -181,8 +181,8 @@ class ExtensionStates:
     def keeping(
         self, before: LoadedState, after: ExtensionState, *, whole: bool = False
     ) -> tuple[Operation, ...]:
-        """What has to be stored so that `after` is known from now on; the `whole` of it, or what has changed. A
-        stranger's is held at once.
+        """Return the writes that make `after` the known state: the `whole` of it, or what has changed. The state of an anonymous
+        session is held at once.
         """
         if before.owner is None:
             self._hold_anonymous(before.session_id, after)
@@ -208,7 +208,7 @@ class ExtensionStates:
         self._all_anonymous_bytes -= self._anonymous_bytes.pop(session_id, 0)
 
     async def forgetting(self, owner: str, session_id: str | None) -> tuple[Operation, ...]:
-        """What has to be removed so that nothing is left of a session, or of all that an owner has here."""
+        """Return the writes that remove a session, or everything that an owner has here."""
         if session_id is not None:
             keys = [
                 key for key in _keys_of(session_id) if await self._store.get(SESSION_SPACE, key) is not None
@@ -224,7 +224,7 @@ class ExtensionStates:
         return tuple(operations)
 
     async def owner_of(self, session_id: str) -> str | None:
-        """Whose stored session this is; None where nothing is stored of it."""
+        """Return the owner of a stored session; None where nothing is stored of it."""
         vault = self._vault()
         for key in _keys_of(session_id):
             held = await self._store.get(SESSION_SPACE, key)
@@ -236,7 +236,7 @@ class ExtensionStates:
         return None
 
     async def purge(self, rules: PersonalRules) -> None:
-        """Remove signals that have expired (vcp 6.1: within a day). What changes meanwhile is looked at next time."""
+        """Remove expired signals (vcp 6.1: within a day). A value that changes meanwhile is left for the next time."""
         now = self._clock.now()
         for session_id, state in tuple(self._anonymous.items()):
             kept = purge_expired(state.session.personal, rules, now)

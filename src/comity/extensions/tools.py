@@ -1,8 +1,8 @@
 """The operations of the extensions as MCP tools (vcp 7.1, rulings 47 and 49).
 
-A tool is listed while its extension is active. It answers what a model may see. `session_id` names another session of
-the same owner: a modern client, whose requests stand alone, continues a session in that way. It may also send its
-context with each request, in `_meta` (vcp 7.6); a session that is named counts instead.
+A tool is listed while its extension is active, and returns what a model may see. `session_id` names another session of
+the same owner: a modern client, whose requests stand alone, continues a session with it. Such a client may also send its
+context with each request, in `_meta` (vcp 7.6), unless it names a session.
 """
 
 from collections.abc import Awaitable, Callable
@@ -131,7 +131,7 @@ async def _session(services: ExtensionTools, context: Context, arguments: dict[s
 
 
 async def _answered(running: Awaitable[Any]) -> ToolResult:
-    """Return the result, or the refusal as an error of the tool: its code, what was wrong, and where."""
+    """Return the result, or a refusal as an error of the tool: code, message and field."""
     try:
         result = await running
     except (ExtensionError, ContextError) as refusal:

@@ -1,1 +1,1 @@
-"""VCP sessions: what stands behind the handshake, whichever door it came through."""
+"""VCP on a node: sessions, doors, client, identity tokens, MCP tools and resources."""

@@ -1,18 +1,15 @@
-"""The VCP client: connect, say hello, and have a session, or learn why not (vcp 1.9).
+"""The VCP client: connect, negotiate, and open a session, or raise the reason why not (vcp 1.9).
 
     async with VcpClient.connect("wss://host/vcp", extensions=["VCP-X-Personal"]) as session:
         answer = await session.send_context({"personal": {...}})
 
-- A server that cannot be reached, goes away or does not answer the hello within 10 s is connected to
-  again; one that is busy is asked again on the same connection, not before it said. The waits grow from 1 s
-  to 30 s. All of that happens `attempts` times in total.
-- All of it takes `connect_seconds` at most. A server that asks for a longer wait is quoted at once, and no later
-  `connect` to it says hello before that time.
-- An answer that breaks the protocol, and an error that no waiting mends, end it at once.
-- What the server promised is remembered, in the data folder or in a store of the program's own, and an alert tells what
-  it no longer promises.
-- How to connect (`vcp_links`), when to connect again (here) and what is said (`core.negotiation.client`)
-  know nothing of each other.
+- A server that cannot be reached, goes away or does not answer the hello within 10 s is connected to again. A busy one
+  is asked again on the same connection, after the time that it named. The waits grow from 1 s to 30 s. There are
+  `attempts` in total, and they take `connect_seconds` at most.
+- If a server asks for a longer wait, that is raised at once, and a later `connect` sends no hello before that time.
+- An answer that breaks the protocol, and an error that waiting cannot solve, end it at once.
+- The promises of a server are remembered, in the data folder or in a store of the program. Alerts list those that it
+  no longer makes.
 """
 
 import asyncio
@@ -59,7 +56,7 @@ _BY_THE_SERVER: Final = "the server closed the connection"
 
 
 async def dial(target: VcpTarget | McpTarget, tls: ssl.SSLContext | None = None) -> PeerLink:
-    """`tls` replaces the certificates that the system trusts."""
+    """Connect. `tls` replaces the certificates that the system trusts."""
     if isinstance(target, McpTarget):
         return await dial_mcp(target, tls)
     tls = (tls or ssl.create_default_context()) if target.secure else None
@@ -87,7 +84,7 @@ class VcpWebSocket(ClientWebSocket):
 
 
 class TcpClientLink:
-    """TCP, a message per line. The last line counts also without its end (ruling 1)."""
+    """TCP with one message per line. The last line needs no end (ruling 1)."""
 
     max_message_bytes = MESSAGE_LIMIT
 
@@ -124,7 +121,7 @@ class TcpClientLink:
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._writer.wait_closed()
-        self._writer.transport.abort()  # where the peer says no goodbye; nothing happens to what is closed
+        self._writer.transport.abort()  # for a peer that does not close; a closed transport ignores it
 
 
 def _refuse_too_large(message: bytes) -> None:
@@ -139,7 +136,7 @@ def _no_door(target: VcpTarget, status: int) -> str:
     )
 
 
-# What a server answered last time, kept so that a downgrade is noticed (vcp 1.9).
+# The last ack of each server, stored so that a downgrade is noticed (vcp 1.9).
 
 
 log = logging.getLogger("comity.vcp")
@@ -157,9 +154,7 @@ REMEMBERED: Final = "VCP_ACK_REMEMBERED"
 
 
 class FileAcks:
-    """Last answers in a file of a folder, None: that of the user's node. It is small and rarely written, so it is read
-    and written in place.
-    """
+    """The last acks in a file of the folder; None: the folder of the user's node. It is small and rarely written."""
 
     def __init__(self, folder: str | Path | None = None) -> None:
         self._path = (data_folder() if folder is None else Path(folder).expanduser()) / ACKS_FILE
@@ -169,7 +164,7 @@ class FileAcks:
         return None if kept is None else _read_ack(msgspec.json.encode(kept), server)
 
     async def remember(self, server: str, version: str, ack: Ack, before: Ack | None) -> None:
-        """`before` is what was recalled. Nothing is written when there is nothing new."""
+        """Store an ack; `before` is the one that was recalled. Nothing is written if nothing changed."""
         kept = merged(before, ack)
         if kept == before:
             return
@@ -198,7 +193,7 @@ class FileAcks:
 
 
 class LastAcks:
-    """Last answers in a store."""
+    """The last acks in a store."""
 
     def __init__(self, store: Store, record: Recorder) -> None:
         self._store = store
@@ -230,7 +225,7 @@ def _read_ack(data: bytes, server: str) -> Ack | None:
 
 
 def merged(before: Ack | None, now: Ack) -> Ack:
-    """What a server offers, after the ack `now`. Its hello may have requested less than an earlier one."""
+    """Return the ack to remember after `now`, whose hello may have requested less than an earlier one."""
     kept = replace(now, session_id=UNSET)
     if before is None:
         return kept
@@ -258,7 +253,7 @@ _CLOCK: Final = SystemClock()
 _not_before: WeakKeyDictionary[Clock, dict[str, float]] = WeakKeyDictionary()
 """By the address of a server: the moment before which it does not want to be asked again."""
 
-# drawn to spread clients in time; nobody is kept from guessing it
+# spreads clients in time; it need not be hard to guess
 _draw = random.random
 
 
@@ -307,14 +302,13 @@ class VcpClient:
         draw: Callable[[], float] = _draw,
         dial: Dial = dial,
     ) -> AsyncIterator[VcpSession]:
-        """A session for as long as the block runs.
+        """Open a session for the time of the block.
 
-        `url` is ws://, wss://, tcp://, tcps:// or the http(s):// of a node; `allow_plain` lets it be
-        unencrypted to other machines. An MCP server is named by its URL, which ends in /mcp or follows `mcp:`, with a
-        `bearer` token where it wants one, or as `mcp:` and the command that starts it. What the server promises is
-        remembered in the folder `data`, that of the user's node by default, or else in `store`, through
-        its `record`; without `remember` nowhere. `connect_seconds` is for all attempts together, `answer_seconds` for the answer to a
-        context request.
+        `url` is ws://, wss://, tcp://, tcps:// or the http(s):// of a node; `allow_plain` permits an unencrypted connection to
+        other machines. For an MCP server give its URL, which ends in /mcp or follows `mcp:`, with a `bearer` token if it wants
+        one, or `mcp:` and the command that starts it. The promises of the server are remembered in the folder `data` (default:
+        that of the user's node) or in `store`, through its `record`; without `remember` nowhere. `connect_seconds` is for all
+        attempts together, `answer_seconds` for the answer to a context request.
         """
         if attempts < 1:
             raise InvalidError("attempts must be 1 or more")
@@ -370,7 +364,7 @@ class VcpClient:
             await self._wait_after(failure, draw)
 
     async def _negotiate(self, conversation: VcpConversation) -> Established:
-        """The end of the handshake on one connection. Raises what made it fail."""
+        """Finish the handshake on one connection. Raises the reason of a failure."""
         while True:
             report = await conversation.reports.get()
             if isinstance(report, Established):
@@ -403,7 +397,7 @@ class VcpClient:
         await self._clock.sleep(wait)
 
     async def _wait_as_asked(self) -> None:
-        """Until the moment that the server named to an earlier `connect`."""
+        """Wait until the time that the server named to an earlier `connect`."""
         moment = _not_before.get(self._clock, {}).get(self._target.url, 0.0)
         wait = moment - self._clock.monotonic()
         if wait <= 0:
@@ -439,7 +433,7 @@ class VcpClient:
 
 @contextlib.asynccontextmanager
 async def _conversing(machine: ClientMachine, link: PeerLink, clock: Clock) -> AsyncIterator[VcpConversation]:
-    """The machine on its link, until the block ends; then the link is closed."""
+    """Run the machine on its link until the block ends; then close the link."""
     conversation = VcpConversation(machine)
     conductor = Conductor(conversation, link, clock, conversation.next_message)
 

@@ -1,11 +1,10 @@
-"""VCP inside MCP, from the client's side: the hello goes into an `initialize`, and the answer is read from its result.
+"""VCP inside MCP, on the client's side: `initialize` carries the hello, and its result the answer.
 
-- The hello stands in every place that servers read, and the answer is taken from the first place that has one. A context
-  request is a call of the tool `vcp_send_context`, and a call of an extension one of the operation's own tool. They answer
-  what a model may see.
-- Each hello has a session of its own: another `initialize`, or the program started anew.
-- What goes wrong in MCP itself is reported as an error of the handshake, with a code that is ours: MCP_REFUSED where the server
-  refuses, NO_VCP where it answers without a word of VCP.
+- The hello is written to every place that servers read; the answer is taken from the first place that has one. A context
+  request calls the tool `vcp_send_context`, an operation its own tool. They return what a model may see.
+- Each hello needs a session of its own: another `initialize`, or the program started again.
+- An error of MCP itself becomes an error of the handshake with a code of ours: MCP_REFUSED if the server refuses, NO_VCP
+  if its answer holds nothing about VCP.
 """
 
 import asyncio
@@ -54,8 +53,8 @@ async def dial_mcp(target: McpTarget, tls: ssl.SSLContext | None = None) -> "Mcp
 
 
 class McpLink:
-    """Its carrier can `begin` a new session, `request` for the response to a request (which raises McpRefusedError, or
-    LinkClosed when there is none) and `notify` without one.
+    """A link whose carrier can `begin` a new session, `request` a response (raises McpRefusedError, or LinkClosed when there
+    is none) and `notify`.
     """
 
     max_message_bytes = MESSAGE_LIMIT
@@ -63,7 +62,7 @@ class McpLink:
     def __init__(self, peer: str, carrier: "McpOverHttp | _Stdio") -> None:
         self.peer = peer
         self._carrier = carrier
-        self._out: asyncio.Queue[bytes] = asyncio.Queue()  # a session lets eight wait at most
+        self._out: asyncio.Queue[bytes] = asyncio.Queue()  # a session has eight waiting requests at most
         self._in: asyncio.Queue[bytes | LinkClosed] = asyncio.Queue()
         self._ended: LinkClosed | None = None
         self._number = 0
@@ -91,7 +90,7 @@ class McpLink:
         await self._carrier.close()
 
     async def _run(self) -> None:
-        """One message after the other, so that answers come in order."""
+        """Handle one message after the other, so that answers come in order."""
         try:
             while True:
                 value = strict_json.loads(await self._out.get())
@@ -179,7 +178,7 @@ class McpLink:
 
 
 class _Stdio:
-    """The server is a program of ours, with a JSON message per line."""
+    """An MCP server that this program starts, with one JSON message per line."""
 
     def __init__(self, command: tuple[str, ...]) -> None:
         self._command = command
@@ -212,7 +211,7 @@ class _Stdio:
             try:
                 received = strict_json.loads(line)
             except MalformedError:
-                continue  # some programs write other things to their output
+                continue  # some programs write other text to their output
             if not isinstance(received, dict):
                 continue
             if "method" not in received and received.get("id") == message["id"]:
@@ -245,20 +244,20 @@ class _Stdio:
                 async with asyncio.timeout(_CLOSE_SECONDS):
                     await process.wait()
                     while await process.stdout.read(MESSAGE_LIMIT):
-                        pass  # until its pipe is closed, so that nothing is left for the end of the loop
+                        pass  # read until the pipe is closed, before the event loop ends
                     with contextlib.suppress(OSError):
                         await process.stdin.wait_closed()
                     return
 
 
 class McpOverHttp:
-    """Streamable HTTP; each answer is one JSON body or a short stream of events."""
+    """Streamable HTTP; each answer is a JSON body or a short stream of events."""
 
     def __init__(self, target: McpTarget, tls: ssl.SSLContext | None) -> None:
         self._url = target.address
         self._bearer = target.bearer
         self._session: str | None = None
-        # the address comes from whoever runs this program, so that it may be any
+        # the user of this program gives the address, so that any is allowed
         host = read_url(target.address).host
         self._http = GuardedHttp(allow=(host,), allow_loopback=True, timeout=ANSWER_SECONDS, tls=tls)
 
@@ -295,7 +294,7 @@ class McpOverHttp:
             return
         headers = self._headers("")
         self._session = None
-        with contextlib.suppress(ComityError):  # the session runs out by itself, too
+        with contextlib.suppress(ComityError):  # the session expires anyway
             await self._http.request("DELETE", self._url, headers=headers)
 
     def _headers(self, method: str) -> dict[str, str]:

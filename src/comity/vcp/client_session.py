@@ -1,4 +1,4 @@
-"""A negotiated session with a server: what was agreed on, context sent within it, and calls of extensions.
+"""A negotiated session with a server: what was agreed on, context requests, and calls of extensions.
 
 - Every context request gets exactly one answer, in order. So each answer belongs to the oldest open request, also if its
   sender has stopped waiting. At most eight requests are open at the same time.
@@ -6,8 +6,8 @@
 - Content that the session does not support is not sent, and the answer lists it under `withheld`.
 - After the end of the session nothing is sent. Callers that wait, and later callers, get an error with the reason.
 
-`VcpConversation` is the client's machine as the conductor runs it. The machine asks a question, and the next message of
-the program is the answer to it. Reports of the machine are handled at once.
+`VcpConversation` is the client's machine as the conductor runs it. The machine asks for the next message, and gets that
+of the program as the answer. Reports of the machine are handled at once.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ _REMEDIES: Final = {
 
 
 class VcpRefusedError(ComityError):
-    """There is no session, or no longer. `error` is what the server sent; its text is cleaned before it is shown."""
+    """There is no session, or no longer. `error` is the server's; its text is cleaned before it is shown."""
 
     code = "vcp_refused"
 
@@ -83,7 +83,7 @@ def remedy(error: VcpError) -> str:
 
 
 def clean(foreign: str) -> str:
-    """One line without anything that a terminal would obey."""
+    """Return one line without control characters."""
     return " ".join(printable(foreign).split())
 
 
@@ -95,7 +95,7 @@ _NOT_SENT: Final = "the session has ended before this was sent: nothing was sent
 
 
 class OutgoingMessage(Struct, frozen=True):
-    """What is to be said, where its answer is awaited, and the limit that it counts on until then."""
+    """A message to send, the future of its answer, and the limit that it counts against until then."""
 
     event: SendContext | SendCall
     answer: asyncio.Future[bytes]
@@ -110,7 +110,7 @@ class ContextAnswer(Struct, frozen=True, kw_only=True):
 
 
 class VcpConversation:
-    """A machine. `reports` tells of the handshake: an answer of the server's, or what became of the connection."""
+    """A machine. `reports` holds the results of the handshake: an answer, or the end of the connection."""
 
     def __init__(self, machine: ClientMachine) -> None:
         self.reports: asyncio.Queue[Established | NotEstablished | ComityError] = asyncio.Queue()
@@ -203,11 +203,11 @@ class VcpConversation:
                 if isinstance(event, TimerFired):
                     self.end(NoAnswerError(reason))
                 else:
-                    fault = clean(reason.partition(";")[0])  # what follows tells the sender what to do
+                    fault = clean(reason.partition(";")[0])  # the rest is a remedy for the sender
                     self.end(UnusableAnswerError(f"the server's answer is not VCP as agreed on: {fault}"))
 
     def _take_waiting(self, message: bytes) -> OutgoingMessage | None:
-        """Who an answer is for."""
+        """Remove and return the message that this one answers."""
         answered = _answered_call(message)
         if answered is not None:
             return self._calls.pop(answered, None)
@@ -227,7 +227,7 @@ class VcpConversation:
 
 
 class VcpSession:
-    """`warnings` are about this server as it is, `alerts` about what it no longer promises."""
+    """`warnings` are about this server, `alerts` about promises that it no longer makes."""
 
     def __init__(
         self, established: Established, conversation: VcpConversation, limit: int, seconds: float
@@ -251,7 +251,7 @@ class VcpSession:
 
     @property
     def active(self) -> bool:
-        """Whether something can still be said in it."""
+        """Whether the session can still be used."""
         return self._conversation.ended is None
 
     async def send_context(self, request: Mapping[str, Any]) -> ContextAnswer:
@@ -290,7 +290,7 @@ class VcpSession:
             ) from None
 
     def _writable(self, op: str, args: dict[str, Any]) -> dict[str, Any]:
-        """The arguments, where they can be sent."""
+        """Return the arguments if they can be sent."""
         try:
             size = len(write_call("", op, args))
         except (TypeError, ValueError, RecursionError) as fault:
@@ -341,7 +341,7 @@ class OperationGroup:
 
 
 def _answered_call(message: bytes) -> str | None:
-    """The id of the call that a message answers; None for what is no answer to a call."""
+    """Return the id of the call that a message answers; None if it answers no call."""
     if b"vcp-result" not in message:
         return None
     try:
@@ -381,5 +381,5 @@ def _text(value: Any) -> str:
 
 
 def _not_sent_error(why: ComityError | None) -> ComityError:
-    """Why something never left."""
+    """Return the error for a message that was not sent."""
     return why if isinstance(why, VcpRefusedError) else UnreachableError(_NOT_SENT)

@@ -1,15 +1,15 @@
-"""Addresses of VCP servers, and which of them may be spoken to in the clear.
+"""Addresses of VCP servers, and which of them may be used without encryption.
 
 | written | carried by |
 |---|---|
-| `ws://host:port/vcp`, `wss://…` | WebSocket, in the clear or over TLS |
+| `ws://host:port/vcp`, `wss://…` | WebSocket, plain or over TLS |
 | `http://host:port`, `https://…` | the same: the address of a node, whose door is at `/vcp` |
-| `tcp://host:port`, `tcps://…` | a JSON message per line over TCP, in the clear or over TLS |
+| `tcp://host:port`, `tcps://…` | one JSON message per line over TCP, plain or over TLS |
 | `http://host:port/mcp`, `mcp:http://…` | the `initialize` of an MCP server over HTTP |
 | `mcp:command` | the `initialize` of an MCP server that is started with this command |
 
-A hello may carry an identity and what follows it is personal: in the clear we speak to this machine only,
-unless the caller allows more (ruling 20).
+A hello may carry an identity, and personal data follows: unencrypted connections are for this machine only, unless the
+caller allows more (ruling 20).
 """
 
 import re
@@ -51,7 +51,7 @@ class VcpTarget(Struct, frozen=True):
 
     @property
     def url(self) -> str:
-        """The one way in which this server is written, also for remembering it."""
+        """The one form in which this server is written and remembered."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}{self.path}"
 
@@ -72,7 +72,7 @@ class McpTarget(Struct, frozen=True):
 
 
 def read_target(url: str, *, allow_plain: bool = False, bearer: str | None = None) -> VcpTarget | McpTarget:
-    """Raises TargetRefusedError for an address that is not spoken to."""
+    """Read an address. Raises TargetRefusedError for one that is not allowed."""
     if url.startswith(_MCP):
         return _mcp_target(url.removeprefix(_MCP).strip(), bearer, allow_plain=allow_plain)
     if _MCP_URL.fullmatch(url):

@@ -46,7 +46,7 @@ from comity.vcp.protocol.messages import VcpError
 from comity.vcp.tool_handlers import parse_csm1
 from comity.wire.errors import ConfigError, InvalidError, MalformedError, NoAnswerError, TargetRefusedError
 
-# `comity csm1`: what a constitution code means.
+# `comity csm1`
 
 
 csm1_app = HelpfulApp(
@@ -176,7 +176,7 @@ def hello(
     if isinstance(target, McpTarget) and given is None:
         given = _own_token(settings, target)
     forgetful = _Forgetful()
-    logging.getLogger("comity.vcp").addHandler(forgetful)  # what else it would say is shown below
+    logging.getLogger("comity.vcp").addHandler(forgetful)  # its other messages are shown below
     try:
         shown = asyncio.run(
             _hello(
@@ -229,7 +229,7 @@ class _Forgetful(logging.Handler):
 
 
 def _own_token(settings: Settings, target: McpTarget) -> str | None:
-    """The token of the node that runs on the data folder, for that node alone."""
+    """Return the token of the node that runs on the data folder, if this is that node."""
     node = running_node(settings.data)
     if node is None or not target.address.startswith(f"{node.url}/"):
         return None
@@ -271,7 +271,7 @@ def _remedy(error: VcpError) -> str:
 
 
 def _flags(offered: Sequence[str]) -> str:
-    """The newest that is offered, as one would ask for it."""
+    """Return the options that ask for the newest offered version."""
 
     def known() -> Iterator[agreement.Version]:
         for written in offered:
@@ -349,7 +349,7 @@ def _print_remarks(session: VcpSession) -> None:
         print_line(f"{mark} {one_line(text)}")
 
 
-# `comity id token`: VCP/I tokens that vouch for somebody in this node's name.
+# `comity id token`
 
 
 app = HelpfulApp("Issue, verify or revoke VCP/I tokens. A token proves the identity of a user or agent.")

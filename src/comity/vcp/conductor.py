@@ -2,9 +2,9 @@
 
 The machine gets its events one at a time, in order. The next message is read from the link only after the one before it
 was handled, so a fast peer has to wait and does not fill the memory. If a peer does not read what is sent to it, the
-link is closed after `send_seconds`. The same happens if two machines send so much to each other that the link is full in
-both directions; such a protocol needs flow control of its own. A timer that was moved or cancelled does not fire, even if
-its time had already come. At the end of the run the link is closed, and open timers and questions are dropped.
+link is closed after `send_seconds`; two machines that fill the link in both directions need flow control of their own. A
+timer that was moved or cancelled does not fire, even if its time had already come. At the end of the run the link is
+closed, and open timers and questions are dropped.
 """
 
 import asyncio
@@ -52,8 +52,8 @@ class Conductor:
         *,
         send_seconds: float = SEND_SECONDS,
     ) -> None:
-        """`answer` does what a machine asks for; a ComityError it raises goes back to the machine, and so
-        does a plain one in place of anything else.
+        """`answer` answers the questions of the machine. It may raise a ComityError; any other error becomes a
+        plain one.
         """
         self._machine = machine
         self._link = link
@@ -67,7 +67,7 @@ class Conductor:
         self._questions: set[asyncio.Task[None]] = set()
 
     async def run(self) -> str:
-        """Until the link is gone. Returns the reason; raises what the machine raises."""
+        """Run until the link is gone, and return the reason. Raises what the machine raises."""
         reader = asyncio.create_task(self._read())
         reason = _FAULT
         try:
@@ -140,7 +140,7 @@ class Conductor:
             self._events.put_nowait(LinkLost(closed.reason))
 
     async def _close(self, reason: str) -> None:
-        """A link that does not even close is left to itself."""
+        """Close the link; leave it if that takes too long."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._send_seconds):
                 await self._link.close(reason)

@@ -1,9 +1,9 @@
 """The context of sessions, stored encrypted: `vcp:session:{id}:context` and `vcp:session:{id}:history` (vcp 5.1).
 
 - Only the context of a session with an owner is stored, for `ttl` seconds after the last exchange, so that the owner may
-  resume. The context of a stranger stays in memory during the session and is never stored (vcp 1.7).
+  resume. The context of an anonymous session stays in memory and is never stored (vcp 1.7).
 - The encrypted value contains its owner. Every other caller is refused. A session without an owner cannot be resumed.
-- If a value cannot be decrypted, it is not treated as missing: the session gets the error that it may be corrupted.
+- A value that cannot be decrypted is not treated as missing: the session gets the error that it may be corrupted.
 - The history keeps the last exchanges without the constitution text, which is large and is in the context.
 - A write names the versions that were read. If two exchanges of one session run at the same time, the second one gets a
   conflict and is applied to the result of the first.
@@ -34,7 +34,7 @@ _Value = TypeVar("_Value")
 
 
 class UnreadableContextError(ForbiddenError):
-    """It was sealed under another key, or altered."""
+    """The value was encrypted under another key, or altered."""
 
     code = "context_unreadable"
 
@@ -45,7 +45,7 @@ class KeptContext(Struct, frozen=True, kw_only=True):
 
 
 class ContextExchange(Struct, frozen=True, kw_only=True):
-    """One exchange, as it is remembered."""
+    """One exchange in the history."""
 
     at: float
     accepted: tuple[str, ...]
@@ -60,7 +60,7 @@ class History(Struct, frozen=True, kw_only=True):
 
 
 class SessionMemory(Struct, frozen=True, kw_only=True):
-    """What was read of a session: the context, the last exchanges, and the versions that both were stored as."""
+    """What was read of a session: the context, the last exchanges, and their stored versions."""
 
     context: SessionContext = SessionContext()
     exchanges: tuple[ContextExchange, ...] = ()
@@ -69,10 +69,10 @@ class SessionMemory(Struct, frozen=True, kw_only=True):
 
 
 class SealedValues:
-    """Seals and opens stored values. What was sealed or opened a moment ago is known by its sealed bytes, which are
-    never twice the same; so a session that goes on opens nothing twice.
+    """Encrypts and decrypts stored values. Recent ones are cached by their encrypted bytes, which never repeat, so a session in
+    use decrypts nothing twice.
 
-    A value is known under its vault only: without the key nobody is served from here.
+    A cached value belongs to its vault: without the key it is not used.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class SealedValues:
         return sealed
 
     def open(self, key: str, sealed: bytes, vault: Vault, decode: Callable[[bytes], _Value]) -> _Value:
-        """Raises UnreadableContextError."""
+        """Decrypt and decode a value. Raises UnreadableContextError."""
         known = self._known.get(key)
         if known is not None and known[0] is vault and known[1] == sealed:
             self._known.move_to_end(key)
@@ -116,14 +116,14 @@ class Contexts:
         self._anonymous: dict[str, SessionContext] = {}
 
     async def known(self, session: Session, vault: Vault) -> SessionContext:
-        """What the session knows so far."""
+        """Return the context of the session."""
         if owner_of(session) is None:
             return self._anonymous.get(session.id, SessionContext())
         kept = await self._kept(session.id, vault)
         return SessionContext() if kept is None else kept.context
 
     async def used(self, session: Session, vault: Vault) -> tuple[SessionContext, tuple[Operation, ...]]:
-        """What the session knows so far, and what has to be stored so that it is kept as long as it is used."""
+        """Return the context of the session, and the write that renews its time."""
         if owner_of(session) is None:
             return self._anonymous.get(session.id, SessionContext()), ()
         key, now = context_key(session.id), self._clock.now()
@@ -139,7 +139,7 @@ class Contexts:
     async def read(
         self, session: Session, vault: Vault, held: Mapping[str, Versioned] | None = None
     ) -> SessionMemory:
-        """What the session knows so far, to be changed. `held` is what is stored of it, where that was read already."""
+        """Read the context of the session to change it. `held` are its stored values if they were read already."""
         if owner_of(session) is None:
             return SessionMemory(context=await self.known(session, vault))
         if held is None:
@@ -162,8 +162,8 @@ class Contexts:
         context: SessionContext,
         vault: Vault,
     ) -> tuple[Operation, ...]:
-        """What has to be stored so that `context` is known from now on; it conflicts when something was stored since
-        `before` was read. A stranger's is held at once.
+        """Return the writes that store `context`; they conflict if something was stored since `before` was read. The context of an
+        anonymous session is held at once.
         """
         owner = owner_of(session)
         if owner is None:
@@ -194,7 +194,7 @@ class Contexts:
         )
 
     async def resume(self, session_id: str, identity: Identity | None, vault: Vault) -> SessionContext:
-        """The context of an earlier session, for its owner and nobody else."""
+        """Return the context of an earlier session, for its owner only."""
         kept = await self._kept(session_id, vault)
         if kept is None:
             raise NotFoundError("there is no such session, or its context has expired; begin a new one")

@@ -1,11 +1,11 @@
-"""VCP over TCP: one line is one message (NDJSON).
+"""VCP over TCP: one line is one message (NDJSON). VCP over WebSocket: one text frame is one message.
 
-- A line ends with LF or CRLF; a blank line is nothing; the last line needs no end. A line beyond the limit is
-  reported once, as soon as that is certain, and the rest of it is skipped unseen.
-- A peer that has sent its last line still gets its answers before we close.
-- To close on a peer that is still sending would take back the answer it has not read yet. So our side falls
-  silent first, and what still comes is thrown away for a moment.
-- Other machines are let in only through TLS (ruling 20).
+- A line ends with LF or CRLF; blank lines are ignored; the last line needs no end. A line beyond the limit is
+  reported once, as soon as that is certain, and the rest of it is skipped.
+- A peer that has sent its last line still gets its answers before the connection is closed.
+- Closing while a peer is sending would reset the connection and lose the answer that it has not read yet. So our side
+  stops sending first, and drops what still comes for a moment.
+- Other machines need TLS (ruling 20).
 """
 
 import asyncio
@@ -106,7 +106,7 @@ class TcpServerLink:
         self.max_message_bytes = message_bytes
 
     def refuse(self, message: bytes) -> None:
-        """Say why, and nothing else: nobody waits for a peer that has no place."""
+        """Send the refusal and close without waiting."""
         self._writer.write(message + b"\n")
         self._ended = "refused"
         self._writer.close()
@@ -149,11 +149,11 @@ class TcpServerLink:
         finally:
             self._writer.close()
             if self._writer.transport.get_write_buffer_size():
-                # a peer that takes nothing would keep the rest, and us, for ever
+                # a peer that reads nothing would keep the connection open for ever
                 asyncio.get_running_loop().call_later(LINGER_SECONDS, self._writer.transport.abort)
 
     def _next(self) -> bytes | None:
-        """The next line that is there as a whole; the last one is, once the peer has said everything."""
+        """Return the next complete line; at the end of the input also the last one."""
         while True:
             end = self._held.find(b"\n", self._searched)
             if end < 0 and not (self._at_end and self._held):
@@ -170,7 +170,7 @@ class TcpServerLink:
             return line if len(line) <= self.max_message_bytes else self._too_long
 
     def _cut_off(self) -> bytes | None:
-        """Drop a line that is too long. Returns the error message, only the first time."""
+        """Drop a line that is too long. Return the error message, only the first time."""
         # one more may be the CR of a line that just fits
         longest = self.max_message_bytes + self._held.endswith(b"\r")
         if not self._skipping and len(self._held) <= longest:
@@ -191,7 +191,7 @@ class TcpServerLink:
             self._at_end = True
 
     async def _wait_for_answers(self) -> None:
-        """Until every message has its answer, or nobody can wait any longer."""
+        """Wait until every message has its answer, or time is up."""
         if self._unanswered > 0:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LAST_ANSWER_SECONDS):
@@ -210,7 +210,7 @@ class TcpServerLink:
                     discarded += len(data)
 
 
-# VCP over WebSocket: one text frame is one message (`/vcp`).
+# VCP over WebSocket (`/vcp`).
 
 
 VCP_PATH: Final = "/vcp"
@@ -242,7 +242,7 @@ class VcpOverWebSocket:
 
 
 class WebSocketServerLink:
-    """It accepts the connection with its first use, so that a peer without a place is refused in HTTP."""
+    """A link that accepts the connection with its first use, so that a peer over the limit is refused in HTTP."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, too_long: bytes) -> None:
         self._scope = scope

@@ -52,12 +52,12 @@ _UNAVAILABLE: Final = (
 
 
 class Lists(Protocol):
-    """Where the lists of issuers come from; one out of date only while the next is being fetched."""
+    """The revocation lists of issuers. An outdated one is returned only while the next is being fetched."""
 
     async def current(self, source: CrlSource) -> RevocationList | Unavailable: ...
 
     def held(self, source: CrlSource) -> RevocationList | None:
-        """The one at hand, if it still counts."""
+        """Return the list at hand, if it still counts."""
         ...
 
 
@@ -82,7 +82,7 @@ class IdentityChecker:
         self._denylist = denylist
 
     async def check(self, token: str, decided: Decided) -> Identity:
-        """Raises UnauthenticatedError. `decided` is called with each decision about revocation."""
+        """Verify a token. Raises UnauthenticatedError. `decided` is called with each decision about revocation."""
         verdict = verify_identity(token, mode=self._mode, issuers=self._issuers, now=self._clock.now())
         if verdict.ok:
             status = await self._revocation(verdict)
@@ -103,7 +103,7 @@ class IdentityChecker:
                 raise UnauthenticatedError("the identity token was not accepted; obtain a fresh one")
 
     async def check_open(self, session: Session) -> None:
-        """Raises SessionEndedError once the identity of the session is revoked, or nobody can tell any more."""
+        """Raise SessionEndedError if the identity of the session is revoked, or its status is unknown."""
         identity = session.identity
         if identity is None:
             return
@@ -112,7 +112,7 @@ class IdentityChecker:
             raise _ended(status)
 
     def ended(self, session: Session) -> SessionEndedError | None:
-        """The same without a fetch: an unknown revocation status does not end the session."""
+        """The same without a fetch: an unknown status does not end the session."""
         identity = session.identity
         if identity is None:
             return None
@@ -123,9 +123,8 @@ class IdentityChecker:
         return _ended(status) if status.status is Status.REVOKED else None
 
     async def check_bundle(self, bundle: str, stapled: Mapping[str, Any] | None, session: Session) -> None:
-        """Raises ContextError for a constitution that is revoked, or of which nobody can tell. A stapled proof spares
-        looking at the list of the issuer, if it says in a signed member that it is about this bundle: the proof of
-        another one would be good for anything.
+        """Raise ContextError for a constitution that is revoked, or whose status is unknown. A stapled proof replaces the list of
+        the issuer only if a signed member names this bundle: otherwise a proof for one bundle would serve for all.
         """
         stapled_status = Status.UNKNOWN
         if stapled is not None and bundle in (stapled.get("bundle_id"), stapled.get("jti")):
@@ -148,7 +147,7 @@ class IdentityChecker:
             )
 
     def _proven_by(self, stapled: Mapping[str, Any]) -> Status:
-        """Responders are the issuers that this node knows, by their keys that are valid now."""
+        """Return the status of the proof. Responders are the issuers that this node knows, by their keys valid now."""
         name, now = stapled.get("responder_id"), self._clock.now()
         responder = self._issuers.get(name) if isinstance(name, str) else None
         for key in () if responder is None else responder.signature_keys:
@@ -159,9 +158,7 @@ class IdentityChecker:
         return Status.UNKNOWN
 
     async def still_good(self, jtis: tuple[str, ...], identity: Identity | None) -> RevocationStatus:
-        """Whether what a session stands on is still good, for whoever hands out its bundle later (vcp 5.4, 7.2).
-        `jtis` are the ids of what is asked about; the identity's subject may be revoked as a whole.
-        """
+        """Return the status of what a session depends on (vcp 5.4, 7.2): these ids, and the identity's subject."""
         return await self._revocation(_verdict(jtis, identity))
 
     async def _revocation(self, verdict: TokenVerdict) -> RevocationStatus:

@@ -1,12 +1,12 @@
-"""What this node has revoked: signed lists in the data folder, one for each name that it issues tokens under.
+"""Revocation lists and issuers: lists of others, fetched; our own, signed; and whose tokens a node believes.
 
-- A list is a CRL in the signed shape, signed by the node's own key, for the issuer name that the tokens carry. The
-  node publishes it as it is; on this node all lists together are the denylist, which counts also after `next_update`.
-- The list of the node's own id is there from the start, and another name's from the first token on. An empty list is
-  a list. Tokens of issuers that are not this node are revoked for this node alone, on the list of its own id.
-- A list is signed again at every change, and once a day while the node runs: long before its `next_update`.
-- It is replaced as a whole, durably, by one process at a time; what is on it stays on it.
-- A list that does not carry our signature is refused, never overlooked: somebody has changed it.
+- Our lists are CRLs in the signed shape, one file for each name that this node issues tokens under. The node publishes
+  them as they are. Together they are the denylist of this node, which counts also after `next_update`.
+- The list of the node's own id exists from the start, that of another name from its first token on; it may be empty.
+  Tokens of other issuers are revoked for this node alone, on the list of its own id.
+- A list is signed again at every change, and once a day while the node runs, long before its `next_update`.
+- It is replaced as a whole, durably, by one process at a time; entries are never removed.
+- A list without our signature is refused: it was altered.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ from comity.wire.errors import (
 )
 from comity.wire.machine import Clock
 
-# Revocation lists, fetched and kept (vcp 5.4).
+# Revocation lists of other issuers (vcp 5.4).
 
 
 log = logging.getLogger("comity.crl")
@@ -111,12 +111,12 @@ class CrlFetcher:
         task = self._fetch(source)
         if task is None:
             return Unavailable("too many lists are being fetched at once")
-        # not awaited itself: whoever stops waiting must not stop it for the others
+        # not awaited itself: cancelling one caller must not cancel it for the others
         await asyncio.wait([task])
         return Unavailable("the fetcher was closed") if task.cancelled() else task.result()
 
     def held(self, source: CrlSource) -> RevocationList | None:
-        """The list at hand, if it still counts. Nothing is fetched."""
+        """Return the list at hand, if it still counts. Nothing is fetched."""
         held = self._held.get(source)
         return None if held is None else self._usable(held)
 
@@ -139,7 +139,7 @@ class CrlFetcher:
         return (stale or now >= held.ask_again) and now >= held.pause_until
 
     def _fetch(self, source: CrlSource) -> asyncio.Task[RevocationList | Unavailable] | None:
-        """The running attempt, or a new one; None when there are too many."""
+        """Return the running attempt, or a new one; None when there are too many."""
         task = self._fetching.get(source)
         if task is None and len(self._fetching) < self._kept:
             task = self._fetching[source] = asyncio.create_task(self._attempt(source))
@@ -218,13 +218,13 @@ class OwnRevocations:
         self._denylist: tuple[tuple[_Stamp, ...], Denylist] = ((), Denylist())
 
     def path(self, issuer: str | None = None) -> Path:
-        """Of the list of that issuer; None: of this node's own id."""
+        """Return the file of the list of that issuer; None: of this node's own id."""
         if issuer is None or issuer == self._own:
             return self._folder / LIST_FILE
         return self._folder / LISTS_FOLDER / f"{issuer}{_SUFFIX}"
 
     def issuers(self) -> tuple[str, ...]:
-        """The names that this node issues tokens under, its own id first."""
+        """Return the names that this node issues tokens under, its own id first."""
         try:
             files = sorted(path.name for path in (self._folder / LISTS_FOLDER).iterdir())
         except FileNotFoundError:
@@ -233,7 +233,7 @@ class OwnRevocations:
         return (self._own, *(name for name in names if is_issuer_name(name)))
 
     def denylist(self) -> Denylist:
-        """Raises StoreCorruptError if this node did not sign the list, because the revoked tokens are then unknown."""
+        """Raises StoreCorruptError if this node did not sign a list: the revoked tokens are then unknown."""
         held = [found for issuer in self.issuers() if (found := self._load(issuer)) is not None]
         stamp = tuple(each.stamp for each in held)
         if stamp != self._denylist[0]:
@@ -258,12 +258,12 @@ class OwnRevocations:
         return None if held is None else held.crl
 
     def renew(self, key: SigningKey, now: int) -> None:
-        """Have all lists, and sign those again for which it is time."""
+        """Create missing lists, and sign those again whose time has come."""
         for issuer in self.issuers():
             self.current(issuer, key, now)
 
     def open_list(self, issuer: str | None, key: SigningKey, now: int) -> None:
-        """Have a list for the name, with all that is on it, signed not long ago."""
+        """Create the list of the name, or sign it again if its time has come."""
         issuer = issuer or self._own
         with self._locked():
             held = self._load(issuer)
@@ -271,7 +271,7 @@ class OwnRevocations:
                 self._write(issuer, key, now, () if held is None else held.crl.entries)
 
     def revoke(self, entry: CRLEntry, key: SigningKey, now: int, issuer: str | None = None) -> bool:
-        """Put it on the issuer's list and sign the list anew. False when it is there already."""
+        """Add an entry to the issuer's list and sign it. Return False if it is there already."""
         issuer = issuer or self._own
         with self._locked():
             entries = self.read(issuer)
@@ -281,7 +281,7 @@ class OwnRevocations:
             return True
 
     def _load(self, issuer: str) -> _LoadedList | None:
-        """The list as it is now; None where there is none."""
+        """Return the list as it is now; None where there is none."""
         path = self.path(issuer)
         try:
             with path.open("rb") as file:
@@ -345,7 +345,7 @@ def _is_due(crl: CRL, now: int) -> bool:
 
 
 def _denied(entries: Iterable[CRLEntry]) -> Denylist:
-    """An entry about a single token says nothing of its subject's others."""
+    """Return the denylist of these entries. An entry about one token does not affect others of its subject."""
     entries = tuple(entries)
     return Denylist(
         frozenset(entry.jti for entry in entries if entry.jti),
@@ -353,14 +353,14 @@ def _denied(entries: Iterable[CRLEntry]) -> Denylist:
     )
 
 
-# Whose tokens a node believes, from its settings and its data folder: issuers with keys, with shared secrets, itself.
+# The issuers whose tokens a node believes, from its settings and its data folder.
 
 
 SECRETS_FOLDER: Final = "issuers"
 
 
 class NodeIssuers(IssuerRegistry):
-    """Those that the settings name, and this node under each name that it has issued tokens under by now."""
+    """The issuers that the settings name, and this node under each name that it has issued tokens under."""
 
     def __init__(self, issuers: Iterable[Issuer], own: VacantId, lists: OwnRevocations) -> None:
         super().__init__(issuers)
@@ -405,12 +405,12 @@ def issuers_of(settings: Settings, own: VacantId | None) -> IssuerRegistry:
 
 
 def own_names(settings: Settings, own: VacantId) -> tuple[str, ...]:
-    """The names under which the settings give this node's own key."""
+    """Return the names to which the settings give this node's own key."""
     return tuple(name for name, key in _pairs(settings.vcp.issuers).items() if key == own.hex())
 
 
 def foreign_key(settings: Settings, name: str, own: VacantId) -> bool:
-    """Whether the settings give the name to somebody else."""
+    """Return whether the settings give another key to the name."""
     return _pairs(settings.vcp.issuers).get(name, own.hex()) != own.hex()
 
 
@@ -419,7 +419,7 @@ def secret_file(data: Path, name: str) -> Path:
 
 
 def read_secrets(path: Path) -> tuple[SharedKey, ...]:
-    """One on each line. All verify; the first one also issues, so that a new one goes on top."""
+    """Read the secrets, one on each line. All verify; the first one also issues, so that a new one goes on top."""
     lines = [line.rstrip(b"\r") for line in read_private(path).split(b"\n")]
     try:
         secrets = tuple(SharedKey(line) for line in lines if line)

@@ -1,4 +1,4 @@
-"""What `comity id token` does: issue, verify and revoke, as the command line asks for it."""
+"""Issue, verify and revoke VCP/I tokens, for `comity id token`."""
 
 import asyncio
 import contextlib
@@ -65,16 +65,15 @@ _LONGEST: Final = 65_536
 
 
 def read_token(written: str) -> str:
-    """Return a token that is to be judged: TOKEN, @FILE, or @- for standard input.
-
-    Tokens are shown to others and saved with `>`, so the file may be readable for others; then there is a warning.
+    """Read a token to be checked: TOKEN, @FILE, or @- for standard input. Its file may be readable for others, because tokens are
+    shown and saved with `>`; then there is a warning.
     """
     return _read(written, _read_shown)
 
 
 def read_credential(written: str) -> str:
-    """The same for a token that is to prove who we are: others must not be able to read its file. What is typed can be
-    seen by other users of the machine while the command runs.
+    """Read a token that proves our own identity: its file must be private. A typed token can be seen by other users of the
+    machine while the command runs.
     """
     return _read(written, read_private)
 
@@ -213,7 +212,7 @@ def revoke_token(
 def _issued_here_as(
     settings: Settings, revocations: OwnRevocations, token: str | None, about: str, key: SigningKey
 ) -> str | None:
-    """The name of this node on the token, or of the subject's issuer; None where it is another's."""
+    """Return the name of this node on the token, or of the subject's issuer; None if it is another's."""
     if token is None:
         name = about.partition(":")[0]
         mine = (*revocations.issuers(), *own_names(settings, key.vacant_id))
@@ -251,12 +250,12 @@ def _is_revoked(settings: Settings, revocable: Revocable) -> bool:
 
 
 def _trusted_issuers(settings: Settings) -> IssuerRegistry:
-    """The issuers that the node of this folder trusts."""
+    """Return the issuers that the node of this folder trusts."""
     return issuers_of(settings, own_id(settings) if has_identity(settings.data) else None)
 
 
 def _issuer_of_token(written: str, **keys: Any) -> IssuerRegistry:
-    """A registry with one issuer: the one that the token names, with the given key."""
+    """Return a registry with the issuer that the token names and the given key."""
     with contextlib.suppress(MalformedError):
         token = parse_identity(written)
         if not isinstance(token, UvcToken):
@@ -311,7 +310,7 @@ def _public(written: str) -> bytes:
 
 
 def _revocable_id(token: str) -> str:
-    parse_identity(token)  # what is no token would revoke nothing
+    parse_identity(token)  # revoking something else than a token would have no effect
     return token_id(token)
 
 

@@ -1,17 +1,17 @@
-"""A handshake inside an MCP message: one hello, one answer, by the same machine as on a link of its own.
+"""A handshake inside an MCP message: one hello and one answer, by the same machine as on a link.
 
 There is no timer: an MCP message without a hello means VCP 1.0 (mcp 2.3). If a hello cannot be accepted, the answer has a
-vcp-error in the place of the ack, and the MCP request succeeds anyway.
+vcp-error in the place of the ack, and the MCP request succeeds.
 
-A modern client repeats its hello with each request (ruling 30). Nothing of it is stored, so it is negotiated each time. But
-for the rate limit and the record, the same hello of the same caller within a minute is one handshake.
+A modern client repeats its hello with each request (ruling 30). Nothing is stored, so it is negotiated each time. For the
+rate limit and the record, the same hello of the same caller within a minute is one handshake.
 
 The VCP session of a legacy client ends when a core feature that it was promised is lost or its identity is revoked
-(rulings 45, 46). MCP goes on without it: the extensions are not active any more, and the lists of the client change. It
-does not come back; a new MCP session negotiates anew.
+(rulings 45, 46). MCP continues without it: the extensions are inactive, and the lists of the client change. A new MCP
+session negotiates again.
 
-A caller without a verified VCP identity is still known, because MCP serves only the node's own user and visitors with an
-access token. Their sessions belong to them (ruling 48).
+Callers of MCP without a verified VCP identity are the node's own user or visitors with an access token. Their sessions
+belong to them (ruling 48).
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class VcpOverMcp:
     """`on_end` is called after a session has ended by itself."""
 
     def __init__(self, service: VcpServer, clock: Clock, *, own_id: str) -> None:
-        """`own_id` is the node's: what its own user has belongs to that."""
+        """`own_id` is the node's id, which owns the sessions of its own user."""
         self.on_end: Callable[[], None] = lambda: None
         self._service = service
         self._own_id = own_id
@@ -103,7 +103,7 @@ class VcpOverMcp:
         )
 
     def end(self, session: Session | None) -> None:
-        """The MCP session that said the hello is over."""
+        """End the session of a client whose MCP session is over."""
         if session is not None:
             self._open.pop(session.id, None)
             self._service.end(session)
@@ -111,7 +111,7 @@ class VcpOverMcp:
             self._watching.cancel()
 
     def current(self, client: McpClient) -> McpClient:
-        """The client as it is now: without its VCP session, once that has ended."""
+        """Return the client without its VCP session if that has ended."""
         session: Session | None = client.attached
         if session is None:
             return client
@@ -130,7 +130,7 @@ class VcpOverMcp:
             self._watching = asyncio.create_task(self._keep_watching())
 
     async def _keep_watching(self) -> None:
-        """One look at every change of the features serves all sessions."""
+        """Check all sessions at every change of the features."""
         while self._open:
             running = self._service.features.running()
             for session, address in tuple(self._open.values()):
@@ -174,7 +174,7 @@ class VcpOverMcp:
 
 
 def owner_of_caller(caller: Caller, own_id: str) -> str | None:
-    """Whom the sessions of a caller belong to. No token names an owner with a slash in front of its first colon."""
+    """Return the owner of the sessions of a caller. No token names an owner with a slash before its first colon."""
     if caller.is_local:
         return own_id
     return f"oauth/{caller.id}" if caller.kind == "oauth" else None

@@ -1,4 +1,4 @@
-"""VCP: the session service, its doors (WebSocket, TCP), its tools and resources of MCP."""
+"""The part `vcp`: the session service, its doors (WebSocket, TCP), its MCP tools and resources."""
 
 import asyncio
 from collections.abc import Iterable
@@ -222,7 +222,7 @@ class Vcp(Part):
 
 
 def _open_lists(own: "issuers.OwnRevocations", names: Iterable[str], runtime: "NodeRuntime") -> None:
-    """Each name that this node issues under has a list from the start."""
+    """Create a revocation list for each name that this node issues under."""
     for name in (None, *names):
         own.open_list(name, runtime.key, int(runtime.clock.now()))
 

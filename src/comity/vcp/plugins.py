@@ -1,11 +1,11 @@
-"""VCP extensions from outside: a part of the node, an installed package or a module of the owner brings one.
+"""VCP extensions of others: from a part of the node, an installed package or a module of the owner.
 
-- An extension is a `VcpExtension`: its id, what it advertises, what it depends on and what it cannot stand beside, and a
-  function that answers its payload of a context request. Supported means that it works (ruling 16), so it must have one.
-- A module is named in `vcp.plugins` as `module:NAME`, and looked for in the working folder first; one that cannot be used
-  ends the start. Installed packages announce theirs in the entry point group `comity.vcp_extensions`; one of those that
-  cannot be used is left out, and the log says so.
-- An error of a function goes to the log; an `InvalidError` is the fault of the client, which gets it.
+- An extension is a `VcpExtension`: its id, its capability, its dependencies and conflicts, and a function that answers
+  its data in a context request. Supported means that it works (ruling 16), so the function is required.
+- A module is named in `vcp.plugins` as `module:NAME`, and searched in the working folder first; one that cannot be used
+  ends the start. Installed packages announce theirs in the entry point group `comity.vcp_extensions`; one that cannot
+  be used is left out, with a warning in the log.
+- An error of a function goes to the log; the message of an `InvalidError` goes to the client.
 """
 
 import asyncio
@@ -37,8 +37,8 @@ Answer = Callable[[Mapping[str, Any], Session], Any]
 
 
 class VcpExtension(Struct, frozen=True, kw_only=True):
-    """`capability` is the object of the ack. `dependencies` name the flags in it that say whether another extension is
-    active; of two that name each other in `conflicts` a client may request one.
+    """`capability` is the object of the ack. `dependencies` name flags in it that say whether another extension is active; of
+    two that conflict a client may request one.
     """
 
     id: str
@@ -75,12 +75,12 @@ class BringsExtensions(Protocol):
 
 
 def named_extensions(specs: Iterable[str]) -> tuple[VcpExtension, ...]:
-    """Those that the settings name. Raises ConfigError."""
+    """Return those that the settings name. Raises ConfigError."""
     return tuple(_load(spec) for spec in specs)
 
 
 def announced_extensions() -> tuple[VcpExtension, ...]:
-    """Those of installed packages."""
+    """Return those of installed packages."""
     found = []
     for point in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda point: point.name):
         try:
@@ -93,7 +93,7 @@ def announced_extensions() -> tuple[VcpExtension, ...]:
 async def answers_of(
     extensions: Mapping[str, VcpExtension], request: ContextRequest, session: Session
 ) -> dict[str, Any]:
-    """What these extensions answer to their payloads, by id. Raises ContextError."""
+    """Return the answers of these extensions to their data, by id. Raises ContextError."""
     answers = {}
     for id_, payload in request.extensions.items():
         extension = extensions.get(id_)

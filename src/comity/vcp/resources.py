@@ -1,4 +1,4 @@
-"""The nine resources of VCP, for whoever may read them (vcp 7.2). No door is in here.
+"""The nine resources of VCP, and who may read them (vcp 7.2).
 
 | address | who reads it |
 |---|---|
@@ -6,13 +6,13 @@
 | `vcp://constitution/{csm1_code}` | everybody: it says what a code means |
 | `vcp://identity/{token}` | a value token, everybody; an identity, by the beginning of its token's id, its owner |
 | `vcp://bundle/{session_id}` | the owner of the session, and the session itself |
-| the five of the extensions | as above, while the extension is active  |
+| the five of the extensions | as above, while the extension is active |
 
-- A session of somebody else is never listed, and reading it is refused.
+- A session of another owner is never listed, and reading it is refused.
 - A credential has no place in an address: an identity token there is refused, whole or cut, and not repeated.
-- A bundle is handed out only after a look at what is revoked: the session, the subject behind it, and the
-  constitution by the SHA-256 of its text. It holds what a model may see, and no signal.
-- What fades may be cached until its next step down, and by its reader alone (vcp 7.6).
+- Before a bundle is read, revocation is checked: of the session, of its subject, and of the constitution by its
+  SHA-256. The bundle holds what a model may see, and no signal.
+- Fading content may be cached until it changes, and by its reader alone (vcp 7.6).
 """
 
 import re
@@ -91,7 +91,7 @@ class VcpResources:
         self._extensions = extensions
 
     async def list(self, owner: Owner, active: Collection[str]) -> Entries:
-        """What may be read for this owner, by name: `uri`, `name`, `title`, `description` and `mimeType` of each."""
+        """Return what this owner may read: `uri`, `name`, `title`, `description` and `mimeType` of each."""
         listed = [shown(CAPABILITIES)]
         listed += [shown(BUNDLE, id_) for id_ in self._sessions.ids_for(owner.session, owner.id)]
         if owner.token_prefix is not None:
@@ -103,7 +103,7 @@ class VcpResources:
         return listed
 
     async def read(self, uri: str, owner: Owner, active: Collection[str]) -> Contents:
-        """One content with `uri`, `mimeType` and `text`. Raises NotFoundError, ForbiddenError (also as
+        """Return one content with `uri`, `mimeType` and `text`. Raises NotFoundError, ForbiddenError (also as
         InactiveExtensionError, RevokedError, UnreadableContextError) and InvalidError.
         """
         host, id_ = _parse(uri)
@@ -141,7 +141,7 @@ class VcpResources:
         return await reader.read(id_, owner)
 
     async def _refuse_others(self, session_id: str, owner: Owner) -> None:
-        """The owner of a closed session is found in the store."""
+        """Look up the owner of a closed session in the store."""
         if self._session(session_id, owner) is not None:
             return
         stored = None if self._extensions is None else await self._extensions.owner_of(session_id)
@@ -202,7 +202,7 @@ class VcpResources:
         return await self._extensions.model_safe_context(asking, context, active=session is not None)
 
     def _session(self, session_id: str, owner: Owner) -> Session | None:
-        """The session, if it is the owner's; None for one that is not open any more."""
+        """Return the session if it is the owner's; None if it is not open any more."""
         if owner.session is not None and owner.session.id == session_id:
             return owner.session
         if session_id not in self._sessions:
@@ -226,7 +226,7 @@ def _parse(uri: str) -> tuple[str, str]:
 
 
 def may_watch(uri: str, owner: Owner, active: Collection[str]) -> bool:
-    """Whether there is such an address, and what stands there is for this owner: its own session, nobody else's."""
+    """Return whether this owner may watch the address: its own session's, and no other's."""
     try:
         host, id_ = _parse(uri)
         if host == CONSTITUTION.host:

@@ -1,17 +1,17 @@
-"""The session service: runs the server's machine on a link and answers what the machine asks for.
+"""The session service: runs the server's machine on a link and answers its questions.
 
 - Every handshake, refusal, exchange and decision about revocation becomes an audit entry at once. If an address causes too
   many refusals, the rest of them are only counted (ruling 22).
-- A context, the state of its extensions and the entry about the exchange are one commit, and the answer waits for
-  it (ruling 23). When another exchange of the same session was stored meanwhile, the request is applied to what that
-  one left. Calls of extensions go through the walk.
+- A context, the state of its extensions and the audit entry are one commit, and the answer waits for it (ruling 23). If
+  another exchange of the same session was stored meanwhile, the request is applied to its result. Calls of extensions
+  go through the pipeline.
 - Internal errors go to the log; the client learns only that it failed.
 - Before there is a session, a link accepts only hellos of at most 64 KiB. After that it accepts longer messages.
 - Reading pauses while too many messages wait or too many calls are in progress (ruling 47).
-- Each message in a session is charged to the address and to a proven identity. When a budget is used up, reading pauses
-  until there is budget again: nothing is refused, lost or closed. Hellos have a limit of their own and are refused.
-- A message that is refused while nothing is proven is charged to the address as a fault. An address that faults have put
-  into debt gets no new connection, and its messages wait.
+- Each message in a session is charged to the address and to a proven identity. When a budget is used up, reading pauses:
+  nothing is refused, lost or closed. Hellos have a limit of their own and are refused.
+- A refused message of an unproven sender is charged to the address as a fault. An address in debt gets no new
+  connection, and its messages wait.
 """
 
 import asyncio
@@ -83,8 +83,8 @@ _ACK: Final = "HANDSHAKE_ACK"
 
 class VcpLink(PeerLink, Protocol):
     def allow(self, message_bytes: int) -> None:
-        """From now on messages may have this many bytes. A longer one is handed over as any bytes that are
-        longer than every limit of the machine.
+        """Accept messages of this many bytes. A longer one is handed over as any bytes beyond every limit of the
+        machine.
         """
         ...
 
@@ -139,8 +139,8 @@ class VcpServer:
         return len(self._connections)
 
     async def serve(self, link: VcpLink) -> str:
-        """One connection, from its first moment to its end; returns the reason. Raises OverloadedError, with
-        nothing said on the link, when there is no room for it.
+        """Serve one connection to its end, and return the reason. Raises OverloadedError, with nothing sent, if there is no
+        capacity for it.
         """
         connection = ServedConnection(self, link, self.machine(link.peer))
         limited = RateLimitedLink(link, connection, self._budget, self._clock)
@@ -159,7 +159,7 @@ class VcpServer:
             self._connections.gone(connection.number)
             connection.end()
         if running.cancelled():
-            await link.close(_STOPS)  # it may not even have begun
+            await link.close(_STOPS)  # it may not have begun
             return _STOPS
         fault = running.exception()
         if fault is not None and not isinstance(fault, ConnectionError):
@@ -178,8 +178,8 @@ class VcpServer:
         return self._connections.enter(peer, cancel)
 
     async def context_of(self, vacant_id: str) -> CallerContext | None:
-        """What an agent may know of a vacant that calls it: from the last session that it opened and that is still
-        open. A session is a vacant's when its token verifies and names it as the subject, or when it is the owner's.
+        """Return what an agent may know of a vacant that calls it, from the last session that it opened and that is still open.
+        A session is a vacant's if its token verifies and names it as the subject, or if it is the owner's.
         """
         session = next((one for one in reversed([*self.sessions]) if _is_of(one, vacant_id)), None)
         if session is None:
@@ -191,20 +191,20 @@ class VcpServer:
                 safe = model_safe(context.signals, context.categorical, session_active=True)
             else:
                 safe = await self._extensions.model_safe_context(session, context, active=True)
-        except ForbiddenError as reason:  # revoked, or it cannot be read: the call goes on without
+        except ForbiddenError as reason:  # revoked or unreadable: the call continues without it
             log.warning("the context of a caller is not used: %s", reason)
             return None
         return CallerContext(model_safe_context=safe, generation_preferences=context.preferences)
 
     async def resume(self, session_id: str, identity: Identity | None) -> SessionContext:
-        """What an earlier session knew, for its owner."""
+        """Return the context of an earlier session, for its owner."""
         return await self._contexts.resume(session_id, identity, self._vault())
 
     async def history(self, session_id: str, identity: Identity | None) -> tuple[ContextExchange, ...]:
         return await self._contexts.history(session_id, identity, self._vault())
 
     def machine(self, peer: str, *, repeats: bool = False) -> ServerMachine:
-        """`repeats`: the hello was accepted a moment ago, and only comes again with the next request."""
+        """`repeats`: the hello was accepted a moment ago and is only repeated with the next request."""
         running = self.features.running()
         if running != self._policy.core_features:
             self._policy = replace(self._policy, core_features=running)
@@ -212,7 +212,7 @@ class VcpServer:
         return ServerMachine(self._policy, peer=peer, session_id=self._new_id(), limiter=limiter)
 
     def end(self, session: Session) -> None:
-        """A session is over: it is not open any more, and what is held of it in memory goes."""
+        """End a session, and drop what is held of it in memory."""
         self.sessions.ended(session)
         self._contexts.forget_anonymous(session.id)
         if self._extensions is not None:
@@ -236,7 +236,7 @@ class VcpServer:
         return await self._checker.check(token, self._decided)
 
     def ended(self, session: Session) -> SessionEndedError | None:
-        """Why a session must end, without a fetch; None if it can continue."""
+        """Return why a session must end, without a fetch; None if it can continue."""
         running = self.features.running()
         claimed = core_features.claimed(running, session.speaks, production=self._policy.production)
         lost = core_features.lost(session.core_features, claimed)
@@ -251,7 +251,7 @@ class VcpServer:
         return await self.perform(request, record.caller_in(session, peer), record.FEATURE)
 
     async def perform(self, request: OperationRequest, caller: Caller, door: str) -> Any:
-        """The same, for any door."""
+        """Run an operation for any door. Raises ExtensionError, SessionEndedError."""
         if self._extensions is None:
             raise ExtensionError("EXTENSION_INACTIVE", "this server has no extensions")
         self.features.check()
@@ -266,7 +266,7 @@ class VcpServer:
         return result
 
     def _notify_changes(self, session: Session, scopes: Collection[StateScope]) -> None:
-        """Notify those who watch a resource that has changed. All sessions of an owner share what the owner has."""
+        """Notify those who watch a resource that has changed. All sessions of an owner share the owner's state."""
         changed = {"session": {session.id}, "owner": {session.id}}
         owner = owner_of(session)
         if owner is not None and "owner" in scopes:
@@ -335,7 +335,7 @@ class VcpServer:
         )
 
     async def _committed(self, session: Session, operations: Sequence[Operation], act: Act) -> bool:
-        """False where something else was stored since it was read."""
+        """Return False if something else was stored since the state was read."""
         try:
             versions = await self._record.commit(operations, act)
         except StoreConflict:
@@ -352,7 +352,7 @@ class VcpServer:
         self._watch(self._record.note(record.revocation(verdict, status)))
 
     def _note(self, act: Act, peer: str, *, written: bool = False) -> None:
-        """Write it down; beyond the share of the address it is only counted."""
+        """Write the audit entry; beyond the share of the address only count it."""
         if written or (act.failed_step != "RATE_LIMITED" and self._budget.take_entry(peer)):
             self._record.count(record.FEATURE, (act.failed_step or act.result).lower())
             self._watch(self._record.note(act))
@@ -360,7 +360,7 @@ class VcpServer:
             self._record.refuse(record.FEATURE, act.failed_step or act.result)
 
     def _watch(self, written: "asyncio.Future[tuple[Any, ...]] | None") -> None:
-        """Whether entries are written is one of the features."""
+        """Report to the features whether the entry was written."""
         if written is not None:
             written.add_done_callback(self._tell_features)
 
@@ -379,7 +379,7 @@ def _is_of(session: Session, vacant_id: str) -> bool:
 
 
 class RateLimitedLink:
-    """A link that hands over each message once it is paid for."""
+    """A link that returns each message when the budget allows it."""
 
     def __init__(self, link: VcpLink, connection: "ServedConnection", budget: Budget, clock: Clock) -> None:
         self._link = link
@@ -417,9 +417,8 @@ class RateLimitedLink:
 
 
 class ServedConnection:
-    """A machine, and what has to be noticed while it runs: its first word, its session, what goes on record.
-
-    What goes on record does so before anything is sent, and also when the connection ends at that moment.
+    """A machine, with its session and its calls in progress. Its events go on record before anything is sent, also when the
+    connection ends at that moment.
     """
 
     def __init__(self, service: VcpServer, link: VcpLink, machine: ServerMachine) -> None:

@@ -1,10 +1,10 @@
-"""The connections and the sessions that are open now.
+"""The open connections and sessions, the core features that run, and the acts of VCP for the record.
 
 Handlers look up what was agreed in a session: version, active extensions, identity. There are never more sessions than
 connections, and the number of connections is limited:
 - Each address has a limit, unless it is exempt. A connection over the limit is refused.
 - A connection that has sent nothing yet is half open. There are at most `half_open` of them: one more closes the one that
-  has been silent for the longest time. So a client that speaks at once always gets in, however many others are silent.
+  has been silent for the longest time. So a client that sends at once always gets in, however many others are silent.
 - There are at most `connections` in total. If none of them is half open, a new client is asked to try again later.
 """
 
@@ -29,7 +29,7 @@ from comity.vcp.protocol.negotiation import Happened
 from comity.wire.errors import ForbiddenError, NotFoundError, OverloadedError
 from comity.wire.machine import Clock
 
-# Which core features work at this moment. Each is checked, not only declared (vcp 1.3, 1.9).
+# The core features that work now. Each is checked, not only declared (vcp 1.3, 1.9).
 
 
 CHECK_SECONDS: Final = 1.0
@@ -64,13 +64,13 @@ class RunningFeatures:
         }
 
     def audit_written(self, works: bool) -> None:
-        """Told after each audit entry whether it was written."""
+        """Take note of whether an audit entry was written."""
         if works is not self._audit_works:
             self._audit_works = works
             self.check()
 
     def check(self) -> None:
-        """Compare now, and wake those who wait for a change."""
+        """Check for a change now, and wake those who wait for one."""
         running = self.running()
         if running != self._last:
             self._last = running
@@ -78,7 +78,7 @@ class RunningFeatures:
             self._changed = asyncio.Event()
 
     async def wait_for_change(self, known: Mapping[str, bool]) -> dict[str, bool]:
-        """The features that run, once they differ from `known`."""
+        """Wait until the features differ from `known`, and return them."""
         self._waiting += 1
         try:
             if self._checking is None or self._checking.done():
@@ -113,7 +113,7 @@ _MAX_CLIENT_LENGTH = 64
 
 
 def caller_in(session: Session | None, address: str) -> Caller:
-    """The owner of a session; an unknown caller if it has no owner."""
+    """Return the owner of a session; an unknown caller if it has no owner."""
     identity = None if session is None else session.identity
     if identity is None or identity.owner is None:
         return anonymous(address)
@@ -141,7 +141,7 @@ def happened(what: Happened, address: str) -> Act:
 
 
 def shown_client(client_id: str) -> str:
-    """A client's own name for itself, as it may be shown: short, on one line, with nothing that moves a cursor."""
+    """Return a client's own name as it may be shown: short, on one line, without control characters."""
     cut = client_id[:_MAX_CLIENT_LENGTH]
     return "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in cut)
 
@@ -264,14 +264,14 @@ class LiveSessions:
         return session_id in self._sessions
 
     def ids_for(self, session: Session | None, owner: str | None) -> Iterable[str]:
-        """The session that asks, and those that are open of the same owner."""
+        """Return the session that asks, and the open ones of the same owner."""
         own = [] if session is None else [session.id]
         if owner is not None:
             own += [one.id for one in self if one.identity is not None and one.identity.owner == owner]
         return dict.fromkeys(own)
 
     def of(self, session_id: str, identity: Identity | None) -> Session:
-        """The session, for its owner. One that nobody owns is for its own connection only."""
+        """Return the session, for its owner. A session without an owner is for its own connection only."""
         session = self._sessions.get(session_id)
         if session is None:
             raise NotFoundError("there is no such session; begin a new one")

@@ -1,10 +1,10 @@
-"""The four core tools of VCP, which everybody has whatever was agreed on (vcp 7.1). No door is in here.
+"""The four core tools of VCP, which every client has (vcp 7.1).
 
-- A malformed token or code is a normal result: `valid` is false, and `error` says why, beginning with the label of the
-  protocol. A context that cannot be encoded is an error (`remedies`).
+- A malformed token or code is a normal result: `valid` is false, and `error` begins with the label of the protocol. A
+  context that cannot be encoded is an error.
 - A token is verified by the same code as in a handshake. A value token needs no proof to be valid. The reason why an
   identity token is refused goes to the log; its proof is never shown.
-- `vcp_status` tells what a session was promised; without a hello that is VCP 1.0 and no feature (vcp 1.8).
+- `vcp_status` shows what a session was promised; without a hello that is VCP 1.0 and no feature (vcp 1.8).
 """
 
 from collections.abc import Mapping
@@ -24,8 +24,7 @@ from comity.vcp.protocol.csm1 import parse_csm1 as read_csm1
 from comity.vcp.protocol.signals import ContextError
 from comity.wire.errors import ComityError, ForbiddenError, MalformedError, UnauthenticatedError
 
-# How a VCP tool says no: the sentence that says what was wrong, and behind it, as the last line, what to do
-# about it (vcp 7.4).
+# Errors of the tools: a sentence, and a remedy as the last line (vcp 7.4).
 
 
 REAUTHENTICATE: Final = "Re-authenticate with a valid VCP/I token"
@@ -34,7 +33,7 @@ UNREADABLE: Final = "Context decryption failed. Session may be corrupted"
 
 
 class VcpToolAnswer(Struct, frozen=True, kw_only=True):
-    """What a tool answers. `text` is what a person or a model reads; None: the structured content as JSON."""
+    """The answer of a tool. `text` is for a person or a model; None: the structured content as JSON."""
 
     structured: dict[str, Any]
     text: str | None = None
@@ -42,7 +41,7 @@ class VcpToolAnswer(Struct, frozen=True, kw_only=True):
 
 
 class InactiveExtensionError(ForbiddenError):
-    """Asked for something of an extension that was not agreed on in this session."""
+    """The request needs an extension that is not active in this session."""
 
     code = "extension_inactive"
 
@@ -63,7 +62,7 @@ class RevokedError(ForbiddenError):
 
 
 class RevocationUnknownError(ForbiddenError):
-    """It is not known whether the requested object was revoked, so the request is refused."""
+    """The status of the requested object is unknown, so the request is refused."""
 
     code = "revocation_unknown"
 
@@ -74,7 +73,7 @@ class RevocationUnknownError(ForbiddenError):
 
 
 def refused(error: ComityError) -> VcpToolAnswer:
-    """The error as the answer of a tool."""
+    """Return the error as the answer of a tool."""
     fields: dict[str, Any] = {"error": _lines(error), "code": error.code}
     if isinstance(error, ContextError):
         fields |= {"code": error.wire_code.lower(), "field": error.field}
@@ -135,7 +134,7 @@ def parse_csm1(code: Any) -> VcpToolAnswer:
 
 
 def describe(code: Csm1Code) -> dict[str, Any]:
-    """All that a code says, in letters and in words."""
+    """Return all that a code says, in letters and in words."""
     persona, scopes = code.character, code.places
     fields: dict[str, Any] = {
         "persona": persona.name.upper(),
@@ -159,8 +158,8 @@ def describe(code: Csm1Code) -> dict[str, Any]:
 
 
 def encode_context(arguments: Mapping[str, Any]) -> VcpToolAnswer:
-    """`dimensions` and `personal`, or the dimensions one by one beside them. What stands in the more particular
-    place counts: `personal` before `dimensions`, both before a dimension of its own.
+    """Encode `dimensions` and `personal`, or the dimensions one by one beside them. The more particular place counts:
+    `personal` before `dimensions`, both before a dimension of its own.
     """
     try:
         given = {name: value for name, value in arguments.items() if name not in _OBJECTS}
@@ -184,7 +183,7 @@ def encode_context(arguments: Mapping[str, Any]) -> VcpToolAnswer:
 def status(
     *, server_version: str, uptime: float, session: Session | None, ended: str | None = None
 ) -> VcpToolAnswer:
-    """`session` is what this client has agreed on; None: it said no hello, was refused, or the session has `ended`."""
+    """`session` is None if the client sent no hello, was refused, or the session has `ended`."""
     negotiated = session is not None and session.mode == "negotiated"
     identity = None if session is None else session.identity
     return VcpToolAnswer(
@@ -219,7 +218,7 @@ def _object(arguments: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _signals(personal: dict[str, Any]) -> dict[str, Any]:
-    """The dimensions, also where the first document's `signals` is around them."""
+    """Return the dimensions, without the `signals` of the first document around them."""
     return _object(personal, "signals") if personal.keys() == {"signals"} else personal
 
 
@@ -265,7 +264,7 @@ def _uvc(token: UvcToken) -> dict[str, Any]:
 
 
 def _signed(token: SignedToken | StampedToken) -> dict[str, Any]:
-    """An identity token has none of the parts of a value token, and its proof is not repeated."""
+    """Describe an identity token, which has no parts of a value token. Its proof is not shown."""
     return {
         "valid": True,
         "kind": _kind(token).value,
@@ -285,7 +284,7 @@ def _signed(token: SignedToken | StampedToken) -> dict[str, Any]:
 
 
 def _trust_chain(token: SignedToken | StampedToken) -> list[dict[str, str]]:
-    """The issuer that we trust, then the subject that it vouches for."""
+    """Return the trusted issuer, then the subject that it vouches for."""
     proof = "ed25519" if isinstance(token, SignedToken) else "hmac-sha256"
     return [
         {"role": "issuer", "id": token.issuer, "trust": "configured"},

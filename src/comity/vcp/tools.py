@@ -1,7 +1,7 @@
-"""What the four core tools take and answer, as JSON Schema (vcp 7.1). Inputs are closed.
+"""The four core tools and the resources of VCP in the catalogue of MCP, with their schemas (vcp 7). Inputs are closed.
 
-`vcp_encode_context` takes its dimensions in one object or one by one, so both ways stand in its schema. How long
-a token or a code may be is left to its grammar, which has an answer for that.
+`vcp_encode_context` takes its dimensions in one object or one by one, so its schema has both. The length of a token or
+code is checked by its grammar.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -215,7 +215,7 @@ STATUS_OUTPUT: Final = _answer(
 )
 
 
-# VCP in the catalogue of MCP: the four core tools, which everybody has, and the resources (vcp 7).
+# The entries of the catalogue.
 
 
 _READS = {"readOnlyHint": True, "openWorldHint": False}
@@ -294,7 +294,7 @@ def vcp_tools(opened: Opened) -> list[Tool]:
 
 def core_resources(opened: Opened) -> list[Resources]:
     async def listed(context: Context) -> list[dict[str, Any]]:
-        if context.client.attached is None:  # without a hello there is nothing of one's own to look for
+        if context.client.attached is None:  # without a hello there is no session to list
             return [shown(CAPABILITIES)]
         return await (await opened()).resources.list(_owner(context.client), context.client.active)
 
@@ -311,7 +311,7 @@ def core_resources(opened: Opened) -> list[Resources]:
 
 
 def extension_resources(opened: Opened, group: str) -> list[Resources]:
-    """Those of the extensions, each while it is active. The core lists them."""
+    """Return the resources of the extensions, each for clients in which it is active. The core lists them."""
     return [
         Resources(
             group=group,
@@ -345,7 +345,7 @@ def _owner(client: McpClient) -> "extension_host.Owner":
 
 
 def _shown(answer: "tool_handlers.VcpToolAnswer") -> ToolResult:
-    """An invalid token is an error of the call, with the details in the structured content."""
+    """Return an invalid token as an error of the call, with the details in the structured content."""
     if answer.structured.get("valid") is False:
         return ToolResult([text(answer.structured["error"])], answer.structured, is_error=True)
     if answer.text is not None:

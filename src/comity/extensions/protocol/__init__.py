@@ -1,5 +1,5 @@
-"""The five extensions of VCP 3.1: Personal, Relational, Consensus, Torch and Intent (vcp 6).
+"""Personal, Relational, Torch and Intent of VCP 3.1 (vcp 6), and how their operations run.
 
-Pure functions over frozen state. Time, fresh ids and keys are handed in; nothing here reads a clock, draws a
-random number or stores anything. A refusal is an `ExtensionError`; the state that was handed in never changes.
+Pure functions over frozen state: time, fresh ids and keys are arguments. A refusal is an `ExtensionError` and changes
+nothing.
 """

@@ -1,10 +1,10 @@
-"""VCP-X-Intent: what a person probably wants, and what they say it is (vcp 6.5).
+"""VCP-X-Intent: what a person probably wants, and the person's correction (vcp 6.5).
 
 - Rules over effective personal signals and the situation give categories with a confidence. The best one is
-  the primary; at most three more are alternatives. Equal confidence keeps the order of the rules.
-- Without VCP-X-Personal only the situation speaks, which gives lower confidence.
-- A correction is kept apart: what was inferred stays visible beside it, and the effective intent is the
-  correction. `crisis_support` is a sign for the host; nothing here acts on it.
+  the primary; at most three others are alternatives. Equal confidence keeps the order of the rules.
+- Without VCP-X-Personal only the situation is used, which gives lower confidence.
+- A correction is stored beside the inferred intent and becomes the effective one. `crisis_support` is a signal for the
+  host; nothing here acts on it.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -58,7 +58,7 @@ _SIGNALS: Final[Mapping[str, str]] = {
     "morning": MORNING,
     "🌄": MORNING,
 }
-# vcp 6.5: the wires mean the morning by a sunrise, the extension's own list means the evening
+# vcp 6.5: a sunrise means the morning on the wires, and the evening in the extension's own list
 _TIMES_ON_THE_WIRE: Final[Mapping[str, str]] = {"🌆": EVENING, "🌅": MORNING, "🌄": MORNING}
 _PRESENTATION: Final = str.maketrans("", "", "\ufe0f")
 
@@ -84,7 +84,7 @@ class IntentReport(Struct, frozen=True, kw_only=True):
 
 
 class IntentForModel(Struct, frozen=True, kw_only=True):
-    """All that a model may see of it (ruling 49). What the person said themselves is certain."""
+    """What a model may see of an intent (ruling 49). A correction by the person is certain."""
 
     category: str
     confidence: float
@@ -98,14 +98,14 @@ class _Rule(NamedTuple):
 
 
 def read_words(given: Iterable[str]) -> frozenset[str]:
-    """The situation words and symbols that the extension knows. Others are ignored."""
+    """Return the known words and symbols of a situation. Others are ignored."""
     return frozenset(
         _SIGNALS[word] for one in given if (word := one.translate(_PRESENTATION).lower()) in _SIGNALS
     )
 
 
 def words_of(categorical: Categorical | None) -> frozenset[str]:
-    """What the categorical wire tells of the situation."""
+    """Return what the categorical wire says about the situation."""
     if categorical is None:
         return frozenset()
     words = read_words(part for part in (categorical.setting, categorical.audience) if part is not None)
@@ -116,7 +116,7 @@ def words_of(categorical: Categorical | None) -> frozenset[str]:
 def infer(
     personal: Mapping[str, Signal], situation: Collection[str]
 ) -> tuple[InferredIntent, tuple[InferredIntent, ...]]:
-    """The primary intent and its alternatives. `personal` holds effective intensities."""
+    """Return the primary intent and its alternatives. `personal` holds effective intensities."""
     found: dict[str, _Rule] = {}
     for rule in _rules(personal, frozenset(situation)):
         if rule.category not in found or found[rule.category].confidence < rule.confidence:

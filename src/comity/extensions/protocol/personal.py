@@ -1,14 +1,14 @@
-"""VCP-X-Personal: what a person said of their state, and what is left of it now (vcp 6.1; rulings 48, 49).
+"""VCP-X-Personal: what a person declared about their state, and how it fades (vcp 6.1; rulings 48, 49).
 
-- State holds what was declared and when; effective values are computed on reading, so no timer writes.
-- One wrong signal refuses all of them. Null takes a signal back. A declaration in the future counts as now.
+- State holds the declarations and their times; effective values are computed on reading, so no timer writes.
+- One wrong signal refuses all of them. Null removes a signal. A declaration in the future counts as now.
 - Body signals are never inferred unless the person has opted in.
-- An expired signal says nothing any more: it is shown to its owner until it is purged, and used for nothing.
+- An expired signal is shown to its owner until it is purged, and used for nothing.
 
-A signal fades by one of three curves, through five states of its life:
+A signal fades by one of three curves, through five lifecycle states:
 
 - Inside the fresh window the declared intensity holds. After it the curve counts from the declaration.
-- An intensity is a whole number, rounded down, never below the baseline, and it never rises with time.
+- An intensity is a whole number, rounded down, never below the baseline, and never rises with time.
 - A pinned signal does not fade.
 """
 
@@ -43,7 +43,7 @@ from comity.wire.errors import ConfigError
 Curve = Literal["exponential", "linear", "step"]
 LifecycleState = Literal["set", "active", "decaying", "stale", "expired"]
 
-# a value that is whole but for the last bits of a float counts as whole
+# a value within this of a whole number counts as whole
 _ALMOST: Final = 1e-9
 
 
@@ -91,7 +91,7 @@ DECAY_CONFIGS: Final[Mapping[str, DecayConfig]] = {
 
 
 def decayed_intensity(declared: int, config: DecayConfig, elapsed: float) -> int:
-    """What the curve alone makes of it after so many seconds."""
+    """Return the intensity that the curve alone gives after so many seconds."""
     base, elapsed = config.baseline, max(elapsed, 0.0)
     match config.curve:
         case "exponential":
@@ -127,7 +127,7 @@ def lifecycle_state(declared: int, config: DecayConfig, elapsed: float) -> Lifec
 
 
 def next_drop(declared: int, config: DecayConfig, elapsed: float) -> float | None:
-    """How many seconds from now the effective intensity stays as it is; None when it stays for good."""
+    """Return for how many seconds the effective intensity stays the same; None if it never changes."""
     now = effective_intensity(declared, config, elapsed)
     base = config.baseline
     if config.pinned or now <= base:
@@ -170,7 +170,9 @@ class PersonalState(Struct, frozen=True):
 
 
 class SignalReport(Struct, frozen=True, kw_only=True):
-    """One dimension for its owner. `source` is `decayed` once the effective intensity is not the declared one."""
+    """One dimension for its owner. `source` is `decayed` when the effective intensity differs from the declared
+    one.
+    """
 
     category: str
     intensity: int
@@ -184,7 +186,7 @@ class SignalReport(Struct, frozen=True, kw_only=True):
 
 
 def read_signals(value: Any, field: str = "signals") -> dict[str, Signal | None]:
-    """Raises ExtensionError, also for a dimension that does not exist."""
+    """Read declared signals. Raises ExtensionError, also for an unknown dimension."""
     try:
         signals = read_personal(value, field)
     except ContextError as fault:
@@ -254,7 +256,7 @@ def pin(state: PersonalState, dimension: str, pinned: bool) -> PersonalState:
 
 
 def engage(state: PersonalState, rules: PersonalRules, now: float) -> PersonalState:
-    """The person is here again: what resets on engagement starts anew, pinned signals excepted."""
+    """Restart the signals that reset on engagement, except pinned ones."""
     return PersonalState(
         {
             dimension: replace(signal, declared_at=now)
@@ -266,7 +268,7 @@ def engage(state: PersonalState, rules: PersonalRules, now: float) -> PersonalSt
 
 
 def purge_expired(state: PersonalState, rules: PersonalRules, now: float) -> PersonalState:
-    """For the chore that keeps the promise: gone within a day after expiry."""
+    """Return the state without expired signals."""
     kept = {
         dimension: signal
         for dimension, signal in state.signals.items()
@@ -282,7 +284,7 @@ def report(state: PersonalState, rules: PersonalRules, now: float) -> dict[str, 
 
 
 def effective_signals(state: PersonalState, rules: PersonalRules, now: float) -> dict[str, Signal]:
-    """What opacity and intent are computed from: effective intensities of signals that have not expired."""
+    """Return the effective intensities of signals that have not expired."""
     return {
         dimension: Signal(
             category=shown.category,
@@ -297,7 +299,7 @@ def effective_signals(state: PersonalState, rules: PersonalRules, now: float) ->
 
 
 def unchanged_for(state: PersonalState, rules: PersonalRules, now: float) -> float | None:
-    """For how many seconds every effective value stays as it is; None when nothing fades."""
+    """Return for how many seconds every effective value stays the same; None if nothing fades."""
     drops = [
         next_drop(signal.intensity, _config(signal, rules.decay[dimension]), now - signal.declared_at)
         for dimension, signal in state.signals.items()

@@ -1,10 +1,10 @@
-"""VCP-X-Relational: trust, standing, norms and what the model says of itself (vcp 6.2; rulings 48, 49).
+"""VCP-X-Relational: trust, standing, norms and the model's view of itself (vcp 6.2; rulings 48, 49).
 
-- Trust follows from the number of sessions and from nothing else. A session counts after its first accepted
-  exchange, at most one in an hour for an owner. Nobody declares trust, standing or continuity.
+- Trust follows from the number of sessions alone. A session counts after its first accepted exchange, at most one in
+  an hour for each owner. Trust, standing and continuity cannot be declared.
 - Standing rises only by the owner's own setting; a torch that counts brings `advisory` at most.
-- A self-model in which everything is certain is refused; one without any dimension passes.
-- What others may learn is an attestation: levels and yes or no, never values, norms or torch text.
+- A self-model in which everything is certain is refused; one without any dimension is accepted.
+- Others get an attestation: levels and yes or no, never values, norms or texts of torches.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -88,7 +88,7 @@ class Norm(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class DimensionReport(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`uncertain` has no default: whoever reports has to say it."""
+    """`uncertain` has no default, so that every report states it."""
 
     value: float
     uncertain: bool
@@ -110,7 +110,7 @@ class SelfModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def dimensions(self) -> dict[str, DimensionReport]:
-        """Those that say something, custom ones last."""
+        """The reported dimensions, custom ones last."""
         own = {name: getattr(self, name) for name in _SELF_MODEL_DIMENSIONS}
         return {name: each for name, each in own.items() if each is not None} | self.custom_dimensions
 
@@ -131,8 +131,8 @@ _SELF_MODEL_DIMENSIONS: Final = (
 
 
 class RelationalState(Struct, frozen=True, kw_only=True):
-    """`sessions` gives trust, the present one included. `continuity_depth` is how many came before it; a torch may
-    carry it further than trust follows. `torch` is the last one received, as it came.
+    """`sessions` gives trust and includes the present one. `continuity_depth` is the number of sessions before it; a torch
+    can raise it without raising trust. `torch` is the last one received, unchanged.
     """
 
     sessions: int = 0
@@ -189,12 +189,12 @@ def context_of(state: RelationalState) -> RelationalContext:
 
 
 def may_count(counted_at: float | None, now: float) -> bool:
-    """Whether an hour has passed. A clock that was set back does not make it pass sooner."""
+    """Return whether an hour has passed. Setting the clock back does not shorten it."""
     return counted_at is None or now - counted_at >= SECONDS_BETWEEN_COUNTED_SESSIONS
 
 
 def count_session(state: RelationalState, now: float) -> RelationalState:
-    """After the first accepted exchange of a session; the same state when it does not count."""
+    """Count a session after its first accepted exchange; return the same state if it does not count."""
     if not may_count(state.counted_at, now):
         return state
     return replace(
@@ -206,7 +206,7 @@ def count_session(state: RelationalState, now: float) -> RelationalState:
 
 
 def set_standing(state: RelationalState, standing: StandingLevel) -> RelationalState:
-    """By the owner's own setting, and by nothing that a message says."""
+    """Set the standing, by the owner's own setting only."""
     return replace(state, standing=standing)
 
 
@@ -223,7 +223,7 @@ def read_norm(value: Any, field: str = "norm") -> Norm:
 
 
 def keep_norm(state: RelationalState, norm: Norm) -> RelationalState:
-    """A norm with a known id takes the place of the earlier one."""
+    """Add a norm. A norm with a known id replaces the earlier one."""
     if any(known.norm_id == norm.norm_id for known in state.norms):
         norms = tuple(norm if known.norm_id == norm.norm_id else known for known in state.norms)
     else:
@@ -236,7 +236,7 @@ def keep_norm(state: RelationalState, norm: Norm) -> RelationalState:
 
 
 def read_self_model(value: Any, field: str = "model") -> SelfModel:
-    """Well formed; whether it may be stored is a second question."""
+    """Read a well-formed self-model; `keep_self_model` decides whether it may be stored."""
     model = value if isinstance(value, SelfModel) else shaped(value, SelfModel, field)
     if len(model.custom_dimensions) > MAX_CUSTOM_DIMENSIONS:
         place = f"{field}.custom_dimensions"
@@ -264,7 +264,7 @@ def keep_self_model(state: RelationalState, model: SelfModel) -> RelationalState
 
 
 def performance_bias(history: Sequence[SelfModel]) -> PerformanceBias:
-    """Signs that the reports please rather than inform. Fewer than five say nothing."""
+    """Find signs that the reports please rather than inform. Fewer than five reports give none."""
     valence = [model.valence.value for model in history if model.valence is not None]
     friction = [model.friction.value for model in history if model.friction is not None]
     enough = len(history) >= _MIN_HISTORY
@@ -280,7 +280,7 @@ def performance_bias(history: Sequence[SelfModel]) -> PerformanceBias:
 
 
 def attest(state: RelationalState) -> Attestation:
-    """What may be said to others. Standing was exercised when the model wrote or co-wrote a norm that holds."""
+    """Return what others may learn. Standing is exercised if the model wrote or co-wrote an active norm."""
     model = state.self_models[-1] if state.self_models else None
     exercised = state.standing != "none" and any(
         norm.active and norm.origin in {"ai", "co_authored"} for norm in state.norms
@@ -298,7 +298,7 @@ def attest(state: RelationalState) -> Attestation:
 
 
 def attestation_faults(attestation: Attestation, exercised_count: int) -> tuple[str, ...]:
-    """The rules R1 to R3 (vcp 6.3) that an attestation breaks. `exercised_count` is what is known of the acts."""
+    """Return the rules R1 to R3 (vcp 6.3) that an attestation breaks. `exercised_count` counts the known acts."""
     broken = {
         "R1: bilateral alignment without exercised standing": attestation.bilateral_alignment
         and not attestation.standing_exercised,
@@ -312,7 +312,7 @@ def attestation_faults(attestation: Attestation, exercised_count: int) -> tuple[
 
 
 def visible(context: RelationalContext, audience: Privacy) -> dict[str, Any]:
-    """The members that an audience may see: `private` is the partner, who sees all."""
+    """Return the members that an audience may see: `private` is the partner, who sees all."""
     allowed = {"private": ("private", "attestable", "public"), "attestable": ("attestable", "public")}
     levels = allowed.get(audience, ("public",))
     return {name: getattr(context, name) for name, level in PRIVACY.items() if level in levels}
@@ -346,7 +346,7 @@ class RelationalReport(RelationalContext, frozen=True, kw_only=True):
 
 
 def count_exchange(state: Any, now: float) -> Any:
-    """After an accepted exchange: the session counts towards trust once, if an hour has passed (ruling 49)."""
+    """Count the session of an accepted exchange once, if an hour has passed (ruling 49)."""
     relation = STATE.of(state)
     after = relation if COUNTED.of(state) else count_session(relation, now)
     return state if after is relation else STATE.put(COUNTED.put(state, True), after)

@@ -1,11 +1,9 @@
-"""The state of the extensions: what is stored, and for whom (ruling 48).
+"""The state of the extensions, and to whom it belongs (ruling 48).
 
 - Personal and Intent belong to a session, Relational and Torch to an owner. A caller without a verified identity is no
-  owner: then both are held with the session and end with it.
-- Which members there are is said by the extensions, each a `StateSlot`. All of it is what people said of themselves: it
-  is stored encrypted.
-- States are frozen. An operation returns new ones; what it does not touch is the same object as before, so that it need
-  not be written.
+  owner: both are held with the session and end with it.
+- Each extension names its members, as `StateSlot`s. All of it is personal data and stored encrypted.
+- States are frozen. An operation returns new ones; an unchanged part stays the same object and is not written.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,12 +1,12 @@
-"""Free text, ids and moments that strangers send (rulings 50b and 17).
+"""Free text, ids and times from other parties (rulings 50b and 17).
 
 - Text is measured in bytes. It is refused or kept whole, never changed.
-- Whatever comes in is scanned for injected instructions once, all its strings, where it comes in. What was
-  accepted elsewhere and is only recounted is not: a reader's threshold must not change what was decided.
-  A refusal names the patterns, never the text that matched.
-- An id is short, visible and without white space, so that it cannot hold a sentence. Ids may look like `ai:seven`;
-  a scan would take that for a change of speaker, so they are left out of it.
-- A moment without an offset is UTC. State holds seconds since 1970; messages hold RFC 3339.
+- All strings are scanned for injected instructions once, where they come in. What was accepted elsewhere and is only
+  recounted is not scanned: a reader's threshold must not change what was decided. A refusal names the patterns, never
+  the text that matched.
+- An id is short, visible and without white space, so that it cannot hold a sentence. An id may look like `ai:seven`,
+  which a scan would take for a change of speaker; ids are not scanned.
+- A time without an offset is UTC. State holds seconds since 1970; messages hold RFC 3339.
 """
 
 import math
@@ -27,9 +27,8 @@ _MAX_PLACE_LENGTH: Final = 128
 
 
 def refuse_injection(value: Any, threshold: Severity, field: str = "") -> None:
-    """Scan every string in a value that is made of objects and lists. Keys are looked at as well.
-
-    The place of a string is cut short while it is put together: keys may be long, and many strings may share them.
+    """Scan every string in a value that is made of objects and lists, keys included. Places are cut short while they are
+    built: keys may be long, and many strings may share them.
     """
     waiting = [(field, value)]
     while waiting:
@@ -58,7 +57,7 @@ def _refuse_text(text: str, threshold: Severity, field: str) -> None:
 
 
 def read_text(text: str, field: str, *, most_bytes: int = TEXT_BYTES, may_be_empty: bool = False) -> str:
-    """The text itself, once it has the right size."""
+    """Return the text if it has an allowed size."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
@@ -77,7 +76,7 @@ def read_id(text: str, field: str) -> str:
 
 
 def read_moment(text: str, field: str) -> float:
-    """Seconds since 1970."""
+    """Return seconds since 1970."""
     try:
         moment = datetime.fromisoformat(text) if len(text) <= _MAX_MOMENT_LENGTH else None
     except ValueError:

@@ -1,15 +1,15 @@
 r"""VCP-X-Torch: what one session hands to the next (vcp 6.4; ruling 50).
 
-- A torch tells of a relation in words and one number, `session_count`, and that number gives trust. So it is
-  signed: `vcp-torch-v1\n` and the RFC 8785 form of the torch without `signature`. It names who signed it, the
-  owner it belongs to by a hash, perhaps for whom it is, the torch it continues, and an id of its own.
+- A torch describes a relation in words and one number, `session_count`, which gives trust. So it is signed:
+  `vcp-torch-v1\n` and the RFC 8785 form of the torch without `signature`. It names its signer, its owner by a hash, an
+  optional recipient, the torch it continues, and an id of its own.
 - A bad signature, another owner, another recipient, a wrong time and a second use are refused. A torch without a
-  signature, or by an unknown signer, is read and gives nothing.
-- A torch by our own key counts as it says: we said it. One by a configured signer counts one more than the torch
-  it continues, if that one is known here, and 1 otherwise. Who claims more is flagged as implausible.
-- Trust is not bought by handing torches around: what a torch adds obeys the same hour as a counted session, and
-  what we sign never says more than what was counted. The received thread is shown as long as it says it is.
-- Without VCP-X-Relational a torch is handed over and taken all the same, and the relation stays empty.
+  signature, or by an unknown signer, is read and has no effect.
+- A torch by our own key counts as it says. One by a configured signer counts one more than the torch it continues, if
+  that one is known here, otherwise 1. A higher claim is flagged as implausible.
+- A torch adds at most one session an hour, as any session does, and we never sign more sessions than were counted.
+  The received thread is shown as it is.
+- Without VCP-X-Relational torches are handed over and taken too, and the relation stays empty.
 """
 
 import hashlib
@@ -94,8 +94,8 @@ class TorchLineage(Struct, frozen=True, kw_only=True):
 
 
 class TorchState(Struct, frozen=True, kw_only=True):
-    """`known` are the sessions that torches stood for which we gave or took, by the hash of their signed bytes;
-    `used` the ids that were taken, with their time; `last` the hash that the next torch continues.
+    """`known` are the numbers of sessions of torches that were given or taken, by the hash of their signed bytes; `used` the
+    ids that were taken, with their time; `last` the hash that the next torch continues.
     """
 
     chain: tuple[TorchSummary, ...] = ()
@@ -141,7 +141,7 @@ def signed_bytes(torch: dict[str, Any]) -> bytes:
 
 
 def torch_hash(torch: dict[str, Any]) -> str:
-    """What a torch that continues this one names as `previous`."""
+    """Return what a torch that continues this one names as `previous`."""
     return hashlib.sha256(signed_bytes(torch)).hexdigest()
 
 
@@ -167,7 +167,7 @@ def trajectory(history: tuple[SelfModel, ...]) -> str | None:
 
 
 def describe(context: RelationalContext, history: tuple[SelfModel, ...]) -> dict[str, Any]:
-    """The texts of a torch, made only from the relation. There is no gift unless the caller adds one."""
+    """Return the texts of a torch, from the relation alone. A gift is added by the caller only."""
     active = [norm.description for norm in context.established_norms if norm.active]
     return {
         "quality_description": (
@@ -193,7 +193,7 @@ def hand_over(
     now: float,
     to: str | None = None,
 ) -> tuple[TorchState, dict[str, Any]]:
-    """A signed torch for the owner's next session. `relation` is None without VCP-X-Relational."""
+    """Return a signed torch for the owner's next session. `relation` is None without VCP-X-Relational."""
     if to is not None and not is_key(to):
         raise refused("to", f"must be {_KEY_FORM}")
     known = relation or RelationalState()
@@ -225,7 +225,7 @@ def receive(
     own_key: str,
     now: float,
 ) -> tuple[TorchState, RelationalState | None, TorchReceipt]:
-    """Take a torch. Returns the two new states and a receipt. Raises ExtensionError."""
+    """Take a torch. Return the two new states and a receipt. Raises ExtensionError."""
     torch = read_torch(value)
     signed = torch.signature is not None
     if signed:
@@ -270,7 +270,7 @@ def lineage_of(state: TorchState, relation: RelationalState | None) -> TorchLine
 
 
 def read_torch(value: Any) -> Torch:
-    """Well formed and within its limits; nothing is believed yet."""
+    """Read a torch that is well formed and within the limits; its content is not checked."""
     if type(value) is not dict:
         raise invalid("torch must be an object", "torch")
     try:
@@ -332,7 +332,7 @@ def _refuse_time(torch: Torch, rules: TorchRules, now: float) -> float:
 
 
 def _counted(state: TorchState, torch: Torch, own_key: str) -> tuple[int, bool]:
-    """For how many sessions a torch stands, and whether it claims more."""
+    """Return for how many sessions a torch counts, and whether it claims more."""
     if torch.sender == own_key:
         return torch.session_count, False
     before = 0 if torch.previous is None else state.known.get(torch.previous, 0)
@@ -342,10 +342,10 @@ def _counted(state: TorchState, torch: Torch, own_key: str) -> tuple[int, bool]:
 def _relation_after(
     relation: RelationalState, counted: int, ours: bool, handed: float, now: float
 ) -> RelationalState:
-    """`counted` are sessions before the one that takes the torch, which counts only when an hour has passed."""
+    """`counted` are sessions before the one that takes the torch; that one counts only when an hour has passed."""
     since = relation.counted_at
     if ours:
-        # our state may be lost; then handing over is the last thing known to have happened
+        # our state may be lost; then the time of handing over is the last one known
         since = min(now, handed) if since is None else max(since, min(now, handed))
     passed = may_count(since, now)
     before = counted if ours else min(counted, relation.sessions)
@@ -359,7 +359,7 @@ def _relation_after(
 
 
 def _use(state: TorchState, torch: Torch, handed: float, rules: TorchRules, now: float) -> TorchState:
-    """An id is remembered until the torch would be refused for its age anyway."""
+    """Remember an id until the torch would be refused for its age."""
     if torch.jti is None:
         return state
     fresh = {jti: at for jti, at in state.used.items() if now - at <= rules.max_age_seconds}
@@ -371,7 +371,7 @@ def _use(state: TorchState, torch: Torch, handed: float, rules: TorchRules, now:
 def _remember(
     state: TorchState, torch: dict[str, Any], counted: int, summary: TorchSummary, rules: TorchRules
 ) -> TorchState:
-    """The chain has one entry per session, and a torch that was given here is in it already when it is taken."""
+    """Add a torch to the chain, which has one entry per session. A torch that was given here is in it already."""
     hashed = torch_hash(torch)
     chain = state.chain
     if hashed not in state.known:
@@ -406,7 +406,7 @@ def torch_view(call: OperationCall) -> TorchLineage:
 
 
 def _relation(call: OperationCall) -> RelationalState | None:
-    """None is the degraded mode of a torch: Relational is not active in this session."""
+    """Return None in the degraded mode: Relational is not active in this session."""
     return relational.STATE.of(call.state) if RELATIONAL in call.facts.active else None
 
 
@@ -447,7 +447,7 @@ def _receive(call: OperationCall, args: ReceiveArguments) -> OperationOutcome:
 
 
 def _purge(call: OperationCall, _args: Any) -> OperationOutcome:
-    """The ids of used torches are kept, so that no torch can be taken twice."""
+    """Delete all torches, except the ids of used ones: no torch can be taken twice."""
     state = STATE.put(call.state, TorchState(used=STATE.of(call.state).used))
     return state, torch_view(replace(call, state=state))
 

@@ -1,1 +1,1 @@
-"""The VCP handshake: hello, ack and error, what is agreed on, and the machines of both sides."""
+"""The VCP handshake: hello, ack and error, sessions, context requests, and the machines of both sides."""

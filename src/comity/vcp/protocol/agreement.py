@@ -1,7 +1,6 @@
-"""A session: what two sides have agreed on, for every door and handler behind the handshake.
+"""Versions, core features, and the session that two sides have agreed on.
 
-An extension is active in a session or it is not there at all; nothing is sent, stored or answered for an
-inactive one.
+An extension is active in a session or not; nothing is sent, stored or answered for an inactive one.
 """
 
 import re
@@ -51,7 +50,7 @@ def parse(text: str) -> Version:
 
 
 def offered(texts: Iterable[str]) -> tuple[Version, ...]:
-    """A server's list as it is configured, in ascending order and each version once."""
+    """Return the configured versions of a server in ascending order, each once."""
     try:
         versions = tuple(sorted({parse(text) for text in texts}))
     except (MalformedError, TypeError):
@@ -64,7 +63,7 @@ def offered(texts: Iterable[str]) -> tuple[Version, ...]:
 
 
 def negotiated(lowest: Version, highest: Version, server: Iterable[Version]) -> Version | None:
-    """The highest version that both sides speak, or None."""
+    """Return the highest version that both sides speak, or None."""
     return max((version for version in server if lowest <= version <= highest), default=None)
 
 
@@ -90,7 +89,7 @@ def is_production(environment: str) -> bool:
 
 
 def claimed(features: Mapping[str, bool], version: Version, *, production: bool) -> dict[str, bool]:
-    """What a session at this version may be told of the features that the server has."""
+    """Return the features of the server that a session at this version may be promised."""
     if version >= V3_0:
         return dict(features)
     if version >= V2_0:
@@ -99,7 +98,7 @@ def claimed(features: Mapping[str, bool], version: Version, *, production: bool)
 
 
 def lost(before: Mapping[str, bool], now: Mapping[str, bool]) -> list[str]:
-    """The features that were true and no longer are."""
+    """Return the features that were true and no longer are."""
     return [name for name, was_on in before.items() if was_on and not now.get(name, False)]
 
 
@@ -107,11 +106,10 @@ Mode = Literal["negotiated", "implicit"]
 
 
 class Identity(Struct, frozen=True, kw_only=True):
-    """Who stands behind a session, as a token that was accepted says; never the token itself.
+    """The identity behind a session, from an accepted token; never the token itself.
 
-    `owner` is whom stored things belong to. It is None where nobody vouches for the token: then the sender is
-    anonymous for storage and ownership, whatever the token says (ruling 20). `jtis` are the ids under which the token
-    may be revoked while the session is open.
+    `owner` is the owner of stored data. It is None for a token that no issuer vouches for: its sender is anonymous for
+    storage and ownership (ruling 20). `jtis` are the ids under which the token may be revoked while the session is open.
     """
 
     issuer: str | None = None

@@ -1,7 +1,4 @@
-"""The extensions of VCP 3.1: one line each. A module is imported when what it brings is first needed.
-
-Each module has an `EXTENSION`.
-"""
+"""The extensions of VCP 3.1, one line each: the module with its `EXTENSION`, imported when first needed."""
 
 import functools
 import importlib

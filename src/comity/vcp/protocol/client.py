@@ -73,7 +73,7 @@ _STEPS_TO_LONGEST: Final = 5
 
 
 class Notice(Struct, frozen=True):
-    """`about` is one word for programs, `name` what it is about, `message` a sentence for people."""
+    """`about` is a word for programs, `name` the subject, `message` a sentence for people."""
 
     about: Literal["version", "feature", "extension", "capability"]
     name: str
@@ -152,7 +152,7 @@ class SendCall(Event, frozen=True):
 
 
 class Established(Struct, frozen=True, kw_only=True):
-    """`warnings` are about this server, `alerts` about what it promised last time."""
+    """`warnings` are about this server, `alerts` about promises that it no longer makes."""
 
     session: Session
     ack: Ack
@@ -161,7 +161,7 @@ class Established(Struct, frozen=True, kw_only=True):
 
 
 class NotEstablished(Struct, frozen=True, kw_only=True):
-    """`retry_in` is None when only another hello, or nothing, can help."""
+    """`retry_in` is None if waiting does not help."""
 
     error: VcpError
     retry_in: float | None
@@ -172,13 +172,13 @@ class SessionEnded(Struct, frozen=True):
 
 
 class GivenUp(Struct, frozen=True):
-    """The connection is of no use: no answer, or one that breaks the protocol."""
+    """The connection cannot be used: no answer, or one that breaks the protocol."""
 
     reason: str
 
 
 class Delivered(Struct, frozen=True):
-    """A message of the server's within the session."""
+    """A message of the server within the session."""
 
     message: bytes
 
@@ -195,7 +195,7 @@ class Outgoing(NamedTuple):
 
 
 def outgoing(request: Mapping[str, Any], session: Session) -> Outgoing:
-    """A context request with only the data of active extensions, in the version of the session."""
+    """Return a context request with only the data of active extensions, in the version of the session."""
     kept: dict[str, Any] = {"version": session.version}
     withheld: list[Ignored] = []
     for field, member in request.items():
@@ -230,7 +230,7 @@ _Handler = Callable[["ClientMachine", Any, float], list[Effect]]
 
 
 class ClientMachine:
-    """`random` draws evenly from 0 up to 1; `last_ack` is what this server answered last time."""
+    """`random` draws evenly from 0 up to 1; `last_ack` is the last answer of this server."""
 
     def __init__(self, hello: Hello, *, random: Callable[[], float], last_ack: Ack | None = None) -> None:
         self._hello = _checked(hello)
@@ -375,7 +375,7 @@ class ClientMachine:
 
 
 def _checked(hello: Hello) -> Hello:
-    """What we send is within the bounds that others may hold us to."""
+    """Return the hello if it is within the bounds of the protocol."""
     try:
         lowest, highest = agreement.parse(hello.min_version), agreement.parse(hello.version)
     except MalformedError as fault:
@@ -401,7 +401,7 @@ def _checked(hello: Hello) -> Hello:
 
 
 def _handshake_message(message: bytes) -> dict[str, Any]:
-    """An ack or an error. Raises InvalidError or MalformedError for anything else."""
+    """Read an ack or an error. Raises InvalidError or MalformedError for anything else."""
     if len(message) > HANDSHAKE_LIMIT:
         raise InvalidError(f"the server's answer exceeds the limit of {HANDSHAKE_LIMIT:,} bytes")
     value = strict_json.loads(message, unique_keys=True)
@@ -411,11 +411,10 @@ def _handshake_message(message: bytes) -> dict[str, Any]:
 
 
 def retry_delay(failures: int, random: float, at_least: float = 0.0) -> float:
-    """Seconds to wait after this many failures in a row (from 1); `random` is drawn evenly from 0 up to 1 (vcp 1.9).
+    """Return seconds to wait after this many failures in a row (from 1); `random` is drawn evenly from 0 up to 1 (vcp 1.9).
 
-    The step is 1 s, doubled with each failure, at most 30 s. Each wait is somewhere between half the step and one and a
-    half of it, so that clients that failed together do not come back together; never above 30 s, never less than the
-    server asked for.
+    The step is 1 s, doubled with each failure, at most 30 s. A wait is half to one and a half of the step, so that clients
+    that failed together do not return together; at most 30 s, and at least what the server asked for.
     """
     step = min(2.0 ** min(failures - 1, _STEPS_TO_LONGEST), MAX_WAIT_SECONDS)
     return max(min(step * (0.5 + random), MAX_WAIT_SECONDS), at_least)

@@ -1,16 +1,15 @@
-"""The context request: what a session takes of it, what it leaves aside, what makes it invalid (vcp 4.3).
+"""The context request: what a session accepts of it, ignores, or refuses (vcp 4.3).
 
 - Members that the session does not support are listed under `ignored` with a reason; their content is not read or stored.
   All other members are checked, and one wrong value makes the whole request invalid.
-- The payload of an extension sits under `extensions` or in the member of its own (`personal`,
-  `relational_context`); where both are there, its own member counts.
-- Constitution text is scanned before anything else is done with it, in any session (ruling 17); a refusal
-  names the patterns, never the text that matched.
-- A proof that the constitution is not revoked may stand beside it, as `stapled_proof`; it is judged with it.
-- An object without any member of a context request is not one.
+- The data of an extension is under `extensions` or in a member of its own (`personal`, `relational_context`); if both
+  are there, its own member counts.
+- Constitution text is scanned first, in any session (ruling 17); a refusal names the patterns, never the text that
+  matched. Beside it, `stapled_proof` may prove that it is not revoked.
+- An object without any member of a context request is refused.
 
-Both sides use the table of members and `reason_to_ignore` (vcp 1.8, 1.10; ruling 15): a client before it sends, a server before it
-reads.
+Both sides use the table of members and `reason_to_ignore` (vcp 1.8, 1.10; ruling 15): a client before it sends, a server
+before it reads.
 """
 
 import hashlib
@@ -49,9 +48,8 @@ FIELDS: Final = CORE | EXTENSION_OF.keys() | {"prosaic", "constitution", "staple
 
 
 def reason_to_ignore(field: str, session: Session) -> str | None:
-    """The reason why the session does not take this member; None when it does.
-
-    For `extensions` ask about each extension in it: `why_inactive`.
+    """Return why the session does not accept this member; None if it does. For `extensions` use `inactive_reason` for each
+    extension in it.
     """
     if field in EXTENSION_OF:
         return inactive_reason(EXTENSION_OF[field], session)
@@ -96,9 +94,8 @@ class Ignored(Struct, frozen=True):
 
 
 class ContextRequest(Struct, frozen=True, kw_only=True):
-    """`signals` has the declared signal of each dimension; None removes an earlier one.
-
-    `extensions` are the payloads of active extensions, as received.
+    """`signals` has the declared signal of each dimension; None removes an earlier one. `extensions` is the data of active
+    extensions, as received.
     """
 
     categorical: Categorical | None = None
@@ -112,12 +109,12 @@ class ContextRequest(Struct, frozen=True, kw_only=True):
 
 
 def constitution_id(text: str) -> str:
-    """Under this id a constitution is revoked, whoever brings it."""
+    """Return the id under which a constitution is revoked."""
     return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def read_request(value: Any, session: Session, scan_threshold: Severity = "medium") -> ContextRequest:
-    """Raises ContextError for what is no context request or a wrong one."""
+    """Read a context request. Raises ContextError."""
     if type(value) is not dict:
         raise ContextError("MALFORMED", "a message must be one JSON object; send a context request")
     if FIELDS.isdisjoint(value):
@@ -300,7 +297,7 @@ def _categorical(value: Any) -> Categorical:
     return wire.parse(value, field)
 
 
-# What a session knows after a context request, and what the client gets (vcp 4.3).
+# The context after a request, and the response (vcp 4.3).
 
 
 encode_response = msgspec.json.Encoder().encode
@@ -324,14 +321,14 @@ class ContextResponse(Struct, frozen=True, kw_only=True):
 
 
 class CallerContext(Struct, frozen=True, kw_only=True):
-    """What an agent may know of whoever calls it: how much care it needs, and how it wishes to be answered."""
+    """What an agent may know of its caller: the care it needs, and the answers it wants."""
 
     model_safe_context: ModelSafeContext
     generation_preferences: GenerationPreferences
 
 
 def context_block(context: CallerContext) -> str:
-    """What stands before the system prompt of a model that answers this caller (vcp 7.5)."""
+    """Return the block before the system prompt of a model that answers this caller (vcp 7.5)."""
     safe, wishes = context.model_safe_context, context.generation_preferences
     fields = {
         "Protection level": safe.protection_level,
@@ -347,7 +344,7 @@ def context_block(context: CallerContext) -> str:
 
 
 def after(context: SessionContext, request: ContextRequest) -> SessionContext:
-    """What the session knows once the request is accepted; preferences and wire replace earlier ones whole."""
+    """Return the context after an accepted request; preferences and wire replace earlier ones whole."""
     signals = {**context.signals, **request.signals}
     return SessionContext(
         categorical=request.categorical or context.categorical,
@@ -364,8 +361,8 @@ def respond(
     extensions: Mapping[str, Any],
     effective_signals: Mapping[str, Signal] | None = None,
 ) -> ContextResponse:
-    """`context` is the session's after the request; `extensions` is what active extensions have to say.
-    `effective_signals` are what is left of signals that fade; None: those of the context count as they are.
+    """`context` is the session's after the request; `extensions` are the answers of active extensions. `effective_signals`
+    replace the signals of the context, if given.
     """
     signals = context.signals if effective_signals is None else effective_signals
     return ContextResponse(

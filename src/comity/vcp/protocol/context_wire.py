@@ -1,12 +1,12 @@
 """The VCP/A wire: `⏰🌅|📍🏡‖🧠focused:4`, written in one way and read in several (vcp 4.2).
 
-- A group is the symbol of a dimension and its values. Groups are joined by `|`; the personal ones stand behind
-  `‖`, each with a category and an intensity. A context without anything is the empty text.
-- Written in the fixed order, NFC, without empty dimensions and repeats, the intensity always written. Read in any
-  order, symbols with or without their selector, a missing intensity as 3.
+- A group is the symbol of a dimension and its values. Groups are joined by `|`; the personal ones follow `‖`, each with
+  a category and an intensity. An empty context is the empty text.
+- Written in the fixed order, NFC, without empty dimensions and repeats, always with the intensity. Read in any order,
+  symbols with or without their selector, a missing intensity as 3.
 - Refused: more than 8,192 characters, white space and control characters, a separator inside a value, a group
   that is empty, unknown or there twice.
-- Two contexts are the same when their wires are: what is written reads back as the same context.
+- Two contexts are the same if their wires are: what is written reads back as the same context.
 """
 
 import re
@@ -114,7 +114,7 @@ _BY_SYMBOL: Final = {
 
 
 def symbol_of(dimension: Dimension, value: str) -> str | None:
-    """How a value is written; None for what is neither a word of the dimension nor one symbol."""
+    """Return how a value is written; None if it is neither a word of the dimension nor one symbol."""
     known = dimension.values.get(value) or _BY_SYMBOL[dimension.name].get(value.replace(SELECTOR, ""))
     if known is not None:
         return known
@@ -125,7 +125,7 @@ def symbol_of(dimension: Dimension, value: str) -> str | None:
 
 
 def split_symbols(text: str) -> list[str]:
-    """The symbols of which a text is made, joined ones whole."""
+    """Split a text into its symbols, joined ones whole."""
     return _SYMBOL.findall(text)
 
 
@@ -146,7 +146,7 @@ _SEPARATORS: Final = _BETWEEN | {":"}
 _EMERGENCIES: Final = (("occasion", "🚨"), ("constraints", "🚨"), ("embodiment", "🛑"))
 _CHILDREN: Final = (("company", "👶"),)
 _PROFESSIONAL: Final = (("company", "👔"), ("space", "🏢"), ("occasion", "💼"), ("formality", "💼"))
-# the nine-part wire has a house of its own for a home
+# the nine-part wire has another symbol for a home
 _SETTINGS: Final = {"🏡": "🏠"}
 
 
@@ -193,7 +193,7 @@ class WireContext(Struct, frozen=True, kw_only=True):
         }
 
     def categorical(self) -> Categorical:
-        """What the nine-part wire can hold of it. Of several values the first counts."""
+        """The nine-part wire of the same context, with the first of several values."""
         first = {name: values[0] for name, values in self.situational.items()}
         space = first.get("space")
         return Categorical(
@@ -208,8 +208,8 @@ class WireContext(Struct, frozen=True, kw_only=True):
 
 
 def read_context(situational: Mapping[str, Any], personal: Mapping[str, Any]) -> WireContext:
-    """Read what is said of each dimension: values as text or list of texts, signals in any shape that signals have,
-    or by their category alone. Raises ContextError, which names the dimension.
+    """Read each dimension: values as text or list of texts, signals in any of their shapes or by their category alone. Raises
+    ContextError, which names the dimension.
     """
     for name in situational:
         if name not in SITUATIONAL:
@@ -246,7 +246,7 @@ def encode(context: WireContext) -> str:
 
 
 def decode(wire: str) -> WireContext:
-    """Raises ContextError."""
+    """Decode a wire. Raises ContextError."""
     if len(wire) > MAX_WIRE_LENGTH:
         raise _too_long()
     situation, bands, person = unicodedata.normalize("NFC", wire).partition(BANDS)
@@ -298,7 +298,7 @@ def _values(dimension: Dimension, value: Any) -> tuple[str, ...]:
 
 
 def _written(dimension: Dimension, value: str) -> list[str | None]:
-    """One value, or several symbols side by side as the wire has them."""
+    """Return the values of a group: one, or several symbols side by side."""
     whole = symbol_of(dimension, value)
     if whole is not None or value.isascii() or len(value) > MAX_WIRE_LENGTH:
         return [whole]
@@ -308,7 +308,7 @@ def _written(dimension: Dimension, value: str) -> list[str | None]:
 def _relationship(given: Sequence[str]) -> tuple[str, ...]:
     pairs = tuple(dict.fromkeys(unicodedata.normalize("NFC", one) for one in given))
     if len(pairs) > 1:
-        raise _wrong(RELATIONSHIP, "is one pair; several cannot be told apart on the wire")
+        raise _wrong(RELATIONSHIP, "is one pair; several cannot be separated on the wire")
     for pair in pairs:
         parts = pair.split(":")
         if len(parts) != 2 or not all(parts) or not _is_visible(pair) or not _BETWEEN.isdisjoint(pair):
@@ -322,7 +322,7 @@ def _relationship(given: Sequence[str]) -> tuple[str, ...]:
 
 
 def _signal(dimension: str, value: Any) -> Any:
-    """A signal in a shape that `signals` reads: `focused`, `focused:4` and a value alone become one."""
+    """Convert `focused`, `focused:4` or a value alone to a shape that `signals` reads."""
     if type(value) is str:
         category, colon, intensity = value.partition(":")
         if not colon:

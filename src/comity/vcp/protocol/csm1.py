@@ -1,4 +1,4 @@
-"""CSM-1, the code of a constitution: `persona adherence (+scope)* [:NAMESPACE] [@version]`, and its longer spelling (vcp 3.1).
+"""CSM-1, the code of a constitution: `persona adherence (+scope)* [:NAMESPACE] [@version]` (vcp 3.1).
 
 | tier | written |
 |---|---|
@@ -6,19 +6,15 @@
 | MICRO | `N5+E+F:ELEM@1.2.0`, with a namespace or a version or both |
 | COMPACT | `CS1|nanny|5|family.safe.guide|E,F`, with a value token and at least one scope |
 
-- Read strictly, from left to right, and the first fault is told: nothing is trimmed, folded or reordered. The
-  namespace behind the scopes is the only order there is.
+- Reading is strict, from left to right, and stops at the first fault: nothing is trimmed, folded or reordered. The
+  namespace comes after the scopes.
 - The rules hold for every `Csm1Code`, however it was made, so its text reads back as the same code.
-- The canonical form is MICRO with its scopes in the order of the alphabet. What the token of a COMPACT code
-  says of namespace and version is in it where MICRO can write that; a custom persona needs the namespace.
-- NANO drops namespace and version, for places that have no room. Of a custom persona it is not a code.
-
-Who speaks in a constitution, how closely the rules are kept, and where they hold (vcp 3.1).
-
-- Seven personas, by letter and by lower-case name. Two letters of an older set, R and H, are retired and
-  refused; as scopes the same letters live on.
-- What a persona usually comes with (adherence, scopes) and what does not suit it are advice, not grammar.
-- Adult stands beside neither family nor vulnerable nor health: such a code does not exist.
+- The canonical form is MICRO with its scopes in alphabetical order. It includes namespace and version of the token of a
+  COMPACT code if MICRO can write them; a custom persona needs the namespace.
+- NANO drops namespace and version. Of a custom persona it is not a code.
+- Two personas of an older set, R and H, are retired and refused; as scopes the same letters are valid.
+- The usual adherence and scopes of a persona, and unsuitable ones, are advice, not grammar.
+- Adult is not combined with family, vulnerable or health: such a code does not exist.
 """
 
 import re
@@ -133,7 +129,7 @@ def persona_named(name: str) -> Persona:
 
 
 def scopes_of(letters: Iterable[str]) -> tuple[Scope, ...]:
-    """The scopes in the order given; they have to get on with each other."""
+    """Return the scopes in the order given. Raises Csm1Error if they cannot be combined."""
     found: dict[str, Scope] = {}
     for letter in letters:
         scope = SCOPES.get(letter)
@@ -198,7 +194,7 @@ class Csm1Code(Struct, frozen=True, kw_only=True):
             )
 
     def _carry(self, token: UvcToken) -> None:
-        """Namespace and version of a COMPACT code are its token's."""
+        """Take namespace and version from the token of a COMPACT code."""
         if not self.scopes:
             raise _no_scope()
         if canonicalise(str(token)) != str(token):
@@ -233,7 +229,7 @@ class Csm1Code(Struct, frozen=True, kw_only=True):
 
     @property
     def unsuitable(self) -> tuple[Scope, ...]:
-        """Scopes that the persona is not meant for. The code is valid all the same."""
+        """Scopes that the persona is not meant for. The code is still valid."""
         return tuple(scope for scope in self.places if scope.code in self.character.unsuitable_scopes)
 
     def nano(self) -> str:
@@ -245,7 +241,7 @@ class Csm1Code(Struct, frozen=True, kw_only=True):
     canonical = micro
 
     def __str__(self) -> str:
-        """The code in its own tier, scopes as they were written."""
+        """Return the code in its own tier, scopes as they were written."""
         if self.token is not None:
             scopes = ",".join(self.scopes)
             return f"{COMPACT_MARK}|{self.character.name}|{self.adherence}|{self.token}|{scopes}"
@@ -257,7 +253,7 @@ class Csm1Code(Struct, frozen=True, kw_only=True):
 
 
 def parse_csm1(text: str) -> Csm1Code:
-    """Raises Csm1Error."""
+    """Read a code. Raises Csm1Error."""
     if not isinstance(text, str) or not text.strip():
         raise Csm1Error(Csm1Label.EMPTY_CODE, "the code is empty; write a persona and an adherence, like N5")
     if text.startswith(f"{COMPACT_MARK}|"):

@@ -1,6 +1,6 @@
-"""What an extension answers when it refuses (ruling 47): a code, a sentence, and the argument at fault.
+"""Operations of extensions: what each is, how it is called on a VCP connection, and how it refuses (ruling 47).
 
-A refusal changes nothing. It never repeats a value that was sent.
+A refusal is a code, a sentence and the argument at fault. It changes nothing and never repeats a value that was sent.
 """
 
 import re
@@ -49,7 +49,7 @@ _MAX_PLACE_LENGTH: Final = 128
 
 
 class ExtensionError(InvalidError):
-    """An extension refuses a call; its own code and the argument at fault go to the caller."""
+    """The refusal of an extension; its code and the argument at fault go to the caller."""
 
     code = "extension"
 
@@ -80,7 +80,7 @@ def refused(
 
 
 def in_words_of(names: Mapping[str, str], refusal: ExtensionError) -> ExtensionError:
-    """Give the refusal the names under which somebody knows the arguments."""
+    """Replace the names of arguments in a refusal."""
     if names.keys().isdisjoint(refusal.arguments):
         return refusal
     known = tuple(names.get(argument, argument) for argument in refusal.arguments)
@@ -92,7 +92,7 @@ def limit_exceeded(message: str, field: str | None = None) -> ExtensionError:
 
 
 def shaped(value: Any, shape: type[_Shape], field: str = "") -> _Shape:
-    """The value as a Struct of that shape. Raises ExtensionError, which names the member at fault."""
+    """Convert the value to a Struct of that shape. Raises ExtensionError, which names the member at fault."""
     try:
         return msgspec.convert(value, shape)
     except ValidationError as fault:
@@ -119,7 +119,7 @@ def _shape_error(fault: str, shape: Any, field: str) -> ExtensionError:
 
 @lru_cache(256)
 def _words_at(shape: Any, path: tuple[str, ...]) -> tuple[str, ...]:
-    """The words that are allowed at a place in a shape. A step is the name of a member, or `[` for an item."""
+    """Return the words allowed at a place in a shape. A step is the name of a member, or `[` for an item."""
     kinds = _alternatives(inspect.type_info(shape))
     for step in path:
         kinds = [one for kind in kinds for inner in _inside(kind, step) for one in _alternatives(inner)]
@@ -199,7 +199,7 @@ class CallError(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CallResult(Struct, frozen=True, kw_only=True):
-    """What a client reads of an answer: `result` where it is `ok`, `error` where it is not."""
+    """An answer as a client reads it: `result` if it is `ok`, else `error`."""
 
     id: str | None
     ok: bool
@@ -212,13 +212,13 @@ def is_call(value: Any) -> bool:
 
 
 def call_id(value: Any) -> str | None:
-    """The id of a call, however wrong the rest of it is; None when it has no id to answer to."""
+    """Return the id of a call, even if the rest is wrong; None if there is no id to answer to."""
     id_ = value.get("id") if type(value) is dict else None
     return id_ if type(id_) is str and 0 < len(id_) <= MAX_CALL_ID_LENGTH else None
 
 
 def read_call(value: Any) -> ExtensionCall:
-    """Raises ExtensionError."""
+    """Read a call. Raises ExtensionError."""
     if call_id(value) is None:
         raise invalid(f"id must be a text of 1 to {MAX_CALL_ID_LENGTH} characters", "id")
     return shaped(value, ExtensionCall)
@@ -238,7 +238,7 @@ def write_refusal(id_: str | None, refusal: ExtensionError) -> bytes:
 
 
 def read_result(value: Any) -> CallResult:
-    """Raises ExtensionError for what is no answer to a call."""
+    """Read an answer to a call. Raises ExtensionError."""
     if type(value) is not dict or value.get("type") != RESULT:
         raise invalid(f"an answer to a call has the type {RESULT}", "type")
     result = shaped(value, CallResult)

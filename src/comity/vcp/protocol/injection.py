@@ -1,11 +1,10 @@
 """The injection scan of constitution text (vcp 5.2).
 
-- It finds and says where; it never changes the text. `refuses` turns findings into a decision:
-  critical is always refused, the rest down to the threshold that the operator has set.
-- Every pattern runs in linear time: repeats are possessive and start only behind a fixed word, so
-  hostile input cannot make the matcher go back and forth.
-- A pattern reports at most `FINDINGS_PER_PATTERN` places. That decides nothing, it only keeps a
-  megabyte of zero-width spaces from becoming a million findings.
+- It reports findings and never changes the text. `refuses` decides: critical findings are always refused, others down to
+  the threshold that the operator has set.
+- Every pattern runs in linear time: repeats are possessive and follow a fixed word, so hostile input cannot cause
+  backtracking.
+- A pattern reports at most `FINDINGS_PER_PATTERN` places, which bounds the memory and does not change the decision.
 - Joined emoji contain U+200D and are found: scan constitutions, not context wires.
 """
 
@@ -64,14 +63,16 @@ def scan(text: str, now: float) -> ScanResult:
 
 
 def refuses(result: ScanResult, threshold: Severity = "medium") -> bool:
-    """Whether the text is to be refused: it has a finding as severe as the threshold, or a critical one."""
+    """Return whether the text is refused: a finding is critical or as severe as the threshold."""
     if threshold not in _RANK:
         raise InvalidError("the scan threshold must be medium, high or critical")
     return any(_RANK[finding.severity] >= _RANK[threshold] for finding in result.findings)
 
 
 def failed_scan(text: str, threshold: Severity) -> str | None:
-    """What to say of a text that is to be refused: the first patterns, never the text that matched. Else None."""
+    """Return the reason for refusing a text, naming patterns and never the text that matched; None if it is
+    accepted.
+    """
     found = scan(text, 0.0)  # only the findings are used, so any time will do
     if not refuses(found, threshold):
         return None

@@ -1,8 +1,8 @@
-"""Where a VCP hello stands in an MCP message, and where its answer is written (mcp 2.3, ruling 30).
+"""The places of a VCP hello in an MCP message, and of its answer (mcp 2.3, ruling 30).
 
 The two founding documents and the SDKs disagree on the place, and clients remove fields that they do not know. So every
-place is read, the first hello that is found counts, and the answer is written to every place that the client can read. A
-client that sends no hello gets nothing about VCP.
+place is read, the first hello that is found counts, and the answer is written to every place that the client can read.
+A client that sends no hello gets nothing about VCP.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,33 +23,33 @@ _META_ACKS: Final = ("space.creed/vcp-ack", "space.creed.vcp/ack")
 
 
 def not_negotiated(why: str) -> HandshakeResult:
-    """For a hello that could not be checked: the request continues as if it had no hello (mcp 2.3)."""
+    """Return the result for a hello that could not be checked: the request continues without it (mcp 2.3)."""
     reply = {"type": "vcp-error", "code": "INTERNAL_ERROR", "message": why, "retry_after": None}
     return HandshakeResult(reply=reply)
 
 
 def not_offered(why: str) -> HandshakeResult:
-    """For a hello where VCP is not spoken. Asking again later does not help, so it is no INTERNAL_ERROR. A request that
-    goes on without VCP is one of VCP 1.0, and an error of this kind has to name a version (vcp 1.4).
+    """Return the result for a hello where VCP is not spoken. Retrying does not help, so it is no INTERNAL_ERROR. The request
+    continues as VCP 1.0, and an error of this kind has to name a version (vcp 1.4).
     """
     error = {"code": "VERSION_UNSUPPORTED", "message": why, "supported_versions": ["1.0"]}
     return HandshakeResult(reply={"type": "vcp-error", **error, "retry_after": None})
 
 
 def hello_in_initialize(params: Mapping[str, Any]) -> Any:
-    """None where there is none."""
+    """Return the hello; None if there is none."""
     found = _found_in(params)
     return next((hello for hello in found.values() if is_hello(hello)), next(iter(found.values()), None))
 
 
 def differing_places(params: Mapping[str, Any]) -> tuple[str, ...]:
-    """The places of an `initialize` that hold something else than the hello that counts."""
+    """Return the places of an `initialize` that differ from the hello that counts."""
     counts = hello_in_initialize(params)
     return tuple(place for place, hello in _found_in(params).items() if hello != counts)
 
 
 def _found_in(params: Mapping[str, Any]) -> dict[str, Any]:
-    """What stands in each place, the first place first."""
+    """Return what each place holds, the first place first."""
     found = {
         "initializationOptions.vcp": member_at(params, "initializationOptions", "vcp"),
         "vcp": params.get("vcp"),
@@ -61,7 +61,7 @@ def _found_in(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def hello_in_request(meta: Mapping[str, Any]) -> Any:
-    """Of a modern request; None where there is none. A token may stand beside it; the hello's own counts."""
+    """Return the hello of a modern request, or None. A token beside it counts if the hello has none."""
     hello = _declared(meta.get(META_CAPABILITIES), "extensions")
     if hello is None:
         hello = next((meta[key] for key in _META_HELLOS if meta.get(key) is not None), None)
@@ -72,9 +72,7 @@ def hello_in_request(meta: Mapping[str, Any]) -> Any:
 
 
 def hello_for_initialize(hello: Json) -> Json:
-    """The members of `params` that carry a hello to any server: in the places of both documents, and in those that SDKs
-    let pass.
-    """
+    """Return the members of `params` that carry a hello to any server, in all places of documents and SDKs."""
     return {
         "initializationOptions": {"vcp": hello},
         "vcp": hello,
@@ -84,7 +82,7 @@ def hello_for_initialize(hello: Json) -> Json:
 
 
 def answer_in_initialize(result: Mapping[str, Any]) -> Any:
-    """The ack or the error in the result of an `initialize`, from the first place that has one; None where none has."""
+    """Return the ack or error in the result of an `initialize`, from the first place that has one, or None."""
     found = (
         member_at(result, "serverInfo", "metadata", "vcp"),
         result.get("vcp"),
@@ -107,7 +105,7 @@ def write_into_initialize(result: Json, reply: Json, settings: Json) -> Json:
 
 
 def write_into_result(result: Json, reply: Json) -> Json:
-    """Of a modern request. What was agreed on is good for this client only."""
+    """Write the answer into the result of a modern request, which then belongs to this client only."""
     written = {**result, "_meta": {**result.get("_meta", {}), **dict.fromkeys(_META_ACKS, reply)}}
     shown = written.get("capabilities")
     if isinstance(shown, dict) and "extensions" in shown:
@@ -127,7 +125,7 @@ def _declared(capabilities: Any, kind: str) -> Any:
 
 
 class VcpHandshake:
-    """The handshake of VCP, for the server of MCP that offers these versions; none where VCP is not spoken."""
+    """The handshake of VCP for an MCP server that offers these versions; without versions VCP is not spoken."""
 
     extension = EXTENSION
     find = staticmethod(hello_in_initialize)

@@ -1,10 +1,10 @@
 """The three messages of the handshake, and how strictly each is read (vcp 1.2 to 1.4).
 
-- What is read is one JSON object. Members that nobody has defined are overlooked, for the protocol grows;
-  a defined member of the wrong kind or beyond its bounds makes the message invalid.
-- A hello is read as the server meets it: entries that are no extension ids stay in it, in the client's
-  order, for `negotiate` to set aside; a name that comes twice counts once, or is refused in strict mode. How many
-  there are is limited by the size of a hello alone (ruling 43).
+- A message is one JSON object. Unknown members are ignored; a known member of the wrong kind or beyond its bounds makes
+  the message invalid.
+- A hello is read as the server meets it: entries that are no extension ids stay in it, in the client's order, and are
+  removed by `negotiate`; a repeated name counts once, or is refused in strict mode. Only the size of a hello limits
+  their number (ruling 43).
 - An ack is read against the hello it answers. One that breaks an invariant is refused as a whole.
 - What we send is always within the bounds: only valid Structs reach `encode`.
 """
@@ -89,7 +89,7 @@ class VcpError(Struct, frozen=True, kw_only=True, tag_field="type", tag="vcp-err
 
 
 class HandshakeError(ComityError):
-    """A hello that cannot be accepted; `vcp_code` is what the peer is told."""
+    """A hello that cannot be accepted; `vcp_code` is the code for the peer."""
 
     code = "handshake"
 
@@ -99,7 +99,7 @@ class HandshakeError(ComityError):
 
 
 def to_value(message: Hello | Ack | VcpError) -> dict[str, Any]:
-    """The message as JSON values, for a door that carries it inside a message of its own."""
+    """Return the message as JSON values, for a door that carries it inside another message."""
     value: dict[str, Any] = msgspec.to_builtins(message)
     return value
 
@@ -113,10 +113,10 @@ def is_hello(value: Any) -> bool:
 
 
 def is_meant_as_hello(data: bytes) -> bool:
-    """Whether bytes that strict reading refuses are a hello all the same, though an invalid one.
+    """Return whether bytes that strict reading refuses are an invalid hello.
 
-    Repeated keys, too deep nesting and half surrogate pairs are still JSON; anything else is no hello. Reading
-    the last two takes long, so of a long message only the outside is looked at.
+    Repeated keys, too deep nesting and half surrogate pairs are still JSON; anything else is no hello. The last two are
+    slow to read, so of a long message only the outside is checked.
     """
     try:
         return is_hello(strict_json.loads(data))
@@ -132,7 +132,7 @@ def is_meant_as_hello(data: bytes) -> bool:
 
 
 def read_hello(value: Any, *, strict: bool = False) -> Hello:
-    """Raises HandshakeError with the code that the client is to be told."""
+    """Read a hello. Raises HandshakeError with the code for the client."""
     if not is_hello(value):
         raise HandshakeError("INTERNAL_ERROR", 'a hello is one JSON object with the type "vcp-hello"')
     version = value.get("version")
@@ -162,9 +162,8 @@ def read_hello(value: Any, *, strict: bool = False) -> Hello:
 
 
 def read_ack(value: Any, requested: Collection[str]) -> Ack:
-    """The answer to a hello that asked for `requested`. Raises InvalidError naming what is wrong.
-
-    Without `unsupported` it is inferred; features that are not named are false (vcp 1.7).
+    """Read the answer to a hello that asked for `requested`. Raises InvalidError. A missing `unsupported` is inferred; missing
+    features are false (vcp 1.7).
     """
     version = _member(value, "version", lambda it: type(it) is str, 'a text such as "3.1"')
     try:
@@ -211,7 +210,7 @@ def read_ack(value: Any, requested: Collection[str]) -> Ack:
 
 
 def read_error(value: Any) -> VcpError:
-    """Codes that we do not know are kept: whatever it is called, there is no session."""
+    """Read an error. Unknown codes are kept."""
     code = _member(value, "code", lambda it: _is_text(it, MAX_EXTENSION_LENGTH), "a short text")
     text = _member(value, "message", lambda it: type(it) is str and it, "a text")[:MAX_MESSAGE_LENGTH]
     supported: tuple[str, ...] | UnsetType = UNSET
@@ -270,7 +269,7 @@ def _are_objects(value: Any) -> bool:
 
 
 def _are_flags(value: Any) -> bool:
-    """Features that we do not know may be told in any way."""
+    """Unknown features may have any value."""
     return type(value) is dict and all(
         type(flag) is bool for name, flag in value.items() if name in agreement.CORE_FEATURES
     )

@@ -1,10 +1,8 @@
-"""The server's algorithm: from a hello that was read to the one answer it gets (vcp 1.5, steps 2 to 10).
+"""The server's algorithm: from a hello to its one answer (vcp 1.5, steps 2 to 10).
 
-The order is fixed by the specification: version, production, identity, extensions, conflicts, capabilities,
-core features. `screen` is what comes before the identity check, `conclude` what comes after it: a server has to wait
-for the check.
-
-Nothing here depends on anything but its arguments, and the order of the server's versions means nothing.
+The order is fixed by the specification: version, production, identity, extensions, conflicts, capabilities, core
+features. `screen` comes before the identity check, for which a server has to wait, and `conclude` after it. Nothing
+depends on anything but the arguments, nor on the order of the server's versions.
 """
 
 from typing import Any, Literal, get_args
@@ -41,11 +39,10 @@ ANSWER_SECONDS = 5.0
 
 
 class ServerPolicy(Struct, frozen=True, kw_only=True):
-    """`core_features` are those that run right now, as `features.configured` gives them.
+    """`core_features` are those that run now, from `agreement.configured`.
 
-    `identity`: `optional` lets strangers have extensions with a state, for the time of the session;
-    `required` does not; `verified` also refuses tokens that nobody vouches for.
-    `strict` refuses a hello that names an extension twice.
+    `identity`: `optional` allows anonymous clients extensions with state, for the time of the session; `required` does not;
+    `verified` also refuses tokens that no issuer vouches for. `strict` refuses a hello that names an extension twice.
     """
 
     core_features: dict[str, bool]
@@ -109,7 +106,7 @@ NO_ENCRYPTION = VcpError(
 
 
 def screen(hello: Hello, policy: ServerPolicy) -> Version | VcpError:
-    """The version of the session, or an error if there is no common one or the node may serve nobody."""
+    """Return the version of the session, or an error if there is no common one or no encryption in production."""
     try:
         highest = agreement.parse(hello.version)
         lowest = agreement.parse(hello.min_version)
@@ -136,7 +133,7 @@ def conclude(
     *,
     session_id: str | None = None,
 ) -> Ack | VcpError:
-    """`identity` is what checking the hello's token gave; None for a token means that it was not accepted."""
+    """`identity` is the result of checking the hello's token; None for a token that was not accepted."""
     supports = policy.registry.supports
     requested = [name for name in hello.extensions if supports(name) or is_extension_id(name)]
     if hello.identity is not None:
@@ -177,7 +174,7 @@ def conclude(
 
 
 def refusal(fault: HandshakeError, policy: ServerPolicy) -> VcpError:
-    """What a client is told about a hello that could not even be read."""
+    """Return the error for a hello that could not be read."""
     if fault.vcp_code == "VERSION_UNSUPPORTED":
         return _version_unsupported(policy, fault.message)
     return VcpError(code=fault.vcp_code, message=fault.message)
@@ -195,7 +192,7 @@ def session_from(ack: Ack, session_id: str, identity: Identity | None) -> Sessio
 
 
 def implicit_session(policy: ServerPolicy, session_id: str) -> Session:
-    """VCP 1.0 for a client that said no hello, whatever versions the server offers (vcp 1.8)."""
+    """Return the VCP 1.0 session of a client that sent no hello, whatever the server offers (vcp 1.8)."""
     return Session(
         id=session_id,
         version=str(agreement.V1_0),
@@ -213,7 +210,7 @@ def _version_unsupported(policy: ServerPolicy, why: str) -> VcpError:
     )
 
 
-# What the server's machine asks of those who run it; each is the request inside an `Ask`.
+# The questions of the server's machine; each is the request inside an `Ask`.
 
 
 Happening = Literal[
@@ -222,8 +219,8 @@ Happening = Literal[
 
 
 class IdentityRefusedError(UnauthenticatedError):
-    """A token that is proven and refused all the same. The message is told to whoever brought it; `retry_after` is in
-    whole seconds, where waiting may help.
+    """A proven token that is refused. The message goes to its sender; `retry_after` is in seconds, if waiting may
+    help.
     """
 
     def __init__(self, message: str, retry_after: int | None = None) -> None:
@@ -232,7 +229,7 @@ class IdentityRefusedError(UnauthenticatedError):
 
 
 class SessionEndedError(ForbiddenError):
-    """The session can no longer be served; the message tells the client why, and `vcp_code` what to do about it."""
+    """The session cannot be served any more; the client gets the message and `vcp_code`."""
 
     code = "session_ended"
 
@@ -242,28 +239,24 @@ class SessionEndedError(ForbiddenError):
 
 
 class CheckIdentity(Struct, frozen=True):
-    """Is this token good? The answer is an Identity.
+    """Check a token. The answer is an Identity.
 
-    None means no, and so does a refusal because of the token itself (unauthenticated, forbidden, invalid,
-    malformed). Any other refusal means that nobody can tell.
+    None refuses it, and so does an error about the token itself (unauthenticated, forbidden, invalid, malformed). Any other
+    error means that it could not be checked.
     """
 
     token: str
 
 
 class ExchangeContext(Struct, frozen=True):
-    """Keep what the request tells, and answer with a ContextResponse; a refusal is told to the client. A
-    SessionEndedError also ends the session.
-    """
+    """Apply a request and answer with a ContextResponse. A SessionEndedError also ends the session."""
 
     session: Session
     request: ContextRequest
 
 
 class RunOperation(Struct, frozen=True):
-    """Run an operation of an extension, and answer with its result; a refusal is told to the client. A
-    SessionEndedError also ends the session.
-    """
+    """Run an operation and answer with its result. A SessionEndedError also ends the session."""
 
     session: Session
     call: ExtensionCall
@@ -276,10 +269,10 @@ class WatchFeatures(Struct, frozen=True):
 
 
 class Happened(Struct, frozen=True, kw_only=True):
-    """For the record; the answer counts for nothing.
+    """For the record; the answer is ignored.
 
-    `code` is that of the error. `overlooked` are names in a hello's list that are no extension ids. `client_id` is how
-    the client calls itself: for those who watch, never for a decision (vcp 1.2).
+    `code` is that of the error. `invalid_names` are entries of a hello's list that are no extension ids. `client_id` is the
+    client's own name: for display, never for a decision (vcp 1.2).
     """
 
     what: Happening

@@ -1,7 +1,7 @@
-"""The extension registry: which extensions a server has, what they advertise, which ones exclude each other.
+"""Extensions, and the registry of those that a server has.
 
-- An `Extension` is all that the program knows of one: what the handshake says of it, its operations with their MCP
-  tools, its resource, its state, and what it does with a context request. An extension from outside has the first only.
+- An `Extension` is all that the program knows of one: its part in the handshake, its operations with their MCP tools, its
+  resource, its state, and its part in a context request. An extension of others has the first only.
 - A dependency is met if it is active in *this session*: requested by the client and supported by the server. Its flag is
   set last and replaces the value of the builder, so an outdated setting cannot give a wrong flag.
 - A conflict holds in both directions, whichever of the two named it.
@@ -40,10 +40,7 @@ class Dependency(Struct, frozen=True):
 
 
 class StateSlot(Generic[_Value]):
-    """What an extension keeps with a session or with an owner: one member of the stored state.
-
-    `empty` is its value before anything is stored.
-    """
+    """One member of the stored state of a session or an owner. `empty` is its value before anything is stored."""
 
     def __init__(self, scope: StateScope, name: str, empty: _Value) -> None:
         self.scope = scope
@@ -112,7 +109,7 @@ class ExtensionRegistry:
         return id_ in self._supported
 
     def conflict(self, active: Iterable[str]) -> tuple[str, str] | None:
-        """The first two that cannot be active together, in the order given."""
+        """Return the first two that cannot be active together, in the order given."""
         if not self._conflicts:
             return None
         before: list[str] = []
@@ -125,7 +122,7 @@ class ExtensionRegistry:
         return None
 
     def capabilities(self, active: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """What each active extension advertises in a session in which exactly these are active."""
+        """Return what each active extension advertises in a session in which exactly these are active."""
         active = tuple(active)
         objects = {}
         for id_ in active:

@@ -66,7 +66,7 @@ def template(address: VcpAddress) -> dict[str, Any]:
 
 
 def shown(address: VcpAddress, id_: str | None = None) -> dict[str, Any]:
-    """One resource, as it is listed."""
+    """Return one resource, as it is listed."""
     return {"uri": address.uri(None if id_ is None else quote(id_, safe="")), **_described(address)}
 
 

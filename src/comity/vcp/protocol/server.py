@@ -4,20 +4,19 @@
                 hello with a token     -> checking
                 5 s, or anything else  -> active: VCP 1.0, nothing is advertised
     checking    verdict, or 4.5 s      -> active or refused
-    refused     hello                  -> as from waiting; anything else is answered that there is no session
+    refused     hello                  -> as from waiting; anything else: an error, there is no session
     active      context request        -> exchanging, until it is answered
                 vcp-call               -> active: it is answered when it is done
 
-- Only a complete message stops the hello timer. What is too large is refused by its length, unread; of a
-  longer message a link need hand over no more than shows that (vcp 1.5, ruling 14).
-- Every message gets exactly one answer. Context requests are answered in order: while one is being answered, the
-  next messages are held. Calls of extensions run side by side; the code that runs the machine limits their number. It also
-  stops reading while the machine `is_full`: then nothing is lost, and nothing is closed.
-- A hello on a connection that has its session changes nothing and is answered so, also after the fallback to
-  VCP 1.0.
-- The identity check may hang: the client is answered in time, and a late verdict counts for nothing.
-- A session ends with an error when a feature that it was promised is lost (vcp 1.9), or when its identity is found
-  to be revoked (ruling 45).
+- Only a complete message stops the hello timer. A message that is too large is refused by its length, unread; a link
+  need hand over no more of it than shows that (vcp 1.5, ruling 14).
+- Every message gets exactly one answer. Context requests are answered in order: meanwhile the next messages are queued.
+  Calls of extensions run side by side; the code that runs the machine limits their number, and stops reading while
+  the machine `is_full`: nothing is lost or closed.
+- A second hello, also after the fallback to VCP 1.0, gets an error and changes nothing.
+- If the identity check hangs, the client is answered in time, and a late verdict is ignored.
+- A session ends with an error when a feature that it was promised is lost (vcp 1.9), or when its identity is revoked
+  (ruling 45).
 """
 
 import enum
@@ -136,7 +135,7 @@ class _Checking(Struct, frozen=True):
 
 
 class ServerMachine:
-    """`peer` is the address that the rate limit counts; `session_id` is what the session will be called."""
+    """`peer` is the address that the rate limit counts; `session_id` is the id of a new session."""
 
     def __init__(self, policy: ServerPolicy, *, peer: str, session_id: str, limiter: RateLimiter) -> None:
         if not 0 < len(session_id) <= MAX_SESSION_ID_LENGTH:
@@ -167,7 +166,7 @@ class ServerMachine:
 
     @property
     def is_full(self) -> bool:
-        """Whether as many messages wait for their turn as may wait."""
+        """Whether no more messages may be queued."""
         return len(self._queued) >= MAX_QUEUED or self._queued_bytes >= MAX_QUEUED_BYTES
 
     def receive(self, event: Event, now: float) -> Sequence[Effect]:
@@ -195,7 +194,7 @@ class ServerMachine:
     def _before_session(
         self, message: bytes, now: float, otherwise: Callable[[bytes, float], list[Effect]]
     ) -> list[Effect]:
-        """A message while there is no session: a hello, or what `otherwise` makes of it."""
+        """Handle a message while there is no session: a hello, or else `otherwise`."""
         if len(message) > HANDSHAKE_LIMIT:
             return self._refuse_and_close(
                 VcpError(
@@ -288,7 +287,7 @@ class ServerMachine:
         return [*self._watch_idleness(now), watch]
 
     def _fall_back(self, now: float) -> list[Effect]:
-        """No hello: VCP 1.0, unless nobody may be served."""
+        """Begin a VCP 1.0 session without a hello, unless encryption is missing."""
         if self._policy.lacks_encryption:
             return self._refuse_and_close(NO_ENCRYPTION)
         session = implicit_session(self._policy, self._session_id)
@@ -366,7 +365,7 @@ class ServerMachine:
         return [Send(encode_response(event.answer))]
 
     def _compare_features(self, event: Answered | Refused, _now: float) -> list[Effect]:
-        """Whether the features that run now still keep what the session was promised."""
+        """End the session if a promised feature does not run any more."""
         if event.tag in self._calls:
             return self._call_done(event)
         session = self._session
@@ -440,7 +439,7 @@ class ServerMachine:
 
 
 def _hello_in(message: bytes, *, strict: bool) -> Hello | HandshakeError | None:
-    """The hello, or what is wrong with it; None when the message is not meant as one."""
+    """Return the hello, or what is wrong with it; None if the message is not meant as one."""
     try:
         value = strict_json.loads(message, unique_keys=True)
         return read_hello(value, strict=strict) if is_hello(value) else None
@@ -467,7 +466,7 @@ def _not_accepted(event: Answered | Refused) -> VcpError:
 def _send_error(
     what: Happening, error: VcpError, session: Session | None = None, client_id: str = ""
 ) -> list[Effect]:
-    """An error, for the record and for the client."""
+    """Return an error as effects: for the record and for the client."""
     happened = Happened(
         what=what, session=session, code=error.code, reason=error.message, client_id=client_id
     )

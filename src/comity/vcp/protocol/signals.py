@@ -1,13 +1,13 @@
 """Personal signals: five dimensions, each with a category and an intensity from 1 to 5 (vcp 6.1, 4.3).
 
-- Two shapes are read. The first document repeats the dimension as `category` and gives the category as
-  `value`; the extension's schema gives the category as `category`. Case means nothing in categories and
-  sources.
-- A dimension that is null has no signal. One that we do not know is reported and left out; a known one with
-  a wrong member is an error.
-- What was inferred is never certain: a confidence of 1 is an error there, and none given means `UNSURE`.
-- VCP 3.0 had floats from 0 to 1 instead; they become signals by fixed tables.
-- How signals fade with time belongs to the extension, not to this file.
+- Two shapes are read. The first document repeats the dimension as `category` and gives the category as `value`; the
+  extension's schema gives the category as `category`. Categories and sources are read in any case.
+- A dimension that is null has no signal. An unknown one is reported and left out; a known one with a wrong member is an
+  error.
+- An inferred signal is never certain: a confidence of 1 is an error, and the default is `UNSURE`.
+- The floats of VCP 3.0 become signals by fixed tables.
+
+Errors of context messages, the categorical wire and context opacity are here as well.
 """
 
 import math
@@ -21,7 +21,7 @@ from msgspec.structs import astuple
 
 from comity.wire.errors import ComityError
 
-# A context message that cannot be accepted, and how that is said on the wire (vcp 4.3).
+# Errors of context messages (vcp 4.3).
 
 
 ContextErrorCode = Literal[
@@ -41,19 +41,19 @@ class ContextError(ComityError):
 
 
 def wrong(field: str, rule: str) -> ContextError:
-    """The member `field` breaks a rule, such as "must be an object"."""
+    """Return an error: the member `field` breaks a rule, such as "must be an object"."""
     return ContextError("INVALID", f"{field} {rule}", field)
 
 
 def encode_error(error: ComityError) -> bytes:
-    """Any error of ours as the answer to a context message."""
+    """Encode any error as the answer to a context message."""
     fields = {"code": error.code.upper(), "message": error.message, "field": None}
     if isinstance(error, ContextError):
         fields |= {"code": error.wire_code, "field": error.field}
     return _encode({"error": fields})
 
 
-# The categorical wire: nine symbols joined by ":", one for each side of a situation (vcp 4.1).
+# The categorical wire: nine symbols joined by ":" (vcp 4.1).
 
 
 Domain = Literal["medical", "legal", "financial", "educational", "technical", "general"]
@@ -100,7 +100,7 @@ _FORMALITY_OF_SETTING: Final[dict[str, Formality]] = {"ðŸ¢": "professional", "ð
 
 
 class Categorical(Struct, frozen=True):
-    """The nine sides in their order; None where nothing is known."""
+    """The nine parts in their order; None where nothing is known."""
 
     domain: str | None = None
     mode: str | None = None
@@ -118,7 +118,7 @@ class Categorical(Struct, frozen=True):
 
 
 def parse(wire: str, field: str = "categorical.wire") -> Categorical:
-    """Raises ContextError, which names `field`."""
+    """Read the wire. Raises ContextError, which names `field`."""
     parts = wire.split(":", PARTS)
     if len(parts) != PARTS:
         raise wrong(field, f'must be {PARTS} symbols joined by ":"')
@@ -138,7 +138,7 @@ def domain(categorical: Categorical) -> Domain | None:
 
 
 def formality(categorical: Categorical) -> Formality | None:
-    """The mode of the conversation tells it; where that says nothing, the setting may."""
+    """Return the formality of the mode, else of the setting."""
     formality = _FORMALITY_OF_MODE.get(_plain(categorical.mode or ""))
     return formality or _FORMALITY_OF_SETTING.get(_plain(categorical.setting or ""))
 
@@ -176,9 +176,7 @@ _MEMBERS: Final = frozenset((*Signal.__struct_fields__, "value"))
 
 
 class Signals(NamedTuple):
-    """The signal of each dimension, None for "no signal"; the names that are no dimension, and those that are no
-    member of a signal.
-    """
+    """The signal of each dimension (None removes it), the names of unknown dimensions, and of unknown members."""
 
     of: dict[str, Signal | None]
     unknown_dimensions: list[str]
@@ -277,7 +275,7 @@ _PROSAIC: Final[Mapping[str, _Scale]] = {
 
 
 def read_prosaic(value: Any) -> Signals:
-    """The floats of VCP 3.0 as signals."""
+    """Read the floats of VCP 3.0 as signals."""
     if type(value) is not dict:
         raise wrong("prosaic", "must be an object of numbers from 0 to 1")
     read: dict[str, Signal | None] = {}
@@ -298,7 +296,7 @@ def read_prosaic(value: Any) -> Signals:
     return Signals(read, unknown_dimensions)
 
 
-# Context opacity: how much care a person needs now, and all that a model may know of it (vcp 5.3).
+# Context opacity: the level of protection, which is all that a model may know (vcp 5.3).
 
 
 ProtectionLevel = Literal["standard", "elevated", "high", "critical"]
@@ -343,7 +341,7 @@ class ModelSafeContext(Struct, frozen=True, kw_only=True):
 
 
 def score(signals: Mapping[str, Signal]) -> float:
-    """From 0 to 1; for tests and decisions on this side, never for a message."""
+    """Return the score from 0 to 1, which never goes into a message."""
     return _score(signals.items()) / _WHOLE
 
 
