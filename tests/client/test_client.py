@@ -115,10 +115,7 @@ async def test_what_cannot_be_called_is_told(mine):
 
 
 async def test_without_a_directory_that_of_the_node_on_the_folder_is_asked(mine):
-    async with (
-        running_node(mine, agent=AgentSettings()) as own,
-        comity.Client(data=mine) as client,
-    ):
+    async with running_node(mine, agent=AgentSettings()) as own, comity.Client(data=mine) as client:
         assert client.directory_url == own.url
         assert await client.find("anything") == []
 

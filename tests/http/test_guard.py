@@ -166,13 +166,7 @@ async def test_the_token_of_a_page_of_another_origin_does_not_help():
 
 
 @pytest.mark.parametrize(
-    ("size", "status"),
-    [
-        ("0", 200),
-        (str(LIMIT), 200),
-        (str(LIMIT + 1), 413),
-        ("9" * 5000, 413),
-    ],
+    ("size", "status"), [("0", 200), (str(LIMIT), 200), (str(LIMIT + 1), 413), ("9" * 5000, 413)]
 )
 async def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_read(size, status):
     runtime = NodeRuntime()

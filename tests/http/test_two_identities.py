@@ -77,10 +77,7 @@ async def alice_at(scene, *, leaves):
         await client.call("intent.correct", category="emotional_processing")
         torch = await client.call("torch.generate")
         made = await client.call(
-            "consensus.open",
-            title=SECRET,
-            clauses=[SECRET],
-            stakeholders=[{"id": scene.owner("carol")}],
+            "consensus.open", title=SECRET, clauses=[SECRET], stakeholders=[{"id": scene.owner("carol")}]
         )
         await client.call("consensus.advance", delib_id=made["id"], to="deliberation")
         alice = Alice(client, torch, made["id"])

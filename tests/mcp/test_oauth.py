@@ -155,10 +155,7 @@ async def test_calls_of_an_agent_over_mcp_are_charged_to_who_made_them_and_never
         "http": HttpSettings(trusted_proxies=("127.0.0.1",)),
         "agent": AgentSettings(behaviour="echo"),
     }
-    async with (
-        running_node(mcp=settings, **limited) as node,
-        httpx.AsyncClient(base_url=node.url) as http,
-    ):
+    async with running_node(mcp=settings, **limited) as node, httpx.AsyncClient(base_url=node.url) as http:
         ann, bob, own = (Vacant(node, name) for name in ("ann", "bob", "own"))
         first = await Visitor(http, "192.0.2.1", token(signer, sub="first")).enter()
         assert [await first.call(ann) for _ in range(4)] == ["answered"] * 3 + [429]

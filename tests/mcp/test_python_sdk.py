@@ -33,10 +33,7 @@ async def connected(carrier, mode, **options):
             yield client
 
 
-pytestmark = [
-    pytest.mark.parametrize("carrier", ["stdio", "http"]),
-    pytest.mark.parametrize("mode", MODES),
-]
+pytestmark = [pytest.mark.parametrize("carrier", ["stdio", "http"]), pytest.mark.parametrize("mode", MODES)]
 
 
 async def test_it_lists_calls_and_reads(carrier, mode):

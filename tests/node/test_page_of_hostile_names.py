@@ -31,13 +31,7 @@ TITLE = MARKUP + "W" * 900
 """What a deliberation may be called: others than these characters are refused by its scan."""
 LONG = NASTY + "<script>window.ran=1</script>" + "W" * 8_000
 LOOKS = ((1280, False), (1280, True), (360, False), (360, True))
-NAMED = {
-    "overview": SHOWN[:40],
-    "agent": SHOWN,
-    "directory": SHOWN,
-    "rooms": SHOWN,
-    "deliberations": MARKUP,
-}
+NAMED = {"overview": SHOWN[:40], "agent": SHOWN, "directory": SHOWN, "rooms": SHOWN, "deliberations": MARKUP}
 
 
 async def command(node, *words):

@@ -56,7 +56,7 @@ ACTS = {
 VOTERS = {"consensus.act": 2, "consensus.vote": 2}
 OWN_VOTES = {"relational.get": 1, "consensus.open": 1, "consensus.advance": 4, "consensus.vote": 1}
 NOT_TOLD = {
-    "NODE_STOPPED": 1,  # no stream is open any more
+    "NODE_STOPPED": 1  # no stream is open any more
 }
 
 

@@ -124,8 +124,7 @@ class Shop:
     async def seal(self, call, result):
         await self._step("seal", call)
         return self.instead.get(
-            "sealed",
-            HandlerResult(reply=result, operations=(Put(space="sale", key="1", value=b"goods"),)),
+            "sealed", HandlerResult(reply=result, operations=(Put(space="sale", key="1", value=b"goods"),))
         )
 
     async def undo(self, call):

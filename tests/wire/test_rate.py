@@ -53,10 +53,7 @@ class TestOneKey:
             RateLimiter(10, 10).take("a", 0.0, cost=cost)
 
     @given(
-        st.integers(1, 100),
-        st.floats(0.01, 3600),
-        st.floats(0, 4e9),
-        st.lists(st.floats(0, 10), max_size=50),
+        st.integers(1, 100), st.floats(0.01, 3600), st.floats(0, 4e9), st.lists(st.floats(0, 10), max_size=50)
     )
     def test_waiting_as_long_as_told_is_always_enough(self, capacity, period, now, pauses):
         limiter = RateLimiter(capacity, period)

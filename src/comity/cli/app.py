@@ -64,9 +64,7 @@ CHAPTERS = {
             "vote", "comity.votes.commands.vote", "Write rules together with other nodes and ratify them"
         ),
         Announced(
-            "torch",
-            "comity.extensions.commands:torch_app",
-            "Pass the result of a session on to the next one",
+            "torch", "comity.extensions.commands:torch_app", "Pass the result of a session on to the next one"
         ),
         Announced(
             "actions", "comity.actions.commands", "Serve, list or run the actions for humane communication"

@@ -73,12 +73,7 @@ _NEVER: Final = _Until(0.0)
 
 class HttpAccess:
     def __init__(
-        self,
-        find_token: Callable[[str], TokenHolder | None],
-        clock: Clock,
-        *,
-        port: int,
-        secure: bool,
+        self, find_token: Callable[[str], TokenHolder | None], clock: Clock, *, port: int, secure: bool
     ) -> None:
         """`port` is part of the cookie's name: a browser keeps one set of cookies for all ports of a host."""
         self._find_token = find_token

@@ -171,13 +171,7 @@ _ASK_AGAIN: Final = 1.0
 
 class Quota:
     def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        *,
-        name: str,
-        total: int,
-        has_share: Callable[[str], bool],
+        self, store: Store, clock: Clock, *, name: str, total: int, has_share: Callable[[str], bool]
     ) -> None:
         """`has_share` says whether an address has a limit of its own; otherwise only the total counts."""
         self.name = name

@@ -14,14 +14,7 @@ from msgspec import Struct
 from comity.identity.protocol.rights import OWN, RIGHTS_OF, SCOPES, Kind, Right
 
 Proof = Literal[
-    "none",
-    "own process",
-    "owner socket",
-    "token",
-    "cookie",
-    "access token",
-    "signature",
-    "vcp token",
+    "none", "own process", "owner socket", "token", "cookie", "access token", "signature", "vcp token"
 ]
 
 _SHORT: Final = 8

@@ -32,10 +32,7 @@ class Metric(NamedTuple):
 
 class Metrics(Collector):
     def __init__(
-        self,
-        version: str,
-        uptime: Callable[[], float],
-        of_parts: Callable[[], Iterable[Metric]] = lambda: (),
+        self, version: str, uptime: Callable[[], float], of_parts: Callable[[], Iterable[Metric]] = lambda: ()
     ) -> None:
         """`of_parts` is called at every read."""
         self._version = version

@@ -152,11 +152,7 @@ class NodeRuntime:
         if tracing is not None:
             self.stack.push_async_callback(tracing.close)
         self.record = (Recorder if tracing is None else tracing.recorder)(
-            self.store,
-            self.clock,
-            metrics=self.metrics,
-            events=self.events,
-            level=settings.audit.level,
+            self.store, self.clock, metrics=self.metrics, events=self.events, level=settings.audit.level
         )
         self.pipeline = (Pipeline if tracing is None else tracing.pipeline)(
             self.record, self.clock, budget=self.budget

@@ -293,8 +293,7 @@ class VcpSettings(Struct, frozen=True, kw_only=True):
     """
 
     versions: Annotated[
-        tuple[str, ...],
-        list_of(text("one of 1.0, 2.0, 3.0, 3.1", r"1\.0|2\.0|3\.0|3\.1")),
+        tuple[str, ...], list_of(text("one of 1.0, 2.0, 3.0, 3.1", r"1\.0|2\.0|3\.0|3\.1"))
     ] = ("1.0", "2.0", "3.0", "3.1")
     identity_policy: Literal["optional", "required", "verified"] = "optional"
     identity_mode: Literal["structural", "verified"] = "structural"

@@ -161,10 +161,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return super().call_at(when + jitter, callback, *args, context=context)
 
     def run_in_executor(
-        self,
-        executor: Executor | None,
-        func: Callable[[*_Args], _Result],
-        *args: *_Args,
+        self, executor: Executor | None, func: Callable[[*_Args], _Result], *args: *_Args
     ) -> NoReturn:
         raise InvalidError(
             f"{func!r} asks for a thread; a simulation has none, so give it a fake without one"

@@ -69,10 +69,7 @@ class LoopbackLink:
 
 
 def loopback_pair(
-    *,
-    capacity: int = 64,
-    max_message_bytes: int = 1 << 20,
-    names: tuple[str, str] = ("left", "right"),
+    *, capacity: int = 64, max_message_bytes: int = 1 << 20, names: tuple[str, str] = ("left", "right")
 ) -> tuple[LoopbackLink, LoopbackLink]:
     """Two ends; each is the peer of the other."""
     if capacity < 1:

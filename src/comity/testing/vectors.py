@@ -133,10 +133,7 @@ def named_cases(content: Any) -> Iterator[tuple[str, Any]]:
 
 
 def format_runner(
-    area: str,
-    *stems: str,
-    cases: _Split = named_cases,
-    takes: Callable[[Any], bool] = lambda _case: True,
+    area: str, *stems: str, cases: _Split = named_cases, takes: Callable[[Any], bool] = lambda _case: True
 ) -> Callable[[_Judge], _Judge]:
     """Plug in the runner of `stems`: the decorated function judges its argument `case`."""
 

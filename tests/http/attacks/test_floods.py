@@ -43,11 +43,7 @@ async def _count_answers(peer, wanted):
 @memory_is_told
 @pytest.mark.parametrize("connections", [1, 8])
 async def test_requests_without_end_from_a_peer_that_does_not_read_cost_no_memory(connections, tmp_path):
-    async with (
-        asyncio.timeout(120),
-        child_node(tmp_path) as node,
-        contextlib.AsyncExitStack() as open_peers,
-    ):
+    async with asyncio.timeout(120), child_node(tmp_path) as node, contextlib.AsyncExitStack() as open_peers:
         peers = [await open_peers.enter_async_context(node.peer(limit=1024)) for _ in range(connections)]
         stopped = await asyncio.gather(*(peer.push(MANY, 32 * 1024 * 1024) for peer in peers))
         assert all(stopped)  # nobody is read for ever

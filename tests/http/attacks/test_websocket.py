@@ -243,11 +243,7 @@ async def read_on(peer, heard):
 @memory_is_told
 @pytest.mark.parametrize("sockets", [1, 4])
 async def test_messages_of_one_byte_without_end_wait_outside_and_nothing_is_closed(sockets, tmp_path):
-    async with (
-        asyncio.timeout(120),
-        child_node(tmp_path) as node,
-        contextlib.AsyncExitStack() as entered,
-    ):
+    async with asyncio.timeout(120), child_node(tmp_path) as node, contextlib.AsyncExitStack() as entered:
         peers = [await entered.enter_async_context(talking(node.port)) for _ in range(sockets)]
         heard = [[] for _ in peers]
         readers = [asyncio.create_task(read_on(*each)) for each in zip(peers, heard, strict=True)]

@@ -3,15 +3,7 @@
 import pytest
 
 from comity.mcp.protocol.catalog import Catalog
-from comity.mcp.protocol.conversation import (
-    MAX_HELD,
-    MAX_RUNNING,
-    Drop,
-    Exit,
-    Greet,
-    PeerAnswered,
-    Shutdown,
-)
+from comity.mcp.protocol.conversation import MAX_HELD, MAX_RUNNING, Drop, Exit, Greet, PeerAnswered, Shutdown
 from comity.mcp.protocol.methods import RunningRequest
 from comity.mcp.protocol.results import LEGACY, META_CAPABILITIES, META_VERSION
 from comity.wire.jsonrpc import INTERNAL_ERROR, RpcError

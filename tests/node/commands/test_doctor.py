@@ -230,10 +230,7 @@ def test_what_is_stored_for_others_is_told_and_a_full_quota_is_a_warning(data):
     settings = Settings(data=data, storage=StorageSettings(cards_bytes=8 * 1024**2))
     assert check_storage(settings).finding == "0 of 1 GiB replies, 0 of 8 MiB cards"
     store_cards(settings, 2 * 1024**2)
-    assert check_storage(settings)[1:3] == (
-        "ok",
-        "0 of 1 GiB replies, 2 MiB of 8 MiB cards",
-    )
+    assert check_storage(settings)[1:3] == ("ok", "0 of 1 GiB replies, 2 MiB of 8 MiB cards")
     store_cards(settings, int(5.9 * 1024**2))
     found = check_storage(settings)
     assert (found.mark, found.remedy) == ("warn", "raise storage.cards_bytes if the disk has room for more")

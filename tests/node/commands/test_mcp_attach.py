@@ -294,10 +294,7 @@ async def test_demands_of_a_connection_go_on_top_of_those_of_the_node(tmp_path):
     assert answers == [True, True, False, False]
     assert opened[0] == own
     assert opened[1] == Demands(
-        join_token_secret="s",
-        require_session_mac=True,
-        enforce_join_token=True,
-        allow_peer_stream_ids=("b",),
+        join_token_secret="s", require_session_mac=True, enforce_join_token=True, allow_peer_stream_ids=("b",)
     )
 
 

@@ -31,11 +31,7 @@ def write(data, days, *, replies=()):
             await store.commit(
                 Advance(chain=chain, expected=before, to=Tip(seq, bytes([seq]) * 32)),
                 KeepReply(
-                    chain=chain,
-                    seq=seq,
-                    digest=bytes(32),
-                    reply=bytes(2_000_000),
-                    at=clock.now() - age * DAY,
+                    chain=chain, seq=seq, digest=bytes(32), reply=bytes(2_000_000), at=clock.now() - age * DAY
                 ),
             )
         await store.close()

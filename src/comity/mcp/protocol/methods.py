@@ -239,10 +239,7 @@ def _ping(_call: _Call) -> Begun:
 
 
 def _discover(call: _Call) -> Begun:
-    result: Json = {
-        "supportedVersions": list(MODERN),
-        "capabilities": capabilities(call.server, call.client),
-    }
+    result: Json = {"supportedVersions": list(MODERN), "capabilities": capabilities(call.server, call.client)}
     if instructions := call.server.instructions_for(call.view.selection, call.client):
         result["instructions"] = instructions
     return _bytes(

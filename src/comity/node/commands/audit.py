@@ -117,11 +117,7 @@ def tail_(
     comity audit adopt  ask for confirmation, then accept the record as it is
     comity audit adopt --yes --passphrase-file pass.txt  from a script
 """)
-def adopt(
-    home: KeyOptions = KeyOptions(),
-    yes: Yes = False,
-    as_json: Json = False,
-) -> None:
+def adopt(home: KeyOptions = KeyOptions(), yes: Yes = False, as_json: Json = False) -> None:
     """Accept the audit record as it is now, after you restored an older database on purpose.
 
     Stop the node first. The command sets the signed heads outside the database to the last entry in the database, and
