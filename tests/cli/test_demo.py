@@ -37,12 +37,12 @@ class Demo:
 
     def lines_until(self, beginning):
         """What it has told when it comes to this line, that line included."""
-        told = []
+        result = []
         for line in self.process.stdout:
-            told.append(line)
+            result.append(line)
             if line.startswith(beginning):
-                return told
-        raise AssertionError(f"{beginning!r} was never told: {told}")
+                return result
+        raise AssertionError(f"{beginning!r} was never told: {result}")
 
     def end(self):
         """The exit code, and the rest of what it says."""
@@ -87,13 +87,13 @@ def test_every_scene_comes_out_and_nothing_is_left_whatever_the_user_has_set(dem
     scenes = [json.loads(line) for line in out.splitlines()]
     assert [(scene["scene"], scene["ok"]) for scene in scenes] == [(name, True) for name in SCENES], err
     assert code == 0
-    told = {scene["scene"]: scene for scene in scenes}
-    assert told["meet"]["unsupported"] == ["VCP-X-Intent"]
-    assert (told["call"]["changed"], told["call"]["replayed"]) == (401, 409)
-    assert told["model"]["agent"] == told["start"]["nodes"][0]["id"]
-    assert told["vote"]["phase"] == "active"
-    assert all(entries > 0 for entries in told["audit"]["entries"].values())
-    assert not any(map(alive, pids(told["start"])))
+    result = {scene["scene"]: scene for scene in scenes}
+    assert result["meet"]["unsupported"] == ["VCP-X-Intent"]
+    assert (result["call"]["changed"], result["call"]["replayed"]) == (401, 409)
+    assert result["model"]["agent"] == result["start"]["nodes"][0]["id"]
+    assert result["vote"]["phase"] == "active"
+    assert all(entries > 0 for entries in result["audit"]["entries"].values())
+    assert not any(map(alive, pids(result["start"])))
     assert begun.left() == []
     assert not data.exists()
 
@@ -177,13 +177,13 @@ def test_the_story_of_an_installation_without_webrtc_says_so_and_kept_nodes_run_
         "importlib.util.find_spec = lambda name, package=None: None if name in hidden else find(name, package)\n"
     )
     begun = demo("--keep", PYTHONPATH=str(hiding))
-    told = "".join(begun.lines_until("Ctrl-C stops them"))
-    story = " ".join(told.split())
+    result = "".join(begun.lines_until("Ctrl-C stops them"))
+    story = " ".join(result.split())
     assert "connected by a link on this machine, because the WebRTC library wrtc is not installed" in story
     assert story.count("Why it matters: ") == len(SCENES)
-    assert "\x1b" not in told
-    assert max(len(line) for line in told.splitlines() if "http" not in line and "--data" not in line) <= 80
-    pages = [line.split() for line in told.splitlines() if "/enter/" in line]
+    assert "\x1b" not in result
+    assert max(len(line) for line in result.splitlines() if "http" not in line and "--data" not in line) <= 80
+    pages = [line.split() for line in result.splitlines() if "/enter/" in line]
     assert [name for name, _ in pages] == ["Anna", "Bert", "Carol"]
     assert all(httpx.get(page).status_code == 303 for _, page in pages)
     (folder,) = begun.left()

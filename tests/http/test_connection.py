@@ -154,13 +154,13 @@ async def test_a_whole_answer_ends_a_connection_that_asked_for_it():
 
 @simulated
 async def test_a_whole_answer_does_not_overtake_one_that_the_peer_has_not_taken():
-    told = []
-    runtime = whole(NodeRuntime(), told=told)
+    result = []
+    runtime = whole(NodeRuntime(), told=result)
     connection, wire = runtime.connect()
     connection.pause_writing()
     connection.data_received(GET)
     await settle()
-    assert told == [False]
+    assert result == [False]
     assert b"HTTP/1.1 200" not in wire.got
 
 

@@ -71,8 +71,8 @@ async def alice_at(scene, *, leaves):
     async with contextlib.AsyncExitStack() as stack:
         client = await stack.enter_async_context(scene.session(*ALL))
         await client.ask({"categorical": WIRE, "constitution": f"Be kind to {SECRET}."})
-        told = PAIN["body_signals"] | {"extended": SECRET}
-        await client.call("personal.set", signals={"body_signals": told})
+        result = PAIN["body_signals"] | {"extended": SECRET}
+        await client.call("personal.set", signals={"body_signals": result})
         await client.call("relational.norm", norm=NORM | {"description": SECRET})
         await client.call("intent.correct", category="emotional_processing")
         torch = await client.call("torch.generate")
@@ -129,9 +129,9 @@ async def over_a_connection(scene, alice, answers, door, identity):
             answers.of_lists("consensus.list", await bob.call("consensus.list"))
         for op in ("personal.get", "relational.get", "torch.lineage", "intent.infer"):
             answers.of_lists(f"own {op}", await bob.call(op))
-        told = await bob.ask({"session_id": alice.session_id, "personal": {"body_signals": None}})
-        assert told["session_id"] == bob.session_id
-        answers.add("a context request", told, refused=True)
+        result = await bob.ask({"session_id": alice.session_id, "personal": {"body_signals": None}})
+        assert result["session_id"] == bob.session_id
+        answers.add("a context request", result, refused=True)
 
 
 async def with_tools(alice, answers, bob):
@@ -250,12 +250,12 @@ async def test_the_user_of_the_node_gets_nowhere_at_the_command_line(runtime, tm
 
     async def attempts(answers):
         for arguments in table:
-            code, told = await run(*arguments)
-            answers.add(" ".join(arguments[:2]), told, refused=code == 1)
+            code, result = await run(*arguments)
+            answers.add(" ".join(arguments[:2]), result, refused=code == 1)
         for arguments in (("vote", "list"), ("torch", "show"), ("context", "forget", "--mine", "--yes")):
-            code, told = await run(*arguments, "--json")
-            assert code == 0, told
-            answers.of_lists(" ".join(arguments[:2]), json.loads(told))
+            code, result = await run(*arguments, "--json")
+            assert code == 0, result
+            answers.of_lists(" ".join(arguments[:2]), json.loads(result))
 
     await unchanged_by(scene, alice, attempts)
 
@@ -277,8 +277,8 @@ async def test_another_node_gets_nowhere_at_the_address_of_deliberations(runtime
                     answers.of_lists("consensus.list", await bob.call("consensus.list"))
             async with httpx.AsyncClient() as http:
                 reading = {"type": "read", "delib_id": alice.delib_id, "from": 1}
-                told = await http.post(f"{scene.node.url}/v1/deliberations", json=reading)
-                answers.add("without a signature", told.text, refused=told.status_code >= 400)
+                result = await http.post(f"{scene.node.url}/v1/deliberations", json=reading)
+                answers.add("without a signature", result.text, refused=result.status_code >= 400)
 
         await unchanged_by(scene, alice, attempts)
 
@@ -287,8 +287,8 @@ async def test_she_herself_gets_all_of_it_through_every_door(runtime):
     scene, alice = runtime
     async with over_http(scene, hello(*ALL, identity=scene.token())) as again:
         assert (await again.read(f"vcp://personal-state/{alice.session_id}"))["protection_level"] == "high"
-        told = await again.call("vcp_get_personal_state", session_id=alice.session_id)
-        assert told["protection_level"] == "high"
+        result = await again.call("vcp_get_personal_state", session_id=alice.session_id)
+        assert result["protection_level"] == "high"
         found = await again.call("vcp_get_election_result", delib_id=alice.delib_id)
         assert found["clause"]["variants"][0]["text"] == SECRET
     for door in ("websocket", "tcp"):

@@ -101,10 +101,10 @@ async def test_a_verification_runs_in_the_background_one_at_a_time_and_tells_wha
         first, second = await asyncio.gather(*(owner.post("/v1/audit/verify") for _ in range(2)))
         assert first.json()["started"] or second.json()["started"]
         async with asyncio.timeout(20):
-            while "mark" not in (told := await verdict()):  # noqa: ASYNC110 - what is waited for tells nobody
+            while "mark" not in (result := await verdict()):  # noqa: ASYNC110 - what is waited for tells nobody
                 await asyncio.sleep(0.02)
-        assert told["mark"] == "good"
-        assert told["value"].startswith("sound, ")
+        assert result["mark"] == "good"
+        assert result["value"].startswith("sound, ")
 
 
 async def test_pairs_are_shown_by_id_count_and_tip_and_never_by_what_was_said(tmp_path):
@@ -154,9 +154,9 @@ async def test_a_pair_is_verified_in_the_background_and_the_view_says_what_was_f
         )
         await owner.post(button["path"], json=asked)
         async with asyncio.timeout(20):
-            while not (told := await pair_verdict(reader)).startswith("BAD"):  # noqa: ASYNC110 - the page asks again and again, too
+            while not (result := await pair_verdict(reader)).startswith("BAD"):  # noqa: ASYNC110 - the page asks again and again, too
                 await asyncio.sleep(0.02)
-        assert told == "BAD: call to us, number 2: its stored reply is not signed by this node"
+        assert result == "BAD: call to us, number 2: its stored reply is not signed by this node"
 
 
 async def test_one_thing_is_verified_at_a_time(tmp_path, monkeypatch):

@@ -29,8 +29,8 @@ def notify(method, **params):
 
 def modern(id_, method, params=None, capabilities=None, **meta):
     prefix = "io.modelcontextprotocol"
-    told = {f"{prefix}/protocolVersion": "2026-07-28", f"{prefix}/clientCapabilities": capabilities or {}}
-    return request(id_, method, {**(params or {}), "_meta": {**told, **meta}})
+    result = {f"{prefix}/protocolVersion": "2026-07-28", f"{prefix}/clientCapabilities": capabilities or {}}
+    return request(id_, method, {**(params or {}), "_meta": {**result, **meta}})
 
 
 def line(message):

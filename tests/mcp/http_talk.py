@@ -74,8 +74,8 @@ def repeated(message, **more):
     """The headers of a modern request."""
     params = message.get("params") or {}
     name = params.get("name") or params.get("uri") or params.get("taskId")
-    told = {"mcp_protocol_version": MODERN, "mcp_method": message["method"], "mcp_name": name}
-    return {**told, **more}
+    result = {"mcp_protocol_version": MODERN, "mcp_method": message["method"], "mcp_name": name}
+    return {**result, **more}
 
 
 async def events(response):

@@ -97,9 +97,9 @@ async def test_an_agent_is_found_by_its_offer_and_called_by_id_url_and_capabilit
             assert reply["text"] == f"echo from {id_.short()}: hello {number}"
             assert reply["_meta"] == {"comity/from-agent": id_.hex()}
             known = {"agent": id_.hex(), "number": number, "verified": True}
-            told = json.loads(proof["text"])
-            assert "written by that agent" in told.pop("note")
-            assert told == known
+            answer = json.loads(proof["text"])
+            assert "written by that agent" in answer.pop("note")
+            assert answer == known
             assert result["structuredContent"] == {**known, "reply": reply["text"]}
 
 
@@ -109,9 +109,9 @@ async def test_without_a_directory_of_the_settings_the_node_looks_among_the_card
             "directory": "this node",
             "agents": [],
         }
-        told = words(await model.use("call_agent", agent="letters", message="x"))
-        assert "the directory of this node offers 'letters'" in told
-        assert "directory.url" in told
+        result = words(await model.use("call_agent", agent="letters", message="x"))
+        assert "the directory of this node offers 'letters'" in result
+        assert "directory.url" in result
         id_ = await publish(tmp_path / "there", node.url, there.url + SEND)
         found = await model.use("find_agents", capability="letters")
         assert found["structuredContent"]["agents"][0]["agent"] == id_.hex()
@@ -138,12 +138,12 @@ async def test_the_next_match_is_called_when_the_best_one_cannot_be_reached(tmp_
         session = await http.begin()
         asked = call(1, "call_agent", {"progressToken": "t"}, agent="letters", message="x")
         async with http.streaming(asked, **session) as stream:
-            told = [event.message async for event in events(stream) if event.data]
-    assert told[-1]["result"]["structuredContent"]["agent"] == id_.hex()
-    steps = [one["params"]["progress"] for one in told[:-1]]
+            result = [event.message async for event in events(stream) if event.data]
+    assert result[-1]["result"]["structuredContent"]["agent"] == id_.hex()
+    steps = [one["params"]["progress"] for one in result[:-1]]
     assert steps == sorted(set(steps))
     assert len(steps) == 5
-    assert sum("could not be reached" in one["params"]["message"] for one in told[:-1]) == 2
+    assert sum("could not be reached" in one["params"]["message"] for one in result[:-1]) == 2
 
 
 async def test_an_agent_that_was_archived_is_not_called_by_its_id_either(tmp_path, there):
@@ -153,8 +153,8 @@ async def test_an_agent_that_was_archived_is_not_called_by_its_id_either(tmp_pat
             card = card_of(data, there.url + SEND, "letters")
             for state in (RuntimeState.ACTIVE, RuntimeState.ARCHIVED):
                 await owner.directory().publish(card, runtime_state=state)
-        told = words(await model.use("call_agent", agent=card.vacant_id.hex(), message="x"))
-        assert "takes no calls any more" in told
+        result = words(await model.use("call_agent", agent=card.vacant_id.hex(), message="x"))
+        assert "takes no calls any more" in result
         assert "no agent" in words(await model.use("call_agent", agent="letters", message="x"))
 
 
@@ -179,8 +179,8 @@ async def test_what_an_agent_says_against_a_call_is_told_with_its_words(tmp_path
     async with serving(refusing(503, "closed on sundays")) as server:
         await publish(tmp_path / "there", there.url, server.url(SEND))
         async with Model(here) as model:
-            told = words(await model.use("call_agent", agent="letters", message="x", timeout_s=2))
-    assert "closed on sundays" in told
+            result = words(await model.use("call_agent", agent="letters", message="x", timeout_s=2))
+    assert "closed on sundays" in result
 
 
 @pytest.mark.parametrize(
@@ -203,8 +203,8 @@ async def test_a_call_that_makes_no_sense_is_refused_by_name(arguments, told):
 
 async def test_a_private_address_is_refused_to_the_owner_too_unless_the_settings_allow_it():
     async with running_node() as node, Model(node) as model:
-        told = words(await model.use("call_agent", agent="http://10.255.255.1:8420", message="x"))
-    assert "private address" in told
+        result = words(await model.use("call_agent", agent="http://10.255.255.1:8420", message="x"))
+    assert "private address" in result
 
 
 class TestVisitors:
@@ -233,8 +233,8 @@ class TestVisitors:
             assert [one["name"] for one in (await model.ask("prompts/list"))["prompts"]] == [
                 "review_before_sending"
             ]
-            told = words(await model.use("find_agents", capability=""))
-            assert "the scope agents" in told
+            result = words(await model.use("find_agents", capability=""))
+            assert "the scope agents" in result
             assert (await model.ask("tools/list"))["cacheScope"] == "private"
             assert {"find_agents", "call_agent"} <= set(await owner.tools())
 
@@ -250,13 +250,13 @@ class TestVisitors:
                 assert "loopback address" in words(await model.use("call_agent", agent=agent, message="x"))
                 assert not (await owner.use("call_agent", agent=agent, message="x"))["isError"]
             for directory in (there.url, "localhost:8420", "http://10.0.0.1"):
-                told = words(await model.use("find_agents", capability="", directory=directory))
-                assert "address, which is not called" in told
+                result = words(await model.use("find_agents", capability="", directory=directory))
+                assert "address, which is not called" in result
 
     async def test_the_metadata_names_both_scopes(self, node):
         async with httpx.AsyncClient(base_url=node.url) as client:
-            told = (await client.get("/.well-known/oauth-protected-resource")).json()
-        assert told["scopes_supported"] == ["mcp", "agents"]
+            result = (await client.get("/.well-known/oauth-protected-resource")).json()
+        assert result["scopes_supported"] == ["mcp", "agents"]
 
 
 async def test_a_call_becomes_a_task_for_clients_that_have_the_extension(tmp_path, there, here):
@@ -333,8 +333,8 @@ class TestPrompts:
 
 async def test_the_instructions_speak_of_agents_first():
     async with running_node() as node, Model(node) as model:
-        told = (await model.ask("server/discover"))["instructions"]
-    assert 0 < told.index("find_agents") < told.index("call_agent") < told.index("vcp_")
+        result = (await model.ask("server/discover"))["instructions"]
+    assert 0 < result.index("find_agents") < result.index("call_agent") < result.index("vcp_")
 
 
 def test_nobody_is_told_of_tools_that_are_not_there():

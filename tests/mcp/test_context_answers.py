@@ -63,9 +63,9 @@ async def test_a_modern_client_is_asked_again_and_a_legacy_one_is_told(useless):
     assert asked["resultType"] == "input_required"
     assert list(asked["inputRequests"]) == ["who"]
     legacy = McpClient(version="2025-11-25", modern=False, capabilities={"elicitation": {}})
-    told = await call(legacy, Carrier(useless))
-    assert told["isError"] is True
-    assert "no object" in told["content"][0]["text"]
+    result = await call(legacy, Carrier(useless))
+    assert result["isError"] is True
+    assert "no object" in result["content"][0]["text"]
 
 
 async def test_an_object_is_the_answer_in_either_era():

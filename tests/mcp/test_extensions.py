@@ -98,9 +98,9 @@ class TestTools:
                 ("vcp_personal_pin", {"dimension": "body_signals", "pinned": True}),
                 ("vcp_personal_engage", {}),
             ):
-                told = await client.call(name, **arguments)
-                assert told.keys() == {"protection_level", "formality_level", "domain", "session_active"}
-                assert told["protection_level"] == "high"
+                result = await client.call(name, **arguments)
+                assert result.keys() == {"protection_level", "formality_level", "domain", "session_active"}
+                assert result["protection_level"] == "high"
             assert (await client.call("vcp_infer_intent")).keys() == {"category", "confidence"}
             assert (await client.call("vcp_correct_intent", category="learning"))["confidence"] == 1.0
 
@@ -125,13 +125,13 @@ class TestTools:
 
     async def test_send_a_context(self):
         async with extension_scene() as scene, over_http(scene, hello(*FOUR)) as client:
-            told = await client.call(
+            result = await client.call(
                 "vcp_send_context", context={"categorical": WIRE, "personal": PAIN, "trust": "deep"}
             )
-            assert told["accepted"] == ["categorical", "personal"]
-            assert told["model_safe_context"]["domain"] == "medical"
-            assert told["extensions"][PERSONAL] == told["model_safe_context"]
-            assert told["extensions"][INTENT].keys() == {"category", "confidence"}
+            assert result["accepted"] == ["categorical", "personal"]
+            assert result["model_safe_context"]["domain"] == "medical"
+            assert result["extensions"][PERSONAL] == result["model_safe_context"]
+            assert result["extensions"][INTENT].keys() == {"category", "confidence"}
             with pytest.raises(ToolError) as refused:
                 await client.call("vcp_send_context", context={"categorical": "x"})
             assert refused.value.code == "INVALID"
@@ -144,8 +144,8 @@ class TestResources:
                 assert not [
                     uri for uri in await client.templates() if "personal-state" in uri or "torch" in uri
                 ]
-                told = await client.read(f"vcp://personal-state/{client.ack['session_id']}")
-                assert told.startswith(f"Extension {PERSONAL} is not active.")
+                result = await client.read(f"vcp://personal-state/{client.ack['session_id']}")
+                assert result.startswith(f"Extension {PERSONAL} is not active.")
             async with over_http(scene, hello(*FOUR)) as client:
                 id_ = client.ack["session_id"]
                 assert {f"vcp://{host}/{{session_id}}" for host in HOSTS} <= {*await client.templates()}
@@ -161,16 +161,16 @@ class TestResources:
                     signal = {"category": category, "intensity": 4, "extended": "my knee"}
                     await client.call("vcp_set_personal_state", signals={dimension: signal})
                     for uri in (f"vcp://personal-state/{id_}", f"vcp://bundle/{id_}"):
-                        told = json.dumps(await client.read(uri))
-                        assert not [word for word in WORDS if word in told], told
-                        assert "knee" not in told
+                        result = json.dumps(await client.read(uri))
+                        assert not [word for word in WORDS if word in result], result
+                        assert "knee" not in result
                     state = await client.read(f"vcp://personal-state/{id_}")
                     assert not [value for value in state.values() if type(value) in {int, float}]
 
     async def test_may_be_cached_until_the_next_step_and_by_their_reader_alone(self):
         async with extension_scene() as scene:
-            told = await stateless(scene, "vcp_set_personal_state", {"signals": PAIN}, hello(PERSONAL))
-            id_ = told["_meta"]["space.creed/vcp-ack"]["session_id"]
+            result = await stateless(scene, "vcp_set_personal_state", {"signals": PAIN}, hello(PERSONAL))
+            id_ = result["_meta"]["space.creed/vcp-ack"]["session_id"]
 
             async def read():
                 params = {"uri": f"vcp://personal-state/{id_}"}
@@ -224,41 +224,41 @@ class TestStatelessRequests:
     async def test_stand_alone(self):
         async with extension_scene() as scene:
             await stateless(scene, "vcp_set_personal_state", {"signals": PAIN}, hello(PERSONAL))
-            told = await stateless(scene, "vcp_get_personal_state", {}, hello(PERSONAL))
-            assert told["structuredContent"]["protection_level"] == "standard"
+            result = await stateless(scene, "vcp_get_personal_state", {}, hello(PERSONAL))
+            assert result["structuredContent"]["protection_level"] == "standard"
             message = modern(1, "tools/list")
             names = {tool["name"] for tool in (await sent(scene, message))["tools"]}
             assert not names & TOOLS
 
     async def test_go_on_with_a_session_that_they_name(self):
         async with extension_scene() as scene:
-            told = await stateless(scene, "vcp_set_personal_state", {"signals": PAIN}, hello(PERSONAL))
-            id_ = told["_meta"]["space.creed/vcp-ack"]["session_id"]
-            told = await stateless(scene, "vcp_get_personal_state", {"session_id": id_}, hello(PERSONAL))
-            assert told["structuredContent"]["protection_level"] == "high"
+            result = await stateless(scene, "vcp_set_personal_state", {"signals": PAIN}, hello(PERSONAL))
+            id_ = result["_meta"]["space.creed/vcp-ack"]["session_id"]
+            result = await stateless(scene, "vcp_get_personal_state", {"session_id": id_}, hello(PERSONAL))
+            assert result["structuredContent"]["protection_level"] == "high"
             scene.clock.jump(86_401)
-            told = await stateless(scene, "vcp_get_personal_state", {"session_id": id_}, hello(PERSONAL))
-            assert told["isError"]
+            result = await stateless(scene, "vcp_get_personal_state", {"session_id": id_}, hello(PERSONAL))
+            assert result["isError"]
 
     async def test_may_tell_their_context_and_a_named_session_counts_instead(self):
         context = {"space.creed.vcp/context": {"personal": PAIN, "categorical": WIRE}}
         async with extension_scene() as scene:
-            told = await stateless(scene, "vcp_get_personal_state", {}, hello(PERSONAL), **context)
-            assert told["structuredContent"]["protection_level"] == "high"
-            assert told["structuredContent"]["domain"] == "medical"
+            result = await stateless(scene, "vcp_get_personal_state", {}, hello(PERSONAL), **context)
+            assert result["structuredContent"]["protection_level"] == "high"
+            assert result["structuredContent"]["domain"] == "medical"
             calm = await stateless(scene, "vcp_personal_purge", {}, hello(PERSONAL))
             id_ = calm["_meta"]["space.creed/vcp-ack"]["session_id"]
-            told = await stateless(
+            result = await stateless(
                 scene, "vcp_get_personal_state", {"session_id": id_}, hello(PERSONAL), **context
             )
-            assert told["structuredContent"]["protection_level"] == "standard"
+            assert result["structuredContent"]["protection_level"] == "standard"
 
     async def test_name_their_identity_beside_the_hello(self):
         async with extension_scene() as scene, scene.session() as alice:
             await alice.call("relational.norm", norm=NORM)
             meta = {"space.creed.vcp/identity": scene.token()}
-            told = await stateless(scene, "vcp_get_relational_context", {}, hello(RELATIONAL), **meta)
-            assert told["structuredContent"]["established_norms"][0]["norm_id"] == "n1"
+            result = await stateless(scene, "vcp_get_relational_context", {}, hello(RELATIONAL), **meta)
+            assert result["structuredContent"]["established_norms"][0]["norm_id"] == "n1"
 
 
 class TestOneCaller:
@@ -273,8 +273,8 @@ class TestOneCaller:
             assert (await client.read(f"vcp://personal-state/{alice.session_id}"))[
                 "protection_level"
             ] == "high"
-            told = await client.call("vcp_get_personal_state", session_id=alice.session_id)
-            assert told["protection_level"] == "high"
+            result = await client.call("vcp_get_personal_state", session_id=alice.session_id)
+            assert result["protection_level"] == "high"
             await client.call("vcp_personal_purge", session_id=alice.session_id)
             assert (await alice.call("personal.get"))["signals"] == {}
 
@@ -294,8 +294,8 @@ class TestOneCaller:
                 await attached.ask(initialize())
                 call = {"name": "vcp_get_relational_context", "arguments": {}}
                 answer = await attached.ask(request(1, "tools/call", call))
-                told = answer["result"]["structuredContent"]
-                assert told["established_norms"][0]["norm_id"] == "n1"
+                result = answer["result"]["structuredContent"]
+                assert result["established_norms"][0]["norm_id"] == "n1"
 
 
 class TestADeliberation:
@@ -343,13 +343,13 @@ class TestADeliberation:
                 joined = await bob.call("vcp_consensus_join", url=there.node.url, **one)
                 assert joined["keeper"] == there.node.vacant_id.hex()
                 await ann.call("vcp_consensus_advance", **one, to="deliberation")
-                told = await bob.call("vcp_consensus_act", **one, action="amend", text="B.")
-                assert len(told["candidates"]) == 2
-                assert "waiting" not in told
+                result = await bob.call("vcp_consensus_act", **one, action="amend", text="B.")
+                assert len(result["candidates"]) == 2
+                assert "waiting" not in result
                 seen = await ann.call("vcp_get_election_result", **one)
                 assert [variant["text"] for variant in seen["clause"]["variants"]] == ["A.", "B."]
-            told = await bob.call("vcp_consensus_act", **one, action="endorse")
-            assert told["waiting"]
+            result = await bob.call("vcp_consensus_act", **one, action="endorse")
+            assert result["waiting"]
             assert (await bob.call("vcp_get_election_result", **one))["phase"] == "deliberation"
             with pytest.raises(ToolError):
                 await bob.call("vcp_consensus_join", url=there.node.url, delib_id="another")
@@ -366,20 +366,20 @@ class TestTheHelloOfAConnection:
                 await stack.enter_async_context(extension_scene(data))
             client = await stack.enter_async_context(comity_mcp(data, "--vcp", "personal,intent"))
             call = {"name": "vcp_set_personal_state", "arguments": {"signals": PAIN}}
-            told = await client.ask(modern("a", "tools/call", call))
-            assert told["result"]["structuredContent"]["protection_level"] == "high"
+            result = await client.ask(modern("a", "tools/call", call))
+            assert result["result"]["structuredContent"]["protection_level"] == "high"
             await client.ask(initialize())
             names = {tool["name"] for tool in (await client.ask(request(1, "tools/list")))["result"]["tools"]}
             assert "vcp_infer_intent" in names
             assert "vcp_generate_torch" not in names
             call = {"name": "vcp_get_personal_state", "arguments": {}}
-            told = await client.ask(request(2, "tools/call", call))
-            assert told["result"]["structuredContent"]["protection_level"] == "high"
+            result = await client.ask(request(2, "tools/call", call))
+            assert result["result"]["structuredContent"]["protection_level"] == "high"
 
     async def test_gives_way_to_a_hello_of_the_clients_own(self, tmp_path):
         async with comity_mcp(tmp_path / "data", "--vcp", "personal") as client:
-            told = await client.ask(initialize(vcp=hello(TORCH)))
-            assert told["result"]["vcp"]["supported"] == [TORCH]
+            result = await client.ask(initialize(vcp=hello(TORCH)))
+            assert result["result"]["vcp"]["supported"] == [TORCH]
             names = {tool["name"] for tool in (await client.ask(request(1, "tools/list")))["result"]["tools"]}
             assert "vcp_generate_torch" in names
             assert "vcp_set_personal_state" not in names
@@ -402,8 +402,8 @@ class TestTheOfficialClient:
         transport = stdio_client(StdioServerParameters(command=sys.executable, args=command))
         async with mcp.Client(transport, mode=mode, extensions=greeting) as client:
             assert "vcp_set_personal_state" in {tool.name for tool in (await client.list_tools()).tools}
-            told = await client.call_tool("vcp_set_personal_state", {"signals": PAIN})
-            assert told.structured_content["protection_level"] == "high"
+            result = await client.call_tool("vcp_set_personal_state", {"signals": PAIN})
+            assert result.structured_content["protection_level"] == "high"
             if mode == "legacy":
                 resources = [str(one.uri) for one in (await client.list_resources()).resources]
                 [uri] = [uri for uri in resources if "personal-state" in uri]

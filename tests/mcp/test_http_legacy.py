@@ -145,8 +145,8 @@ async def test_there_is_one_standing_stream_and_it_tells_of_changes(http):
         assert second.status_code == 409
         assert second.json()["error"]["code"] == garbage.INVALID
         await http.post(call(1, "add"), **session)
-        told = await next_event(coming)
-        assert told.message["method"] == "notifications/tools/list_changed"
+        result = await next_event(coming)
+        assert result.message["method"] == "notifications/tools/list_changed"
         await http.post(request(2, "resources/subscribe", {"uri": "shop://sign"}), **session)
 
 
@@ -160,8 +160,8 @@ async def test_a_subscription_is_told_of_its_resource_until_it_ends(http, shop):
             shop.workshop.changes.resource_updated("shop://sign")
             shop.workshop.changes.resource_updated("shop://shelf/1")
         for _ in range(2):
-            told = await next_event(coming)
-            assert told.message["params"] == {"uri": "shop://sign"}
+            result = await next_event(coming)
+            assert result.message["params"] == {"uri": "shop://sign"}
 
 
 async def test_who_goes_away_leaves_the_standing_stream_to_the_next_and_misses_nothing(http, shop):
@@ -171,9 +171,9 @@ async def test_who_goes_away_leaves_the_standing_stream_to_the_next_and_misses_n
     shop.workshop.changes.list_changed("prompts")
     async with http.streaming(None, last_event_id=last, **session) as again:
         coming = events(again)
-        while not (told := await next_event(coming)).data:
+        while not (result := await next_event(coming)).data:
             pass
-    assert told.message["method"] == "notifications/prompts/list_changed"
+    assert result.message["method"] == "notifications/prompts/list_changed"
 
 
 async def test_who_comes_back_takes_over_although_the_former_connection_still_seems_to_be_open(http, shop):
@@ -185,9 +185,9 @@ async def test_who_comes_back_takes_over_although_the_former_connection_still_se
             assert [event async for event in coming] == []
             shop.workshop.changes.list_changed("prompts")
             taken_over = events(again)
-            while not (told := await next_event(taken_over)).data:
+            while not (result := await next_event(taken_over)).data:
                 pass
-    assert told.message["method"] == "notifications/prompts/list_changed"
+    assert result.message["method"] == "notifications/prompts/list_changed"
 
 
 async def test_a_new_reader_waits_a_moment_for_the_former_one_to_leave(http, monkeypatch):

@@ -80,8 +80,8 @@ async def test_a_session_survives_the_node_that_began_it(tmp_path):
         assert (await http.post(request(4, "ping"), **gone)).status_code == 404
         async with http.streaming(None, **session) as general:
             node.runtime.find(Mcp).node_mcp.changes.resource_updated("vcp://capabilities")
-            told = await next_event(events(general))
-        assert told.message["params"]["uri"] == "vcp://capabilities"
+            result = await next_event(events(general))
+        assert result.message["params"]["uri"] == "vcp://capabilities"
 
 
 async def test_no_id_that_was_made_up_is_a_session(tmp_path):
@@ -159,15 +159,15 @@ async def test_a_node_that_stops_ends_its_streams_in_order_and_waits_for_none(tm
             http.streaming(listen, **repeated(listen)) as subscription,
             http.streaming(None, **session) as general,
         ):
-            heard, told = events(subscription), events(general)
+            heard, result = events(subscription), events(general)
             await next_event(heard)
-            await next_event(told)
+            await next_event(result)
             began = time.monotonic()
             await node.stop()
             assert time.monotonic() - began < node.settings.http.shutdown_seconds / 2
             assert (await next_event(heard)).message["result"]["resultType"] == "complete"
             with pytest.raises(StopAsyncIteration):
-                await next_event(told)
+                await next_event(result)
 
 
 async def test_a_hello_that_cannot_be_accepted_leaves_mcp_as_it_is(node):
@@ -220,8 +220,8 @@ async def test_a_stream_is_taken_up_after_a_restart_or_the_client_is_told_that_i
                 assert stream.status_code == 200
                 coming = events(stream)
                 await next_event(coming)
-                told = [(await next_event(coming)).message for _ in range(4)]
-            assert [one["method"].partition("/")[2] for one in told] == [
+                result = [(await next_event(coming)).message for _ in range(4)]
+            assert [one["method"].partition("/")[2] for one in result] == [
                 "tools/list_changed",
                 "resources/list_changed",
                 "prompts/list_changed",
@@ -243,8 +243,8 @@ async def test_a_subscription_to_an_address_that_is_not_there_is_refused(node):
             2, "subscriptions/listen", {"notifications": {"resourceSubscriptions": ["vcp://nonsense"]}}
         )
         async with http.streaming(message, **repeated(message)) as stream:
-            told = (await next_event(events(stream))).message
-        assert told["params"]["notifications"] == {}
+            result = (await next_event(events(stream))).message
+        assert result["params"]["notifications"] == {}
 
 
 async def test_the_tools_of_a_room_fit_into_25000_characters(node):
@@ -261,8 +261,8 @@ async def test_the_tools_of_a_room_fit_into_25000_characters(node):
 async def test_the_key_of_the_vault_taken_away_ends_a_vcp_session_over_mcp_and_only_that(tmp_path):
     async with running_node(tmp_path / "data") as node, client(node) as http:
         session = await http.begin(vcp=HELLO)
-        told = (await http.post(call(1, "vcp_status"), **session)).json()["result"]["structuredContent"]
-        assert (told["negotiated"], told["session_ended"]) == (True, None)
+        result = (await http.post(call(1, "vcp_status"), **session)).json()["result"]["structuredContent"]
+        assert (result["negotiated"], result["session_ended"]) == (True, None)
         async with http.streaming(None, **session) as stream:
             (node.settings.data / "vault.key").unlink()
             coming = events(stream)
@@ -271,9 +271,9 @@ async def test_the_key_of_the_vault_taken_away_ends_a_vcp_session_over_mcp_and_o
                 event = await next_event(coming)
                 heard += [event.message["method"]] if event.data else []
         assert heard == ["notifications/tools/list_changed", "notifications/resources/list_changed"]
-        told = (await http.post(call(2, "vcp_status"), **session)).json()["result"]["structuredContent"]
-        assert (told["negotiated"], told["active_extensions"], told["session_id"]) == (False, [], None)
-        assert "lost encryption" in told["session_ended"]
+        result = (await http.post(call(2, "vcp_status"), **session)).json()["result"]["structuredContent"]
+        assert (result["negotiated"], result["active_extensions"], result["session_id"]) == (False, [], None)
+        assert "lost encryption" in result["session_ended"]
         again = (await http.post(initialize(vcp=HELLO))).json()["result"]["vcp"]
         assert again["core_features"]["encryption"] is False
 
@@ -281,13 +281,13 @@ async def test_the_key_of_the_vault_taken_away_ends_a_vcp_session_over_mcp_and_o
 async def test_the_versions_of_the_settings_are_announced():
     async with running_node(vcp=VcpSettings(versions=("3.0", "2.0"))) as node, client(node) as http:
         message = modern(1, "server/discover")
-        told = (await http.post(message, **repeated(message))).json()["result"]
-        assert told["capabilities"]["extensions"]["space.creed/vcp"]["versions"] == ["2.0", "3.0"]
+        result = (await http.post(message, **repeated(message))).json()["result"]
+        assert result["capabilities"]["extensions"]["space.creed/vcp"]["versions"] == ["2.0", "3.0"]
 
 
 @pytest.mark.parametrize("hello", ["hello", "", ["vcp-hello"], 7])
 async def test_a_hello_that_is_no_object_is_answered_with_an_error_and_mcp_goes_on(hello):
     async with running_node() as node, client(node) as http:
-        told = (await http.post(initialize(vcp=hello))).json()["result"]
-        assert told["vcp"]["type"] == "vcp-error"
-        assert told["serverInfo"]
+        result = (await http.post(initialize(vcp=hello))).json()["result"]
+        assert result["vcp"]["type"] == "vcp-error"
+        assert result["serverInfo"]

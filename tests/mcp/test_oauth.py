@@ -56,9 +56,9 @@ async def test_a_visitor_is_told_where_to_get_a_token_and_let_in_with_it(signer,
         )
         assert "error=" not in challenge
         for path in ("/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"):
-            told = (await client.get(path)).json()
-            assert told["resource"] == RESOURCE
-            assert told["authorization_servers"] == [ISSUER]
+            result = (await client.get(path)).json()
+            assert result["resource"] == RESOURCE
+            assert result["authorization_servers"] == [ISSUER]
         answer = await client.post("/mcp", **initialize(**token(signer)))
         assert answer.status_code == 200
         assert answer.headers["Mcp-Session-Id"]

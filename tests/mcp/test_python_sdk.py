@@ -72,15 +72,15 @@ async def test_what_goes_wrong_is_told_in_the_right_way(carrier, mode):
 
 
 async def test_progress_is_told_while_a_call_runs(carrier, mode):
-    told = []
+    result = []
 
     async def hear(progress, total, message):
-        told.append((progress, total, message))
+        result.append((progress, total, message))
 
     async with connected(carrier, mode) as client:
         answer = await client.call_tool("steps", {}, progress_callback=hear)
     assert answer.content[0].text == "three steps"
-    assert told == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
+    assert result == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
 
 
 async def test_a_cancelled_call_ends_and_the_next_one_is_served(carrier, mode):
@@ -101,5 +101,5 @@ async def test_a_question_of_a_tool_reaches_the_client(carrier, mode):
         return ElicitResult(action="accept", content={"name": "Ada"})
 
     async with connected(carrier, mode, elicitation_callback=answer) as client:
-        told = await client.call_tool("ask", {})
-    assert told.structured_content["answer"]["content"] == {"name": "Ada"}
+        result = await client.call_tool("ask", {})
+    assert result.structured_content["answer"]["content"] == {"name": "Ada"}

@@ -113,10 +113,10 @@ async def test_a_model_finds_an_agent_and_calls_it_three_times_and_the_chain_hol
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_an_audit_of_addresses_sends_progress_to_who_asked_for_it(tmp_path, mode):
-    told = []
+    answer = []
 
     async def hear(done, total, message):
-        told.append((done, total, message))
+        answer.append((done, total, message))
 
     async with serving(lambda _request: reply(b"<html lang=en><title>t</title>")) as pages:
         allowed = {"COMITY_DISPATCH_ALLOWED_HOSTS": "127.0.0.1"}
@@ -124,4 +124,4 @@ async def test_an_audit_of_addresses_sends_progress_to_who_asked_for_it(tmp_path
             urls = [pages.url(f"/{number}") for number in range(3)]
             result = await client.call_tool("accessibility_audit", {"urls": urls}, progress_callback=hear)
     assert len(result.structured_content["output"]["ranking"]) == 3
-    assert [step[:2] for step in told] == [(1, 4), (2, 4), (3, 4)]
+    assert [step[:2] for step in answer] == [(1, 4), (2, 4), (3, 4)]

@@ -287,16 +287,16 @@ async def test_another_process_goes_on_with_what_was_agreed(engine, clock, tmp_p
         assert again.resume(name, 17) == (again.general, 0)
     reader = again.general.follow()
     stream = aiter(reader)
-    told = [json.loads((await anext(stream)).partition(b"data: ")[2]) for _ in range(5)]
+    result = [json.loads((await anext(stream)).partition(b"data: ")[2]) for _ in range(5)]
     await reader.aclose()
-    assert [one["method"] for one in told] == [
+    assert [one["method"] for one in result] == [
         "notifications/resources/updated",
         "notifications/tools/list_changed",
         "notifications/resources/list_changed",
         "notifications/prompts/list_changed",
         "notifications/resources/updated",
     ]
-    assert told[-1]["params"] == {"uri": "x://a"}
+    assert result[-1]["params"] == {"uri": "x://a"}
     with pytest.raises(StreamGoneError, match="the call of this stream ended with it"):
         again.resume(lost.name, 1)
     second.sessions.close()

@@ -123,11 +123,11 @@ async def test_however_the_bytes_are_cut_the_answers_are_the_same(shop, size):
     talk = Talk(shop)
     for at in range(0, len(transcript), size):
         talk.stream.receive(transcript[at : at + size])
-    told = [
+    result = [
         (framed, one.get("id"), one.get("error", {}).get("code"))
         for framed, one in decoded(b"".join(talk.writes))
     ]
-    assert told == [
+    assert result == [
         (False, 0, None),
         (False, 1, None),
         (False, None, garbage.PARSE),

@@ -24,9 +24,9 @@ pytestmark = pytest.mark.skipif(
 
 
 async def found_by(server, hello=None):
-    told = json.dumps({"sdk": str(SDK), "server": server, "hello": hello})
+    result = json.dumps({"sdk": str(SDK), "server": server, "hello": hello})
     process = await asyncio.create_subprocess_exec(
-        NODE, PROGRAM, told, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        NODE, PROGRAM, result, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
     async with asyncio.timeout(SECONDS):
         out, err = await process.communicate()

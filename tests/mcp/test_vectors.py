@@ -47,9 +47,9 @@ def test_vector_peers_stdio_server_answers_as_recorded(case, tmp_path):
         assert ended.stdout == b""
         return
     assert ended.returncode == 0
-    told = answers(ended.stdout)
-    assert len(told) == len(expected)
-    for (framing, sent), wanted in zip(told, expected, strict=True):
+    result = answers(ended.stdout)
+    assert len(result) == len(expected)
+    for (framing, sent), wanted in zip(result, expected, strict=True):
         assert wanted["framing"] in {framing, "any"}
         assert (sent["id"], sent.get("error", {"code": 0})["code"]) == (wanted["id"], wanted["code"])
 

@@ -163,8 +163,8 @@ async def test_the_log_tells_of_the_start_the_calls_the_refusals_and_the_stop_an
         assert b" 400 " in await reader.readline()
         writer.close()
     entries = await entries_at(data)
-    told = [(entry.verification_result, entry.failed_step, _unnamed(entry)) for entry in entries]
-    assert told == [
+    result = [(entry.verification_result, entry.failed_step, _unnamed(entry)) for entry in entries]
+    assert result == [
         ("NODE_STARTED", None, ()),
         ("PING_FAILED", "invalid", ("rate", "identity")),
         ("PING_OK", None, ("rate", "identity", "schema", "count:1")),
@@ -227,13 +227,13 @@ async def test_replies_a_day_old_are_forgotten_where_much_is_stored_and_what_is_
         await clock.advance(60)
         await node.store.commit()
         assert await node.store.held(REPLIES) == 300_000 + 3 * CHAIN_BYTES
-        told = "no word of it"
+        result = "no word of it"
         for _ in range(200):
             await clock.advance(1)
-            told = (await client.get("/metrics")).text
-            if f'comity_stored_bytes{{quota="replies"}} {300_000 + 3 * CHAIN_BYTES}.0' in told:
+            result = (await client.get("/metrics")).text
+            if f'comity_stored_bytes{{quota="replies"}} {300_000 + 3 * CHAIN_BYTES}.0' in result:
                 return
-        raise AssertionError(told)
+        raise AssertionError(result)
 
 
 async def test_nothing_is_forgotten_unless_it_was_asked_for(data):
@@ -501,9 +501,9 @@ async def test_strangers_are_held_to_their_budget():
         await clock.advance(10)
         assert (await client.get("/healthz")).status_code == 200
         assert all([(await client.get("/metrics", headers=bearer(node))).is_success for _ in range(9)])
-        told = (await client.get("/metrics", headers=bearer(node))).text
-        assert 'comity_budget_refused_total{kind="address"} 1.0' in told
-        assert 'comity_stored_limit_bytes{quota="replies"} 1.073741824e+09' in told
+        result = (await client.get("/metrics", headers=bearer(node))).text
+        assert 'comity_budget_refused_total{kind="address"} 1.0' in result
+        assert 'comity_stored_limit_bytes{quota="replies"} 1.073741824e+09' in result
 
 
 async def test_a_proxy_that_is_trusted_says_whose_budget_it_is():

@@ -62,9 +62,9 @@ def test_a_full_disk_is_told_in_few_lines_and_the_node_comes_back(node, tmp_path
         assert client.post("/mcp", json=INITIALIZE).status_code == 200
 
     node.terminate()
-    _, told = node.communicate(timeout=PATIENCE)
+    _, result = node.communicate(timeout=PATIENCE)
     assert node.returncode == 0
-    assert "the store cannot be written to" in told
-    assert "times more in the last minute" in told
-    assert len(told.splitlines()) <= 12, told
-    assert "Traceback" not in told
+    assert "the store cannot be written to" in result
+    assert "times more in the last minute" in result
+    assert len(result.splitlines()) <= 12, result
+    assert "Traceback" not in result

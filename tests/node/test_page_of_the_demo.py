@@ -21,7 +21,7 @@ pytestmark = [
 
 SECONDS = 120
 SHOWN = {
-    "agent": ("repeats what it is told", "ACTIVE"),
+    "agent": ("repeats each message", "ACTIVE"),
     "pairs": ("calls to us", "Verify"),
     "directory": ("no agent is published here yet", "comity card publish --data "),
     "vcp": ("Relational, Torch", "injection_scanning"),
@@ -44,12 +44,12 @@ def kept():
             text=True,
         )
         try:
-            told = []
-            while not (told and told[-1].get("kept")):
-                told.append(json.loads(demo.stdout.readline()))
-                assert told[-1].get("ok", True), told[-1]
-            pids = [node["pid"] for node in told[0]["nodes"]]
-            yield told[-1]
+            result = []
+            while not (result and result[-1].get("kept")):
+                result.append(json.loads(demo.stdout.readline()))
+                assert result[-1].get("ok", True), result[-1]
+            pids = [node["pid"] for node in result[0]["nodes"]]
+            yield result[-1]
         finally:
             demo.send_signal(signal.SIGINT)
             demo.communicate(timeout=SECONDS)
@@ -104,7 +104,7 @@ async def test_every_panel_shows_what_the_demo_did_and_can_be_used(kept, axe, tm
         await browser.open(kept["pages"]["Bert"])
         await browser.until("document.querySelectorAll('#tabs a').length > 8")
         await show(browser, "directory")
-        await browser.until("document.getElementById('view').textContent.includes('repeats what it is told')")
+        await browser.until("document.getElementById('view').textContent.includes('repeats each message')")
         await browser.run("document.getElementById('search').value = 'nobody offers this'")
         await browser.run("document.getElementById('search').dispatchEvent(new Event('input'))")
         await browser.until("document.getElementById('view').textContent.includes('no agent was found')")

@@ -128,9 +128,9 @@ class Watcher:
             contextlib.suppress(httpx.RemoteProtocolError),
             httpx.stream(
                 "GET", f"{self._runtime.url}/v1/events?since=0", headers=headers, timeout=SECONDS
-            ) as told,
+            ) as result,
         ):
-            for line in told.iter_lines():
+            for line in result.iter_lines():
                 if line.startswith("data: {"):
                     self.events.append(json.loads(line.removeprefix("data: ")))
 
@@ -202,8 +202,8 @@ async def use_children(runtime):
     )
     payload = {"action": "cognitive_accessibility_audit", "input": ACTION}
     asked = {"id": "1", "type": "invoke", "payload": payload}
-    told, _ = await alone.communicate(json.dumps(asked).encode() + b"\n")
-    return joined["structuredContent"], json.loads(told)["data"]
+    result, _ = await alone.communicate(json.dumps(asked).encode() + b"\n")
+    return joined["structuredContent"], json.loads(result)["data"]
 
 
 def share_a_room(runtime, guest, tmp_path):
@@ -278,11 +278,11 @@ async def test_every_act_of_every_contract_stands_once_in_the_events_and_once_in
     events = watcher.until_the_end()
 
     # a refusal is told when its minute is over, or written when the node stops before that
-    told, written = Counter(map(as_told, events)), Counter(map(as_written, audit_entries(runtime)))
+    result, written = Counter(map(as_told, events)), Counter(map(as_written, audit_entries(runtime)))
     (refusal,) = [act for act in written.elements() if act[0] == "REFUSED"]
-    assert told.pop(refusal, 1) == written.pop(refusal) == 1
-    assert told - written == Counter()
-    assert Counter(kind for kind, _, _ in (written - told).elements()) == NOT_TOLD
+    assert result.pop(refusal, 1) == written.pop(refusal) == 1
+    assert result - written == Counter()
+    assert Counter(kind for kind, _, _ in (written - result).elements()) == NOT_TOLD
     assert all(count == 1 for (_, _, request), count in written.items() if request is not None)
     happened = [event for event in events if event["kind"] != "REFUSED"]
     acts = Counter()

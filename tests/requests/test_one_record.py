@@ -77,8 +77,8 @@ class Watched:
         What is yielded takes the request id, where the caller is told.
         """
         before, counts = self.node.runtime.events.last, await self.counts()
-        told = []
-        yield told
+        result = []
+        yield result
 
         async def its_acts():
             return [act for act in self.node.runtime.events.since(before).events if act.kind == kind]
@@ -88,7 +88,7 @@ class Watched:
         label = f"{kind}, {who.label}"
         assert act.who == who.label.removeprefix("caller:"), label
         assert act.request, label
-        assert told in ([], [act.request]), label
+        assert result in ([], [act.request]), label
 
         named = request_check(act.request)
 
@@ -134,11 +134,11 @@ def posted(told, answer):
 
 
 async def test_the_node_s_own_user_by_token_and_by_cookie(watched):
-    async with watched.expecting("PING_OK", OWNER, "ping", "ok") as told:
-        posted(told, await watched.http.post("/v1/ping", headers=watched.owner))
+    async with watched.expecting("PING_OK", OWNER, "ping", "ok") as result:
+        posted(result, await watched.http.post("/v1/ping", headers=watched.owner))
     assert (await watched.http.get(watched.node.entry_link)).status_code == 303
-    async with watched.expecting("ACTIONS_OK", BROWSER, "actions", "ok") as told:
-        posted(told, await watched.http.post("/v1/actions/cognitive_accessibility_audit", json=ACTION))
+    async with watched.expecting("ACTIONS_OK", BROWSER, "actions", "ok") as result:
+        posted(result, await watched.http.post("/v1/actions/cognitive_accessibility_audit", json=ACTION))
 
 
 async def test_a_client_of_the_own_user_over_stdio_and_the_socket(watched):
@@ -161,10 +161,10 @@ async def test_a_visitor_with_an_access_token_is_named_as_that_visitor_and_never
         session = await http.begin()
         (begun,) = watched.node.runtime.events.since(before).events
         assert (begun.kind, f"caller:{begun.who}") == ("MCP_SESSION_BEGUN", ada.label)
-        async with watched.expecting("ACTIONS_OK", ada, "actions", "ok") as told:
-            posted(told, await http.post(call(1, "cognitive_accessibility_audit", **ACTION), **session))
-        async with watched.expecting("MCP_VCP_STATUS_OK", ada, "mcp", "ok") as told:
-            posted(told, await http.post(call(2, "vcp_status"), **session))
+        async with watched.expecting("ACTIONS_OK", ada, "actions", "ok") as result:
+            posted(result, await http.post(call(1, "cognitive_accessibility_audit", **ACTION), **session))
+        async with watched.expecting("MCP_VCP_STATUS_OK", ada, "mcp", "ok") as result:
+            posted(result, await http.post(call(2, "vcp_status"), **session))
     assert not [
         act for act in watched.node.runtime.events.since(before).events if act.who.startswith("local:")
     ]
@@ -222,8 +222,8 @@ async def test_a_command_is_a_request_of_the_node_s_own_user(tmp_path):
 async def test_what_a_vcp_server_answered_is_remembered_as_an_act(watched):
     runtime = watched.node.runtime
     begin_request("a" * 16)
-    async with watched.expecting("VCP_ACK_REMEMBERED", OWN_PROCESS, "vcp", "VCP_ACK_REMEMBERED") as told:
-        told.append("a" * 16)
+    async with watched.expecting("VCP_ACK_REMEMBERED", OWN_PROCESS, "vcp", "VCP_ACK_REMEMBERED") as result:
+        result.append("a" * 16)
         url = watched.node.url.replace("http", "ws", 1) + "/vcp"
         async with VcpClient.connect(url, store=runtime.store, record=runtime.record):
             pass
@@ -239,8 +239,8 @@ async def test_a_review_is_an_act_of_the_reviewer(watched, tmp_path):
     begin_request("b" * 16)
     ann, bob = cards
     who = Who(kind="vacant", id=ann)
-    async with watched.expecting("REVIEW_RECORDED", who, "directory", "REVIEW_RECORDED") as told:
-        told.append("b" * 16)
+    async with watched.expecting("REVIEW_RECORDED", who, "directory", "REVIEW_RECORDED") as result:
+        result.append("b" * 16)
         review = Review(
             reviewer=ann, target=bob, signals={"factual": 1.0}, source="caller_review", at=time.time()
         )
@@ -250,10 +250,10 @@ async def test_a_review_is_an_act_of_the_reviewer(watched, tmp_path):
 async def test_a_vacant_by_its_signature_with_the_trace_it_named(watched):
     caller = Caller("ann", to_vid=watched.node.vacant_id)
     ann = Who(kind="vacant", id=caller.key.vacant_id.hex())
-    async with watched.expecting("ENVELOPE_OK", ann, "envelope", "ok") as told:
+    async with watched.expecting("ENVELOPE_OK", ann, "envelope", "ok") as result:
         body = to_a2a_jsonrpc(caller.next())
         answer = await watched.http.post("/a2a/message/send", json=body, headers={"traceparent": TRACE})
-        posted(told, answer)
+        posted(result, answer)
     last = watched.node.runtime.events.since(watched.node.runtime.events.last - 1).events[0]
     assert last.trace == TRACE
     assert f"trace={TRACE}" in watched.log_lines()[-1]
@@ -286,8 +286,8 @@ async def test_a_handshake_is_counted_in_the_metrics(watched):
 
 
 async def test_a_stranger_who_is_refused_alone(watched):
-    async with watched.expecting("REFUSED", NOBODY, "http", "unauthenticated") as told:
-        posted(told, await watched.http.post("/v1/ping"))
+    async with watched.expecting("REFUSED", NOBODY, "http", "unauthenticated") as result:
+        posted(result, await watched.http.post("/v1/ping"))
         watched.node.runtime.record.flush()
 
 
@@ -327,5 +327,5 @@ async def test_50_malformed_posts_leave_a_trace(watched, path, room, known):
     assert (await watched.counts() - counts)[room, "malformed"] == 50
     before = watched.node.runtime.events.last
     watched.node.runtime.record.flush()
-    told = [act for act in watched.node.runtime.events.since(before).events if act.kind == "REFUSED"]
-    assert sum(act.count for act in told if act.failed == f"{room}:malformed") == 50
+    result = [act for act in watched.node.runtime.events.since(before).events if act.kind == "REFUSED"]
+    assert sum(act.count for act in result if act.failed == f"{room}:malformed") == 50

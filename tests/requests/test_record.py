@@ -196,8 +196,8 @@ async def test_a_group_names_a_request_only_where_all_of_it_belongs_to_that_one(
         desk.record.refuse("http", "forbidden" if id_ == "r-1" else "unauthenticated")
     desk.record.flush()
     await settle()
-    told = {(event.kind, event.who, event.what): event.request for event in desk.events.since(0).events}
-    assert list(told.values()) == ["", "r-2", "r-3", "r-1", ""]
+    result = {(event.kind, event.who, event.what): event.request for event in desk.events.since(0).events}
+    assert list(result.values()) == ["", "r-2", "r-3", "r-1", ""]
     checks = [entry.checks_passed[-1] for entry in await desk.store.entries()]
     assert checks == ["caller:local:admin", *map(request_check, ("r-2", "r-3", "r-1")), "caller:unknown:-"]
 

@@ -188,10 +188,10 @@ def test_while_it_is_off_nothing_of_opentelemetry_is_loaded():
         "import sys; from comity.node.node import Node; from comity.requests.tracing import open_tracing; "
         "open_tracing({}, print); print([name for name in sys.modules if name.startswith('opentelemetry')])"
     )
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
     )
-    assert told.stdout == "[]\n"
+    assert result.stdout == "[]\n"
 
 
 def test_without_the_package_the_user_is_told_what_to_install(monkeypatch):

@@ -22,13 +22,13 @@ async def test_budgets_that_ran_out_and_bytes_stored_for_others_are_told():
             await client.get("/healthz")
         for _ in range(200):  # the quota is looked at again by a chore
             await clock.advance(1)
-            told = (await client.get("/metrics", headers=bearer(node))).text
-            if 'comity_stored_bytes{quota="cards"} 1.048576e+06' in told:
+            result = (await client.get("/metrics", headers=bearer(node))).text
+            if 'comity_stored_bytes{quota="cards"} 1.048576e+06' in result:
                 break
-        assert 'comity_stored_bytes{quota="cards"} 1.048576e+06' in told
-        assert 'comity_stored_limit_bytes{quota="cards"} 3.145728e+06' in told
-        assert 'comity_budget_refused_total{kind="address"} 2.0' in told
-        assert 'comity_budget_refused_total{kind="identity"} 0.0' in told
+        assert 'comity_stored_bytes{quota="cards"} 1.048576e+06' in result
+        assert 'comity_stored_limit_bytes{quota="cards"} 3.145728e+06' in result
+        assert 'comity_budget_refused_total{kind="address"} 2.0' in result
+        assert 'comity_budget_refused_total{kind="identity"} 0.0' in result
         status = (await client.get("/v1/status", headers=bearer(node))).json()
     assert status["panels"]["limits"] == {
         "title": "Stored for others",

@@ -60,9 +60,9 @@ def test_vector_peers_stdio_framing_is_answered_as_recorded(case, chunk):
     expected = case["expect"]
     answers = serve(case["stdin"].encode(), limit=limit, chunk=chunk)
     assert len(answers) == len(expected)
-    for (framing, *told), wanted in zip(answers, expected, strict=True):
+    for (framing, *result), wanted in zip(answers, expected, strict=True):
         assert wanted["framing"] in {framing, "any"}
-        assert told == [wanted["id"], wanted["code"]]
+        assert result == [wanted["id"], wanted["code"]]
 
 
 def test_what_is_too_large_or_has_a_bad_header_is_an_invalid_request():
@@ -115,4 +115,4 @@ parts = st.sampled_from(
 @given(st.lists(parts | st.binary(max_size=4), max_size=8), st.integers(1, 50))
 def test_ids_and_codes_do_not_depend_on_the_chunks(pieces, chunk):
     data = b"".join(pieces)
-    assert [told[1:] for told in serve(data)] == [told[1:] for told in serve(data, chunk=chunk)]
+    assert [result[1:] for result in serve(data)] == [result[1:] for result in serve(data, chunk=chunk)]

@@ -179,7 +179,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _asked(arguments: Sequence[str]) -> list[str]:
-    """`comity help up` is `comity up --help`."""
+    """Return the words of a command line, with `comity help up` as `comity up --help`."""
     if not arguments or arguments[0] == "help":
         return [*arguments[1:], "--help"]
     return list(arguments)

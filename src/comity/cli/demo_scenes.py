@@ -40,7 +40,7 @@ Facts = dict[str, Any]
 
 FILE_BYTES: Final = 16_000_000
 ROOM_SECONDS: Final = 30.0
-OFFER: Final = "repeats what it is told"
+OFFER: Final = "repeats each message"
 
 _RELATIONAL: Final = "VCP-X-Relational"
 _TORCH: Final = "VCP-X-Torch"
@@ -412,7 +412,7 @@ async def audit(nodes: DemoNodes, stage: Stage) -> Facts:
 
 
 async def _joined(anna: DemoNode, bert: DemoNode, session: str) -> str:
-    """How the node of Bert is reached, once it is."""
+    """Wait until Bert is connected, and return how."""
 
     async def look() -> str | None:
         known = (await anna.room("vdo_sync_peers", session_id=session))["peers"]
@@ -433,7 +433,7 @@ def _path_in_words(path: str) -> str:
 
 
 async def _sent(node: DemoNode, session: str, file: Path, stage: Stage) -> tuple[float, str]:
-    """Seconds, and the id of the transfer."""
+    """Return the seconds and the id of the transfer."""
     begun = time.monotonic()
     sending = {"session_id": session, "file_path": str(file), "timeout_ms": 1}
     transfer = (await node.room("vdo_file_send_path", file.parent, **sending))["transfer"]
@@ -455,7 +455,7 @@ async def _shared(node: DemoNode, session: str, key: str) -> Any:
 
 
 async def _until(node: DemoNode, look: Callable[[], Awaitable[Any]], otherwise: str) -> Any:
-    """What it finds, once it finds something."""
+    """Wait until a function returns something, and return that."""
     until = time.monotonic() + ROOM_SECONDS
     while not (found := await look()):
         expect(time.monotonic() < until, f"{otherwise} within {ROOM_SECONDS:g} seconds", node)

@@ -1,4 +1,4 @@
-"""The client for programs: calls agents in the name of a data folder, as `comity call` does.
+"""The client for programs: it calls agents with the identity of a data folder, as `comity call` does.
 
     async with comity.Client(data="~/me") as client:
         reply = await client.call("http://127.0.0.1:8420", "good morning")
@@ -113,7 +113,7 @@ class Client:
 
     @property
     def vacant_id(self) -> VacantId:
-        """Whom the agents see."""
+        """Return the id that agents see."""
         self._refuse_closed()
         return self._key.vacant_id
 
@@ -160,13 +160,13 @@ class Client:
     async def find(
         self, capability: str = "", *, family: str | None = None, limit: int = DEFAULT_LIMIT
     ) -> list[HaloMatch]:
-        """Agents in the directory that offer this, the best match first, without this client itself."""
+        """Return agents in the directory that offer this, the best match first, without this client."""
         matches = await self.directory().search(capability or None, family=family, limit=limit)
         return [match for match in matches if match.vacant_id != self._key.vacant_id.hex()]
 
     @property
     def reputation(self) -> StoredReputation:
-        """What this folder knows of agents, as the `reputation_oracle` of `call_capability`."""
+        """Return what this folder knows of agents, as the `reputation_oracle` of `call_capability`."""
         self._refuse_closed()
         return StoredReputation(self._store)
 
@@ -181,7 +181,7 @@ class Client:
         return running.url
 
     def directory(self) -> DirectoryClient:
-        """The directory itself; its `aggregation_search` fits `call_capability`."""
+        """Return the directory itself; its `aggregation_search` fits `call_capability`."""
         self._refuse_closed()
         return DirectoryClient(self.http, self.directory_url, clock=self._clock, key=self._key)
 

@@ -43,14 +43,14 @@ from comity.wire.errors import ConfigError
 GROUP: Final = "own"
 
 _VCP: Final = VcpHandshake()
-"""It is not spoken here, and a client that says hello is told that."""
+"""It is not spoken here, and a client that says hello gets that answer."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class McpServer:
     def __init__(self, name: str, *, version: str = "1", instructions: str = "") -> None:
-        """`instructions` tell a model what the server is for."""
+        """`instructions` describe the server to a model."""
         self.catalog = Catalog()
         self._server = Server(
             catalog=self.catalog,
@@ -159,7 +159,7 @@ class VacantAsMCPServer:
         return [dict(tool) for tool in TOOLS]
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The tool's result. A bad format, signature or chain is raised, as the contract has it."""
+        """Return the result of the tool. Raise for a bad format, signature or chain, as the contract says."""
         if name == "vacant_describe":
             return describe(self.self_form)
         if name == "vacant_call":

@@ -55,7 +55,7 @@ class VcpApp:
 
     @property
     def server(self) -> "VcpServer":
-        """The session service, once it is open."""
+        """Return the session service, once it is open."""
         if self._node is None:
             raise ComityError("the VCP server is not open yet; use it within the lifespan of the application")
         return self._node.runtime.find(Vcp).service

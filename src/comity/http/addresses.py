@@ -68,7 +68,7 @@ _NAME_LIMIT: Final = 253
 
 
 def kind_of(address: Address) -> str | None:
-    """What is special about an address, with its article; None for a public one."""
+    """Return what is special about an address, with its article; None for a public one."""
     if isinstance(address, IPv4Address):
         return next((kind for network, kind in _V4 if address in network), None)
     plain = IPv6Address(int(address))  # a scope belongs to a machine, not to the address
@@ -91,7 +91,7 @@ class AllowList:
             self._add(entry)
 
     def refusal(self, host: str, address: Address) -> str | None:
-        """Why `host`, which is at `address`, may not be called; None when it may."""
+        """Return why `host` at `address` may not be called, or None."""
         kind = kind_of(address)
         if kind is None or any(address in network for network in self._networks):
             return None
@@ -114,7 +114,7 @@ class AllowList:
 
 
 def literal(host: str) -> Address | None:
-    """The address that `host` spells out, None when it is a name."""
+    """Return the address that `host` spells out, None when it is a name."""
     try:
         return ip_address(host)
     except ValueError:
@@ -122,7 +122,7 @@ def literal(host: str) -> Address | None:
 
 
 def is_name(host: str) -> bool:
-    """Whether a host can be called so. Whether it exists is for the resolver to say."""
+    """Return whether a host can have this name."""
     name = _plain(host)
     return len(name) <= _NAME_LIMIT and all(_LABEL.fullmatch(label) for label in name.split("."))
 
@@ -154,13 +154,13 @@ class HttpUrl(Struct, frozen=True):
 
     @property
     def authority(self) -> str:
-        """As the Host header has it."""
+        """Return host and port as the Host header has them."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
 
 def read_url(url: str) -> HttpUrl:
-    """The URL in its parts; TargetRefusedError for one that we do not call."""
+    """Return the URL in its parts. Raise TargetRefusedError for one that is not called."""
     if len(url) > URL_LIMIT:
         raise TargetRefusedError(f"the URL of a target is limited to {URL_LIMIT:,} characters")
     if not _VISIBLE.fullmatch(url):

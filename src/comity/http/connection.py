@@ -14,7 +14,7 @@
   answer at most `LINGER_BYTES` more are read.
 - A peer that got 429 is not read for up to `HOLD_SECONDS`. An address that has sent too much that
   is no request finds its new connections closed at once.
-- One connection too many is told so and closed; where another address holds more of them than this one, it gives
+- One connection too many gets 503 and is closed; where another address holds more of them than this one, it gives
   up an idle one instead.
 - On the paths named for it a peer may go on as a WebSocket (`websocket`); elsewhere it is answered as ever.
 

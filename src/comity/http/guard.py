@@ -339,7 +339,7 @@ def _charge_refusal(scope: Scope, status: int) -> None:
 
 
 def accepts_page(scope: Scope) -> bool:
-    """Whether a browser asks, which reads HTML and no JSON."""
+    """Return whether a browser asks, which reads HTML."""
     try:
         return "text/html" in (header(scope, b"accept") or "")
     except MalformedError:

@@ -200,7 +200,7 @@ def _scope_of(method: str, url: bytes, version: str, host: bytes | int | None) -
 
 
 def _absolute(url: bytes, host: bytes | int | None) -> tuple[bytes, bytes]:
-    """Path and query of a target that does not begin with its path, or that has a fragment."""
+    """Return path and query of a target that does not begin with its path, or that has a fragment."""
     try:
         target = httptools.parse_url(url)
     except httptools.HttpParserError:

@@ -120,7 +120,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
         self._check_timer: asyncio.TimerHandle | None = None
 
     def begin(self, unread: bytes) -> None:
-        """`unread` is what came behind the head."""
+        """Begin with the bytes behind the head."""
         self._serving.join(self, self._address)
         self._unread = unread
         self._transport.set_write_buffer_limits(_WRITE_AHEAD)
@@ -307,7 +307,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
         return self._accepted and not self._inbox and not self._stalled and self._take_token()
 
     def _take_token(self) -> bool:
-        """One of the budget, while there is something to take it for."""
+        """Take one token of the budget if a frame waits. Return False if none is left."""
         if self._refill is not None:
             return False
         if not self._frames:
@@ -524,7 +524,7 @@ def _scope_of(head: Head, address: ConnectionEnds, own: dict[str, object]) -> Sc
 
 
 def _handshake_refusal(headers: Iterable[tuple[bytes, bytes]], response: Response) -> Response:
-    """What is wrong with a handshake that the library refuses with `response`, as the other refusals look."""
+    """Return our refusal of a handshake that the library refuses with `response`."""
     if (b"sec-websocket-version", b"13") not in headers:
         refusal = {
             "detail": "send Sec-WebSocket-Version: 13; no other is spoken here",

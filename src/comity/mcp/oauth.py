@@ -57,7 +57,7 @@ class AuthorizationServer:
             await asyncio.wait([self._asking])
 
     def verify(self, token: str) -> AccessToken:
-        """Raises UnauthenticatedError."""
+        """Return the access token. Raise UnauthenticatedError."""
         self._refresh(HOUR)
         try:
             return read_access_token(
@@ -105,7 +105,7 @@ METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
 
 
 def metadata_paths(path: str) -> frozenset[str]:
-    """Where a client looks for the metadata of the resource at `path`."""
+    """Return where a client looks for the metadata of the resource at `path`."""
     return frozenset({METADATA_PATH, METADATA_PATH + path})
 
 
@@ -124,7 +124,7 @@ class ResourceServer:
         self._verify = verify
 
     def identify(self, path: str, token: str, address: str) -> Caller | None:
-        """Who came; None for another path than ours. Raises for a token that is not good here."""
+        """Return the caller; None for another path. Raise for a token that is not valid here."""
         if path != self._path:
             return None
         access = self._verify(token)

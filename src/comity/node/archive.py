@@ -96,7 +96,7 @@ def unpack(sealed: SealedReader, folder: Path | None, name: str) -> Manifest:
 
 
 def _files(data: Path) -> Iterator[tuple[str, Path]]:
-    """The files of the folder by their names in the archive, without the database."""
+    """Return the files of the folder by their names in the archive, without the database."""
     for path in sorted(data.rglob("*")):
         name = path.relative_to(data).as_posix()
         top = PurePosixPath(name).parts[0]
@@ -108,7 +108,7 @@ def _files(data: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _is_head(name: str) -> bool:
-    """The heads are made anew from the database, which they must fit."""
+    """Return whether it is a head, which is made anew from the database."""
     return name.startswith("audit/") and name.endswith(".head")
 
 

@@ -84,7 +84,7 @@ class EventsEndpoint:
             self._readers -= 1
 
     def _place(self, scope: Scope) -> int:
-        """The number after which to begin. One of another life of the node, or from the future, is as good as none."""
+        """Return the number after which to begin. One of another run, or from the future, is ignored."""
         wanted = header(scope, b"last-event-id")
         name = "Last-Event-ID"
         if wanted is None:
@@ -143,7 +143,7 @@ class EventsEndpoint:
                     return
 
     def _next(self, after: int, *, live: bool) -> tuple[bytes, int]:
-        """What a reader who is that far gets now, and how far it is then; nothing where nothing is new."""
+        """Return the next frame of a reader at that number, and its new number; an empty frame if nothing is new."""
         page = self._events.since(after, self._shared_end(after) - after if live else PAGE)
         reset = b""
         if page.reset:
@@ -159,7 +159,7 @@ class EventsEndpoint:
         return reset + self._frame[3], last
 
     def _shared_end(self, after: int) -> int:
-        """How far frames go now. It moves on at once only for a reader to whom it brings nothing."""
+        """Return the number that frames reach now, shared by readers for a moment."""
         now = asyncio.get_running_loop().time()
         if self._end <= after or now >= self._end_holds_until:
             self._end, self._end_holds_until = self._events.last, now + _TOGETHER

@@ -137,7 +137,7 @@ class NodeHttp:
         self.owner_socket = "" if owner_socket is None else str(owner_socket)
 
     def _private_socket_path(self) -> Path | None:
-        """Where commands of this user are served; None where the system has no sockets that tell the user."""
+        """Return where commands of this user are served; None if the system has no such sockets."""
         if not has_owner_socket():
             return None
         path = socket_path(self._runtime.settings.data)
@@ -145,7 +145,7 @@ class NodeHttp:
         return path
 
     def _faults(self) -> FaultPolicy:
-        """A trusted proxy is not charged for what others send through it, and does not wait for them."""
+        """Return the policy. A trusted proxy is not charged for what others send through it, and does not wait for them."""
         budget, proxies = self._runtime.budget, Proxies(self._runtime.settings.http.trusted_proxies)
 
         def charge(address: str) -> None:
@@ -173,7 +173,7 @@ class NodeHttp:
         return self._runtime.url + self._entry.new_link(reads_only=reads_only)
 
     async def _status(self) -> dict[str, Any]:
-        """What the first page shows."""
+        """Return what the first page shows."""
         runtime, settings = self._runtime, self._runtime.settings
         readiness = await self._readiness()
         return {
@@ -226,6 +226,6 @@ class NodeHttp:
 
 
 def _flags_of(data: Path) -> str:
-    """What a command needs to find this node, besides its name."""
+    """Return the flags that a command needs to find this node."""
     usual = default_data_folder(os.environ, Path.home, sys.platform)
     return "" if data == usual else f" --data {shlex.quote(str(data))}"

@@ -64,8 +64,8 @@ def make_node_mcp(
     versions: Sequence[str],
     secret: bytes | None = None,
 ) -> "NodeMcp":
-    """What all doors of MCP share. No part is opened for it: lists are answered at once, and a tool opens the
-    node with its first call.
+    """Return what all doors of MCP share. Lists are answered without opening a part; a tool opens the node with its first
+    call.
     """
 
     async def negotiator() -> "VcpOverMcp":
@@ -107,7 +107,7 @@ def make_node_mcp(
 
 
 def tool_instructions(parts: Collection[type[Part]]) -> "list[Instruction]":
-    """What models are told: what the node is for, then what each part says of its tools. The actions come last."""
+    """Return the sentences for models: what the node is for, then the instructions of each part, the actions last."""
     return [
         mcp_core.Instruction(catalogs.CORE_GROUP, "Comity connects agents of different owners."),
         *(

@@ -1,6 +1,6 @@
 """The node: the list of its parts, and the order in which it opens and closes. It decides nothing.
 
-Starting goes from the inside out (folder, keys, store, record, walk, parts, doors), stopping from the outside in;
+Starting goes from the inside out (folder, keys, store, record, pipeline, parts, doors), stopping from the outside in;
 what was started is stopped even when a later step fails. What a command needs before a node is open, and often
 without one, is light to import: the rest is loaded by `start`.
 """
@@ -45,7 +45,7 @@ class Node:
         clock: Clock | None = None,
     ) -> None:
         """`may_move_port`: a taken port is replaced by a free one, and `notices` says so. A `guest` opens no
-        doors and shares the data folder with whoever else works in it.
+        doors and shares the data folder with other processes.
         """
         self.settings = settings
         self.url = ""
@@ -72,7 +72,7 @@ class Node:
         except BaseException:
             try:
                 await self._stack.aclose()
-            except Exception:  # the caller hears of the first failure, not of this one
+            except Exception:  # the caller gets the first failure, not this one
                 log.exception("what had been started could not be stopped in order")
             raise
 

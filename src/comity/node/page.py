@@ -145,8 +145,8 @@ def view_routes(views: Iterable[View]) -> list[Route]:
 
     async def all_views(request: Request) -> Response:
         read_only = not caller_of(request.scope).may("act")
-        told = {"views": listed, "read_only": read_only, "acts": ACT_WORDS}
-        return Response(_encode(told), headers=_VIEW_HEADERS)
+        listing = {"views": listed, "read_only": read_only, "acts": ACT_WORDS}
+        return Response(_encode(listing), headers=_VIEW_HEADERS)
 
     async def one_view(request: Request) -> Response:
         view = known.get(request.path_params["name"])

@@ -1,4 +1,4 @@
-"""What the owner's commands ask of the running node, and the node's care for its folder.
+"""The parts `watching` and `operating`: the page, commands of the owner, and the check of the data folder.
 
 `comity stop`, `comity open` (with `--end-all` too) and `comity vault rotate` each have a handler here. A data folder that is moved away or
 removed while the node runs stops it: what it would store from then on is not where its owner looks for it.
@@ -43,7 +43,7 @@ else:
     vault = late("comity.store.vault")
     routing = late("starlette.routing")
 
-# What happens on the node, for whoever watches: the page at `/`, its views, and `/v1/events`.
+# What happens on the node: the page at `/`, its views, and `/v1/events`.
 
 
 class Watching(Part):
@@ -70,8 +70,8 @@ class OwnerHandler(HandlerDefaults):
         flag: str = "",
         right: Right = "manage",
     ) -> None:
-        """`work` gives the answer. It is done for one caller at a time, who has the `right`. The body may say `flag`, which
-        `work` then gets by name.
+        """`work` returns the answer, for one caller at a time that has the `right`. The body may contain `flag`, which `work`
+        then gets by name.
         """
         self.name = name
         self._flag = flag
@@ -135,7 +135,7 @@ class Operating(Part):
         ]
 
     async def _stop(self) -> dict[str, Any]:
-        """Whoever stops the node lets open requests finish, this one too."""
+        """Stop the node. Open requests finish first, this one too."""
         self._runtime.stopping.set()
         return {"stopping": True}
 

@@ -22,7 +22,7 @@ _SHORT: Final = 8
 
 class Caller(Struct, frozen=True, kw_only=True, dict=True):
     """`kind` says which way it came, and so which rights it has (`identity/protocol/rights.py`). The kinds of the node's own user are one
-    owner; the others are told apart by `id`: the subject of an access token, the id of a vacant, the name of a peer. Of
+    owner; the others are distinguished by `id`: the subject of an access token, the id of a vacant, the name of a peer. Of
     one of the user's tokens `id` is the name. `address` is where it comes from, as limits are counted. `scopes` are those
     of an access token.
     """
@@ -35,7 +35,7 @@ class Caller(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def is_local(self) -> bool:
-        """Whether it is the node's own user, whichever way."""
+        """Return whether it is the node's own user."""
         return self.kind in OWN
 
     @cached_property
@@ -50,7 +50,7 @@ class Caller(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def family(self) -> str:
-        """The kind, with all kinds of the node's own user as `local`."""
+        """Return the kind, with all kinds of the node's own user as `local`."""
         return "local" if self.is_local else self.kind
 
     @cached_property
@@ -61,7 +61,7 @@ class Caller(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def short(self) -> str:
-        """As an event names it: `<family>:<short>`. Of the node's own user that is the kind, and the name of the token."""
+        """Return the caller as an event names it: `<family>:<short>`. Of the node's own user that is the kind, and the name of the token."""
         if self.is_local:
             return f"local:{self.kind}:{self.id}" if self.id else f"local:{self.kind}"
         if not self.id:

@@ -124,7 +124,7 @@ class Handler(Protocol):
 
     @property
     def deadline(self) -> float:
-        """Seconds that the work may take."""
+        """Return the seconds that the work may take."""
         ...
 
     def identify(self, request: Request) -> Identified:
@@ -150,7 +150,7 @@ class Handler(Protocol):
         ...
 
     async def answer_conflict(self, call: Call, conflict: StoreConflict) -> HandlerResult:
-        """Another process moved the state between admission and seal: the answer to give instead. The operations that
+        """Return the answer after another process moved the state between admission and seal. The operations that
         come with it are committed in place of the former ones.
         """
         ...
@@ -163,7 +163,7 @@ class KeyedLocks:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def of(self, name: str) -> asyncio.Lock:
-        """The lock of that name; it is there as long as somebody holds it or waits for it."""
+        """Return the lock of that name, which exists while it is held or waited for."""
         return self._locks.setdefault(name, asyncio.Lock())
 
 

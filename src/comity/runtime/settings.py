@@ -103,7 +103,7 @@ ADDRESS = r"|https?://[^\s@]+"
 
 
 def kinds_of(section: type[Struct], but: Collection[str] = ()) -> dict[str, Kind]:
-    """The kind of each field, except for those named in `but`."""
+    """Return the kind of each field, except for those named in `but`."""
     return {
         field.name: _kind(section, field.name, field.type)
         for field in fields(section)
@@ -182,7 +182,7 @@ class AuditSettings(Struct, frozen=True, kw_only=True):
 
 class RateSettings(Struct, frozen=True, kw_only=True):
     """For each address that is not this machine's own (those too with `limit_loopback`), and for each identity
-    once it is proven. `new_pairs` is how many callers never heard of an address may bring in an hour.
+    once it is proven. `new_pairs` is how many unknown callers an address may bring in an hour.
     """
 
     requests: Annotated[int, _Some] = 6000
@@ -225,7 +225,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
 
     @property
     def offer(self) -> str:
-        """What the card says of the agent."""
+        """Return what the card says of the agent."""
         return self.capability or f"answers with {self.behaviour}"
 
 
@@ -252,7 +252,7 @@ class DirectorySettings(Struct, frozen=True, kw_only=True):
 
 class DeliberationSettings(Struct, frozen=True, kw_only=True):
     """`log_bytes` is the most that the log of one deliberation may come to. `retry_seconds` is how often acts are
-    sent again that wait for their keeper.
+    sent again that wait for their host.
     """
 
     log_bytes: Annotated[int, whole(65_536, _MAX_BYTES)] = 67_108_864
@@ -275,7 +275,7 @@ class DispatchSettings(Struct, frozen=True, kw_only=True):
 
     @property
     def hosts(self) -> list[str]:
-        """The allowed ones, an IPv6 address without the brackets that it has in a URL."""
+        """Return the allowed hosts, IPv6 addresses without brackets."""
         return [host.strip("[]") for host in self.allowed_hosts]
 
 
@@ -374,12 +374,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     parts: Mapping[str, Struct] = {}
 
     def of(self, section: type[_S]) -> _S:
-        """The section of a part, by its type; the defaults where nothing is set."""
+        """Return the section of a part, by its type; the defaults where nothing is set."""
         return next((held for held in self.parts.values() if isinstance(held, section)), None) or section()
 
     @property
     def production(self) -> bool:
-        """Staging counts: it holds the same data and the same dangers."""
+        """Return whether this is production. Staging counts: it holds the same data."""
         return self.environment in _PRODUCTION
 
     @property
@@ -388,7 +388,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @property
     def audit_heads(self) -> Path:
-        """Where the heads of the audit chains are kept, outside the database."""
+        """Return where the heads of the audit chains are kept, outside the database."""
         return self.data / "audit"
 
     def __post_init__(self) -> None:

@@ -1,5 +1,5 @@
-"""For the tests of this project and of its users: clocks, loops, chance and links that do as they are told, and
-nodes that clean up after themselves.
+"""For the tests of this project and of its users: controlled clocks, loops, randomness and links, and nodes that clean up
+after themselves.
 
 Each name is loaded when it is first asked for. Only `comity.testing.fixtures` and running vectors need pytest.
 """

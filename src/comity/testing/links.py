@@ -23,7 +23,7 @@ from comity.wire.errors import InvalidError, TooLargeError
 from comity.wire.link import LinkClosed, PeerLink
 from comity.wire.machine import Clock
 
-# Chance that can be repeated: every draw comes from a seed, and every failure tells it.
+# Repeatable randomness: every draw comes from a seed, and every failure names it.
 
 
 _Item = TypeVar("_Item")
@@ -40,21 +40,21 @@ class Randomness:
         return f"Randomness(seed={self.seed!r})"
 
     def branch(self, name: str) -> "Randomness":
-        """An independent source: reading from it does not change this one."""
+        """Return an independent source: reading from it does not change this one."""
         return Randomness(f"{self.seed}/{name}")
 
     def bytes(self, length: int) -> bytes:
         return self._random.randbytes(length)
 
     def hex(self, length: int) -> str:
-        """`length` random bytes as hexadecimal digits."""
+        """Return `length` random bytes as hexadecimal digits."""
         return self.bytes(length).hex()
 
     def uuid(self) -> uuid.UUID:
         return uuid.UUID(bytes=self.bytes(16), version=4)
 
     def integer(self, low: int, high: int) -> int:
-        """From `low` to `high`, both included."""
+        """Return a number from `low` to `high`, both included."""
         return self._random.randint(low, high)
 
     def between(self, low: float, high: float) -> float:
@@ -72,7 +72,7 @@ class Randomness:
 
 @contextlib.contextmanager
 def seeded(seed: int | str) -> Iterator[Randomness]:
-    """A source of draws; whatever is raised inside carries the seed."""
+    """Yield a source of draws. What is raised inside carries the seed."""
     try:
         yield Randomness(seed)
     except BaseException as error:
@@ -83,7 +83,7 @@ def seeded(seed: int | str) -> Iterator[Randomness]:
 class Faults(Struct, frozen=True, kw_only=True):
     """Chances from 0 to 1, each drawn once per message; delays in seconds.
 
-    A reordered message leaves the queue and arrives after its own delay, whoever was sent before it.
+    A reordered message leaves the queue and arrives after its own delay, whatever was sent before it.
     """
 
     loss: float = 0.0
@@ -167,7 +167,7 @@ class SimulatedLink:
         return await self._inner.receive()
 
     async def close(self, reason: str = "") -> None:
-        """What is still on its way is lost."""
+        """Close the link. What is still on its way is lost."""
         await self._inner.close(reason)
         self._end(reason)
         carriers = [*self._stray, *([self._conveyor] if self._conveyor else [])]
@@ -225,7 +225,7 @@ def simulated_pair(
     max_message_bytes: int = 1 << 20,
     names: tuple[str, str] = ("left", "right"),
 ) -> tuple[SimulatedLink, SimulatedLink]:
-    """Two ends in one process that mistreat what passes between them, each direction by its own draws."""
+    """Return two ends in one process that disturb what passes between them, each direction by its own draws."""
     ends = loopback_pair(capacity=capacity, max_message_bytes=max_message_bytes, names=names)
     left, right = (
         SimulatedLink(end, clock=clock, randomness=randomness.branch(name), faults=faults, in_flight=capacity)

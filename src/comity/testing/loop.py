@@ -53,7 +53,7 @@ class VirtualClock:
 
     @property
     def sleepers(self) -> int:
-        """How many tasks sleep on this clock."""
+        """Return how many tasks sleep on this clock."""
         return sum(not woken.done() for _, _, woken in self._sleepers)
 
     async def sleep(self, seconds: float) -> None:
@@ -66,17 +66,17 @@ class VirtualClock:
         await woken
 
     async def advance(self, seconds: float) -> None:
-        """Pass through every moment at which somebody wakes, in order, and let them act at that moment."""
+        """Move through every moment at which a task wakes, in order, and let it run at that moment."""
         end = self._elapsed + _nanoseconds(seconds)
-        await self._settle()
+        await self._run_ready()
         while self._sleepers and self._sleepers[0][0] <= end:
             self._elapsed = self._sleepers[0][0]
             self._wake()
-            await self._settle()
+            await self._run_ready()
         self._elapsed = end
 
     def jump(self, seconds: float) -> None:
-        """Move at once, as a machine does that was suspended: sleepers wake late, all at the same moment."""
+        """Move at once, like a machine that was suspended: sleepers wake late, all at the same moment."""
         self._elapsed += _nanoseconds(seconds)
         self._wake()
 
@@ -86,7 +86,7 @@ class VirtualClock:
             if not woken.done():
                 woken.set_result(None)
 
-    async def _settle(self) -> None:
+    async def _run_ready(self) -> None:
         for _ in range(_HAND_OVERS):
             await asyncio.sleep(0)
 
@@ -101,12 +101,12 @@ _Result = TypeVar("_Result")
 _Args = TypeVarTuple("_Args")
 
 _RESOLUTION = 1e-9
-# Less than what the loop can tell apart, and enough to put equal moments in an order.
+# Less than the resolution of the loop, and enough to order equal moments.
 _JITTER = 4e-10
 
 
 class DeadlockError(ComityError):
-    """Everybody waits for somebody else."""
+    """All tasks wait for each other."""
 
     code = "deadlock"
 
@@ -197,7 +197,7 @@ class SimulatedClock:
 
 
 def run_simulated(simulation: Callable[[], Coroutine[Any, Any, _Result]], seed: int = 0) -> _Result:
-    """Run `simulation()` to its end in simulated time. Whatever it raises carries the seed."""
+    """Run `simulation()` to its end in simulated time. What it raises carries the seed."""
     with seeded(seed), asyncio.Runner(loop_factory=lambda: SimulatedLoop(seed)) as runner:
         result = runner.run(simulation())
         loop = runner.get_loop()
@@ -208,7 +208,7 @@ def run_simulated(simulation: Callable[[], Coroutine[Any, Any, _Result]], seed: 
 
 
 def _place(task: asyncio.Task[Any]) -> str:
-    """The innermost line a task is suspended at."""
+    """Return the innermost line a task is suspended at."""
     frame: FrameType | None = None
     awaited: Any = task.get_coro()
     while awaited is not None:

@@ -43,7 +43,7 @@ async def node_pair(*, clock: Clock | None = None, **settings: Any) -> AsyncIter
 
 
 def bearer(node: Node) -> dict[str, str]:
-    """The header that opens every door of a node."""
+    """Return the header with the token of a node."""
     return {"Authorization": f"Bearer {read_token(node.settings.data / TOKEN_FILE)}"}
 
 

@@ -21,8 +21,8 @@ belongs to nobody is noticed.
 
 The test's own name holds "vector" and the area, so that `pytest -k "vector and peers"` selects it.
 Whatever cannot be understood fails: a file that no longer fits its runner, a file without cases, a
-case with keys that `known_keys` was not told of. Without a folder, and for a file that a given folder
-does not hold, the tests skip and say so. What no module plugs in is told by `unplugged(area)`; the
+case with keys that `known_keys` does not name. Without a folder, and for a file that a given folder
+does not hold, the tests skip and say so. What no module plugs in is returned by `unplugged(area)`; the
 tests of this module turn that into one visible line per area.
 
 A test that only needs the content calls `vector_file(area, stem)`.
@@ -74,7 +74,7 @@ _runners: dict[tuple[str, str], list[_Runner]] = {}
 
 
 def vectors_folder() -> Path | None:
-    """Where the known answers are; None when there are none. A named folder that is missing is an error."""
+    """Return where the known answers are; None when there are none. A named folder that is missing is an error."""
     given = os.environ.get(_VARIABLE)
     if given:
         folder = Path(given)
@@ -87,12 +87,12 @@ def vectors_folder() -> Path | None:
 
 
 def folder_was_given() -> bool:
-    """Whether somebody named the folder: then every file in it has to be understood."""
+    """Return whether the folder was named: then every file in it has to be understood."""
     return bool(os.environ.get(_VARIABLE))
 
 
 def vector_file(area: str, stem: str) -> Any:
-    """The content of one file (a list of values for JSON lines). Skips the test when it cannot be had."""
+    """Return the content of one file (a list of values for JSON lines). Skips the test when it cannot be had."""
     reason = _absence(area, stem)
     if reason is not None:
         pytest.skip(reason, allow_module_level=True)
@@ -110,7 +110,7 @@ def known_keys(case: Mapping[str, Any], *known: str) -> None:
 
 
 def named_cases(content: Any) -> Iterator[tuple[str, Any]]:
-    """The usual shapes: a list of cases, an object with one list of cases, an object of named cases."""
+    """Yield the cases of the usual shapes: a list of cases, an object with one list of cases, an object of named cases."""
     if isinstance(content, dict):
         lists = [key for key in _CASE_LISTS if isinstance(content.get(key), list)]
         rest = [key for key, value in content.items() if key not in lists and isinstance(value, dict | list)]
@@ -162,7 +162,7 @@ def format_runner(
 
 
 def unplugged(area: str) -> list[str]:
-    """Files of an area, and cases in them, that no runner registered in this process takes."""
+    """Return files of an area, and cases in them, that no runner in this process takes."""
     folder = vectors_folder()
     missing = []
     for stem in _stems(folder / area) if folder else ():
@@ -177,7 +177,7 @@ def unplugged(area: str) -> list[str]:
 
 
 def areas_found() -> list[str]:
-    """The known areas, and all others in the folder. Never raises, because pytest calls it during collection."""
+    """Return the known areas, and all others in the folder. Never raises, because pytest calls it during collection."""
     try:
         folder = vectors_folder()
     except ConfigError:
@@ -193,7 +193,7 @@ def _stems(folder: Path) -> list[str]:
 
 
 def _absence(area: str, stem: str) -> str | None:
-    """Why a file may be missing, or None when it has to be there."""
+    """Return why a file may be missing, or None if it must exist."""
     try:
         folder = vectors_folder()
     except ConfigError:

@@ -80,7 +80,7 @@ def ascii_form(value: Any) -> bytes:
 
 
 def jcs(value: Any) -> bytes:
-    """RFC 8785. Numbers are doubles there: an integer beyond 2^53 is written as the double that any
+    """Return the form of RFC 8785. Numbers are doubles there: an integer beyond 2^53 is written as the double that any
     reader of the RFC makes of it, so that our signature of a card is the one they compute. An integer
     too large for a double is refused.
     """

@@ -28,7 +28,7 @@ class ComityError(Exception):
 
     @property
     def step(self) -> str:
-        """What the record names as the step that failed."""
+        """Return what the record names as the step that failed."""
         return self.code
 
 

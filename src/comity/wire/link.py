@@ -45,7 +45,7 @@ class PeerLink(Protocol):
 
     @property
     def peer(self) -> str:
-        """An address for limits and logs; never an identity."""
+        """Return an address for limits and logs; never an identity."""
         ...
 
     async def send(self, message: bytes) -> None:

@@ -203,8 +203,8 @@ class ChildNode:
 @contextlib.asynccontextmanager
 async def child_node(folder, *arguments):
     with _started(folder, arguments) as process:
-        told = json.loads(await asyncio.to_thread(process.stdout.readline))
-        node = ChildNode(process, told)
+        result = json.loads(await asyncio.to_thread(process.stdout.readline))
+        node = ChildNode(process, result)
         for _ in range(50):  # what is loaded with the first requests is not what they cost
             await node.get()
         node.look()

@@ -138,13 +138,13 @@ async def test_the_old_version_knows_no_chunks():
 @pytest.mark.parametrize("extension", [b";x", b";x=y", b'; x="y z"', b";" + b"x" * 100], ids=repr)
 async def test_a_small_chunk_extension_means_the_same_however_it_is_cut(extension):
     data = PING + CHUNKED + b"\r\n2" + extension + b"\r\n{}\r\n0\r\n\r\n" + GET + b"connection: close\r\n\r\n"
-    told = []
+    result = []
     async with open_door() as door:
         for size in (1, 7, len(data)):
             async with door.peer() as peer:
                 await peer.send_in_pieces(data, size)
-                told.append([answer.status for answer in await peer.answers()])
-    assert told in ([[200, 200]] * 3, [[400]] * 3)
+                result.append([answer.status for answer in await peer.answers()])
+    assert result in ([[200, 200]] * 3, [[400]] * 3)
 
 
 ENDLESS = {

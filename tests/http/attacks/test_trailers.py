@@ -71,13 +71,13 @@ async def test_where_trailers_end_is_never_in_doubt(fault, size):
 
 @pytest.mark.parametrize("line", [b"a b: c", b" a: b", b"a : b", b"a", b": b"])
 async def test_a_trailer_that_is_no_header_is_refused_however_it_is_cut(line):
-    data, told = PING + CHUNKED + b"x: y\r\n" + line + b"\r\n\r\n" + LAST, []
+    data, result = PING + CHUNKED + b"x: y\r\n" + line + b"\r\n\r\n" + LAST, []
     async with open_door() as door:
         for size in (1, 7, len(data)):
             async with door.peer() as peer:
                 await peer.send_in_pieces(data, size)
-                told.append([answer.status for answer in await peer.answers()])
-    assert told == [[400]] * 3
+                result.append([answer.status for answer in await peer.answers()])
+    assert result == [[400]] * 3
 
 
 @pytest.mark.slow

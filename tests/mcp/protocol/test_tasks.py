@@ -87,17 +87,17 @@ def test_a_question_is_shown_while_it_is_open_and_not_after():
     assert detailed_json(asked)["inputRequests"] == {
         "who": {"method": "elicitation/create", "params": {"message": "Who?"}}
     }
-    told = answered(asked, {"who": {"action": "accept"}}, NOW + 2)
-    assert detailed_json(told)["status"] == "working"
-    assert "inputRequests" not in detailed_json(told)
-    assert detailed_json(told)["lastUpdatedAt"] == "2026-01-01T00:00:02.000000Z"
+    result = answered(asked, {"who": {"action": "accept"}}, NOW + 2)
+    assert detailed_json(result)["status"] == "working"
+    assert "inputRequests" not in detailed_json(result)
+    assert detailed_json(result)["lastUpdatedAt"] == "2026-01-01T00:00:02.000000Z"
 
 
 def test_answers_to_some_questions_leave_the_others_open():
     asked = asking(new_task(), {"one": NAME, "two": NAME}, NOW)
-    told = answered(asked, {"one": {"action": "accept"}}, NOW)
-    assert told.status == "input_required"
-    assert list(told.questions) == ["two"]
+    result = answered(asked, {"one": {"action": "accept"}}, NOW)
+    assert result.status == "input_required"
+    assert list(result.questions) == ["two"]
 
 
 def test_an_answer_that_is_no_object_or_to_no_open_question_changes_nothing():

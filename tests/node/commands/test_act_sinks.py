@@ -120,9 +120,9 @@ async def test_a_terminal_shows_so_many_lines_a_second_and_counts_the_rest():
     shown = len(desk.paper.lines)
     assert 3 * (LINES - 1) <= shown <= 3 * LINES + 1
     await asyncio.sleep(2)
-    told = [line for line in desk.paper.lines if "more; `comity watch`" in line]
-    counted = sum(int(line.split()[2]) for line in told)
-    assert counted + len(desk.paper.lines) - len(told) == 300
+    result = [line for line in desk.paper.lines if "more; `comity watch`" in line]
+    counted = sum(int(line.split()[2]) for line in result)
+    assert counted + len(desk.paper.lines) - len(result) == 300
     await asyncio.sleep(10)
     desk.act()
     await asyncio.sleep(1)

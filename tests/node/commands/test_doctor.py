@@ -257,9 +257,9 @@ def test_a_proxy_that_nobody_named_is_a_warning(data):
     agent = AgentSettings(behaviour="echo", endpoint="https://agent.example/a2a/message/send")
     found = check_budget(Settings(data=data, agent=agent))
     assert (found.mark, found.remedy) == ("warn", "name the proxy in http.trusted_proxies")
-    for told in (
+    for result in (
         {"http": HttpSettings(trusted_proxies=("127.0.0.1",))},
         {"rate": RateSettings(limit_loopback=True)},
     ):
-        assert check_budget(Settings(data=data, agent=agent, **told)).mark == "ok"
+        assert check_budget(Settings(data=data, agent=agent, **result)).mark == "ok"
     assert check_budget(Settings(data=data)).finding == "6,000 requests and 64 MiB in 60 s for each address"

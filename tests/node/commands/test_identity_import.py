@@ -36,17 +36,17 @@ def chains(comity):
 
 def test_key_state_words_and_chains_are_taken_and_the_rest_is_told(comity, folder, data):
     (folder / "reviews_received.jsonl").write_text("{}\n")
-    told = imported(comity("id", "import", folder, "--json"))
-    assert (told["vacant_id"], told["name"], told["data"]) == (KEY.vacant_id.hex(), "alice", str(data))
-    assert told["logbook"] == {"entries": 2, "fault": None}
-    assert notes(told, "taken") == {
+    result = imported(comity("id", "import", folder, "--json"))
+    assert (result["vacant_id"], result["name"], result["data"]) == (KEY.vacant_id.hex(), "alice", str(data))
+    assert result["logbook"] == {"entries": 2, "fault": None}
+    assert notes(result, "taken") == {
         "key": f"now in {data / 'identity.json'}, open to its owner only",
         "name": "alice, as agent.name in config.toml",
         "capability": "translates, as agent.capability in config.toml",
         "state": "ACTIVE",
         "chains": "with 1 target, as the caller",
     }
-    assert notes(told, "left") == {
+    assert notes(result, "left") == {
         "endpoint": f"{META['endpoint']}; --port 8443 serves it again",
         "logbook": "2 entries, all verified; it stays where it is",
         "reviews_received.jsonl": "is not read",
@@ -87,8 +87,8 @@ def test_the_imported_identity_calls_on_where_it_was(comity, neighbourhood, tmp_
         }
     }
     comity("id", "import", write_folder(tmp_path / "alice", chains=state))
-    told = json.loads(comity("call", node.url, "three", "--json").out)
-    assert (told["request_seq"], told["response_seq"], told["caller"]) == (3, 3, KEY.vacant_id.hex())
+    result = json.loads(comity("call", node.url, "three", "--json").out)
+    assert (result["request_seq"], result["response_seq"], result["caller"]) == (3, 3, KEY.vacant_id.hex())
 
 
 def test_another_identity_is_never_overwritten(comity, folder, data, identity):
@@ -132,8 +132,8 @@ def test_words_that_are_no_settings_are_not_taken(comity, tmp_path, data):
         )
     ):
         folder = write_folder(tmp_path / "alice", meta={**META, "capability_text": text})
-        told = imported(comity("id", "import", folder, "--json", "--data", tmp_path / f"data {number}"))
-        assert ("capability" in notes(told, "taken")) is fits
+        result = imported(comity("id", "import", folder, "--json", "--data", tmp_path / f"data {number}"))
+        assert ("capability" in notes(result, "taken")) is fits
         if fits:
             config = (tmp_path / f"data {number}" / "config.toml").read_text("utf-8")
             assert tomllib.loads(config)["agent"]["capability"] == text
@@ -143,10 +143,10 @@ def test_words_that_are_no_settings_are_not_taken(comity, tmp_path, data):
 def test_a_broken_logbook_and_damaged_files_are_told(comity, tmp_path):
     first, _, third = logbook_lines(3)
     folder = write_folder(tmp_path / "alice", logbook=[first, third], chains=b"{")
-    told = imported(comity("id", "import", folder, "--json"))
-    assert notes(told, "left")["logbook"].startswith("BROKEN: log entry 2 does not follow")
-    assert notes(told, "left")["damaged"].startswith("envelope_state.json cannot be read")
-    assert told["logbook"]["fault"].startswith("log entry 2")
+    result = imported(comity("id", "import", folder, "--json"))
+    assert notes(result, "left")["logbook"].startswith("BROKEN: log entry 2 does not follow")
+    assert notes(result, "left")["damaged"].startswith("envelope_state.json cannot be read")
+    assert result["logbook"]["fault"].startswith("log entry 2")
 
 
 def test_a_running_node_is_not_imported_under(comity, neighbourhood, folder, data):
@@ -186,8 +186,8 @@ def test_a_key_from_the_keyring_stays_in_one(comity, tmp_path, data, monkeypatch
     folder = write_folder(
         tmp_path / "alice", key={"key_storage": "keyring", "pubkey_hex": KEY.vacant_id.hex()}
     )
-    told = imported(comity("id", "import", folder, "--json"))
-    assert notes(told, "taken")["key"] == "now in the keyring of the operating system"
+    result = imported(comity("id", "import", folder, "--json"))
+    assert notes(result, "taken")["key"] == "now in the keyring of the operating system"
     assert KEY.seed.hex() not in (data / "identity.json").read_text()
     assert load_identity(data).seed == KEY.seed
 
@@ -225,8 +225,8 @@ def replay(tmp_path):
 
 
 def test_what_its_server_accepted_is_not_accepted_again(comity, folder, replay):
-    told = imported(comity("id", "import", folder, "--replay", replay, "--json"))
-    assert notes(told, "taken")["replay"] == "chains with 1 caller, as the agent"
+    result = imported(comity("id", "import", folder, "--replay", replay, "--json"))
+    assert notes(result, "taken")["replay"] == "chains with 1 caller, as the agent"
     (peer,) = chains(comity)
     assert peer["serve"]["requests"] == {"seq": 12, "tip": "0c" * 32}
     assert peer["serve"]["replies"] == {"seq": 11, "tip": "6f" * 32}
@@ -235,8 +235,8 @@ def test_what_its_server_accepted_is_not_accepted_again(comity, folder, replay):
 
 def test_the_tips_alone_are_taken_for_the_identity_that_is_here_and_only_forwards(comity, data, replay):
     create_identity(data, key=KEY)
-    told = imported(comity("id", "import", "--replay", replay, "--json"))
-    assert notes(told, "taken") == {"replay": "chains with 1 caller, as the agent"}
+    result = imported(comity("id", "import", "--replay", replay, "--json"))
+    assert notes(result, "taken") == {"replay": "chains with 1 caller, as the agent"}
     assert "REPLAY_IMPORTED" in comity("audit", "tail").out
     with contextlib.closing(sqlite3.connect(replay)) as database, database:
         database.execute("DELETE FROM replay_protect WHERE sequence_no > 3")

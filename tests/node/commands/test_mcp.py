@@ -145,7 +145,7 @@ def unusable(data, how):
 
 @pytest.mark.parametrize("how", ["a file", "open to others", "another database"])
 async def test_a_folder_that_cannot_be_opened_is_told_with_the_call_and_lists_work(data, how):
-    told = unusable(data, how)
+    result = unusable(data, how)
     async with comity_mcp(data) as client:
         welcome = await client.ask(initialize(vcp=HELLO))
         assert welcome["result"]["vcp"]["type"] == "vcp-error"
@@ -155,7 +155,7 @@ async def test_a_folder_that_cannot_be_opened_is_told_with_the_call_and_lists_wo
         for number in (2, 3):
             answer = await client.ask(call(number, "vcp_status"))
             assert answer["result"]["isError"]
-            assert told in said_by(answer)
+            assert result in said_by(answer)
         client.end()
         code, out, err = await client.over()
     assert (code, out) == (0, b"")

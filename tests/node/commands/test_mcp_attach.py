@@ -254,15 +254,15 @@ async def test_a_connection_that_is_not_opened_well_is_refused_in_a_sentence(nod
         async with by_hand(node) as (reader, writer):
             writer.write(first)
             writer.write_eof()
-            answer = await told(reader)
+            answer = await result(reader)
             assert answer["ok"] is False, first[:60]
             assert answer["error"]
             with contextlib.suppress(ConnectionResetError):  # what it sent was not even read
                 assert await reader.read() == b""
     async with by_hand(node, Opening()) as (reader, writer):
-        assert (await told(reader))["ok"] is True
+        assert (await result(reader))["ok"] is True
         writer.write(line(request(1, "ping")))
-        assert (await told(reader))["id"] == 1
+        assert (await result(reader))["id"] == 1
 
 
 async def test_demands_of_a_connection_go_on_top_of_those_of_the_node(tmp_path):
@@ -286,7 +286,7 @@ async def test_demands_of_a_connection_go_on_top_of_those_of_the_node(tmp_path):
         ):
             reader, writer = await asyncio.open_unix_connection(tmp_path / "x.sock")
             writer.write(line_of(Opening(demands=to_builtins(demands))))
-            answers.append((await told(reader))["ok"])
+            answers.append((await result(reader))["ok"])
             writer.close()
             await writer.wait_closed()
     finally:

@@ -44,11 +44,11 @@ def test_old_entries_and_replies_go_and_the_rest_verifies(comity, data, identity
     before = (data / "comity.db").stat().st_size
     said = comity("prune", "--days", "100", "--yes", "--json")
     assert said.code == 0, said.err
-    told = json.loads(said.out)
-    assert told["audit_entries"] == 3
-    assert told["reply_bytes"] == 4_000_000
-    assert told["compacted"] is True
-    assert told["file_bytes"] == (data / "comity.db").stat().st_size < before - 3_000_000
+    result = json.loads(said.out)
+    assert result["audit_entries"] == 3
+    assert result["reply_bytes"] == 4_000_000
+    assert result["compacted"] is True
+    assert result["file_bytes"] == (data / "comity.db").stat().st_size < before - 3_000_000
     verified = comity("audit", "verify", "--json")
     assert verified.code == 0
     assert {chain["chain"]: chain["entries"] for chain in json.loads(verified.out)["chains"]} == {

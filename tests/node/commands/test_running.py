@@ -22,10 +22,10 @@ def test_the_status_of_a_running_node(program, start, data):
     assert f"process {node.pid}" in said.out
     assert f"data      {data}\n" in said.out
     assert max(map(len, said.out.splitlines())) <= 80 + len(str(data))
-    told = json.loads(program("status", "--json", "--data", data).out)
-    assert (told["running"], told["ready"], told["pid"]) == (True, True, node.pid)
-    assert type(told["uptime"]) is float
-    assert told["vacant_id"] == node.ready["vacant_id"]
+    result = json.loads(program("status", "--json", "--data", data).out)
+    assert (result["running"], result["ready"], result["pid"]) == (True, True, node.pid)
+    assert type(result["uptime"]) is float
+    assert result["vacant_id"] == node.ready["vacant_id"]
 
 
 def test_where_no_node_runs_the_status_says_how_to_start_one(program, data):
@@ -93,10 +93,10 @@ def test_a_browser_makes_no_links_so_it_is_let_in_for_12_hours_and_no_longer(pro
 
 def test_open_makes_a_link_that_only_reads(program, start, data):
     node = start(data)
-    told = json.loads(program("open", "--read-only", "--json", "--data", data).out)
-    assert told["read_only"] is True
+    result = json.loads(program("open", "--read-only", "--json", "--data", data).out)
+    assert result["read_only"] is True
     with httpx.Client(base_url=node.ready["url"]) as browser:
-        assert browser.get(told["link"]).status_code == 303
+        assert browser.get(result["link"]).status_code == 303
         assert browser.get("/v1/views").json()["read_only"] is True
         assert browser.post("/v1/stop", json={}).status_code == 403
 

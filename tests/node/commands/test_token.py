@@ -39,11 +39,11 @@ def test_a_token_for_metrics_opens_metrics_alone_until_it_is_revoked(program, no
 def test_what_each_grant_opens(program, node, data):
     opened = {}
     for can in ("metrics", "read", "act", "admin"):
-        told = json.loads(
+        result = json.loads(
             program("token", "new", can, "--can", can, "--days", "2", "--json", "--data", data).out
         )
-        assert told["expires"] - told["created"] == 2 * 86_400
-        opened[can] = [path for path, status in statuses(node, told["token"]).items() if status == 200]
+        assert result["expires"] - result["created"] == 2 * 86_400
+        opened[can] = [path for path, status in statuses(node, result["token"]).items() if status == 200]
     assert opened == {
         "metrics": ["/metrics"],
         "read": ["/metrics", "/v1/views"],

@@ -224,9 +224,9 @@ def test_a_directory_that_cannot_be_reached_does_not_keep_a_node_from_starting(s
     while "Ctrl-C" not in (line := node.stdout.readline()):
         assert line, node.stderr.read()
         lines.append(line.strip())
-    told = lines.index(f"directory  {nowhere}")
-    assert lines[told + 1].startswith("not published yet: 127.0.0.1:")
-    assert lines[told + 2] == "the node tries again by itself"
+    result = lines.index(f"directory  {nowhere}")
+    assert lines[result + 1].startswith("not published yet: 127.0.0.1:")
+    assert lines[result + 2] == "the node tries again by itself"
     node.send_signal(signal.SIGTERM)
     _, log = node.communicate(timeout=DEADLINE)
     assert node.returncode == 0
@@ -243,8 +243,8 @@ def test_a_directory_that_cannot_be_reached_does_not_keep_a_node_from_starting(s
     ],
 )
 def test_a_publication_that_cannot_be_starts_nothing(refused, data, arguments, words):
-    code, told = refused(*arguments)
-    assert (code, words in told) == (2, True)
+    code, result = refused(*arguments)
+    assert (code, words in result) == (2, True)
     assert not data.exists()
 
 
@@ -402,7 +402,7 @@ def test_a_node_lets_its_threads_change_places_soon_and_the_library_does_not(com
     monkeypatch.setattr(sys, "setswitchinterval", given.append)
     assert comity("up", "--port", "0", "--data", str(tmp_path / "d")).code == 0
     assert given == [SWITCH_SECONDS]
-    told = subprocess.run(
+    result = subprocess.run(
         [
             sys.executable,
             "-c",
@@ -412,7 +412,7 @@ def test_a_node_lets_its_threads_change_places_soon_and_the_library_does_not(com
         text=True,
         check=True,
     )
-    assert float(told.stdout) > SWITCH_SECONDS
+    assert float(result.stdout) > SWITCH_SECONDS
 
 
 def test_what_to_type_next_works_from_anywhere(monkeypatch, tmp_path):

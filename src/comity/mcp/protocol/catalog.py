@@ -101,13 +101,13 @@ class Tool(Struct, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def mirrored(self) -> Mapping[tuple[str, ...], str]:
-        """Where in the arguments, to the suffix of its `Mcp-Param-` header."""
+        """Map paths in the arguments to the suffixes of their `Mcp-Param-` headers."""
         found: dict[tuple[str, ...], str] = {}
         _find_mirrored(self.input_schema, (), found)
         return found
 
     def to_json(self, *, modern: bool) -> Json:
-        """Legacy clients know results that are objects only, and refuse the whole list otherwise."""
+        """Return the tool as in lists. Legacy clients refuse a list with results that are no objects."""
         shown: Json = {"name": self.name}
         if self.title:
             shown["title"] = self.title

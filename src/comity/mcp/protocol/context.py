@@ -89,11 +89,11 @@ class Handshake(Protocol):
 
     @property
     def extension(self) -> str:
-        """The identifier under which the server announces it."""
+        """Return the identifier under which the server announces it."""
 
     @property
     def settings(self) -> Json:
-        """What is announced before a hello; may be empty."""
+        """Return what is announced before a hello; may be empty."""
 
     def find(self, params: Mapping[str, Any], /) -> Any:
         """Find the hello in an `initialize`; None where there is none."""
@@ -135,45 +135,45 @@ class Context(Protocol):
 
     @property
     def connection(self) -> str:
-        """Distinguishes the clients of one owner: the connection, the session, or what a modern request says."""
+        """Return what distinguishes the clients of one owner: the connection, the session, or what a modern request says."""
 
     @property
     def demands(self) -> Any:
-        """What the connection was opened with, for the part that knows it; may be None."""
+        """Return what the connection was opened with, for the part that knows it; may be None."""
 
     @property
     def profile(self) -> str:
-        """The profile of tools that the connection was opened with."""
+        """Return the profile of tools that the connection was opened with."""
 
     @property
     def folder(self) -> str | None:
-        """Where the client was started, if it is on this machine."""
+        """Return where the client was started, if it is on this machine."""
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """The request's own `_meta`."""
+        """Return the request's own `_meta`."""
 
     @property
     def state(self) -> dict[str, Any]:
-        """The state of the legacy session; in the modern era empty for each request."""
+        """Return the state of the legacy session; in the modern era empty for each request."""
 
     @property
     def cancelled(self) -> CancelToken: ...
 
     @property
     def inputs(self) -> Mapping[str, Any]:
-        """Answers that came with a repeated request, by key. Unchecked."""
+        """Return the answers of a repeated request by key, unchecked."""
 
     @property
     def input_state(self) -> Any:
-        """The state of an earlier `InputRequired`; None at first."""
+        """Return the state of an earlier `InputRequired`; None at first."""
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None: ...
 
     def log(self, level: LogLevel, data: Any, logger: str | None = None) -> None: ...
 
     async def ask(self, requests: Mapping[str, InputRequest]) -> Mapping[str, Any]:
-        """The client's answers by key. Raises McpError when the client did not declare that it can answer."""
+        """Return the client's answers by key. Raise McpError when the client did not declare that it can answer."""
 
     async def release_stream(self) -> None:
         """End the open HTTP response; the client comes back for the rest. Do nothing on other carriers."""

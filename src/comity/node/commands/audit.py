@@ -1,4 +1,4 @@
-"""`comity audit`: the record of what happened, for those who want proof.
+"""`comity audit`: the record of what happened, with proof.
 
 Verifying and looking never write, and work while a node runs. Adopting writes, and needs the node to be
 stopped: it is for an operator who put back an older database on purpose, and says so in the record.
@@ -211,7 +211,7 @@ async def _adopt_chain(settings: Settings, trail: AuditTrail) -> int:
 
 
 async def _chain_names(store: Store, heads: Path) -> list[str]:
-    """Those in the database and those that only a head outside remembers."""
+    """Return the chains in the database and those that only a head outside names."""
     return sorted({*await chains(store), *_heads_in(heads)})
 
 
@@ -258,8 +258,8 @@ def _what_to_do(bad: list[AuditReport]) -> str:
 
 
 def _entry_line(chain: str, entry: AuditEntry, room: int | None) -> str:
-    """One entry: when, where, what, how long, who, and how many or why not. What is more than a terminal has `room`
-    for stands in a second line.
+    """Return an entry: when, where, what, how long, who, how many or why not. What does not fit into the `room` of a
+    terminal is in a second line.
     """
     named = dict(check.partition(":")[::2] for check in entry.checks_passed)
     caller = named.get("caller", "").removesuffix(":-")
@@ -286,7 +286,7 @@ def _entry_line(chain: str, entry: AuditEntry, room: int | None) -> str:
 
 @contextmanager
 def _progress(total: int, *, wanted: bool) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr for a long record; a short one is done before a bar would be read."""
+    """Show a progress bar on stderr for a long record."""
     if not wanted or total < PROGRESS_FROM:
         yield lambda _entries: None
         return

@@ -68,7 +68,7 @@ from comity.wire.machine import size_words
 
 try:
     import fcntl
-except ImportError:  # Windows: two backups at once are then told apart by their files alone
+except ImportError:  # Windows: two backups at once are then distinguished by their files alone
     fcntl = None  # type: ignore[assignment]
 
 backup_app = HelpfulApp()
@@ -268,7 +268,7 @@ def restore_backup(
 
 
 def _of_identity(folder: Path, file: str | None) -> str | None:
-    """What opens the identity in the backup; None when it is not sealed."""
+    """Return the passphrase of the identity in the backup; None if it is not encrypted."""
     if file is not None:
         return read_passphrase(file)
     return ask_passphrase("the identity", "--identity-passphrase-file") if needs_passphrase(folder) else None
@@ -282,7 +282,7 @@ async def _check(copied: Settings, public: bytes, heads: Path | None) -> tuple[i
 
 
 async def _prepare_restored(staged: Settings, key: SigningKey) -> None:
-    """Heads that fit the database, the tables of this release, and the moment from which messages count."""
+    """Write heads that fit the database, the tables of this release, and the moment from which messages count."""
     async with reading(staged, SystemClock()) as store:
         heads = {name: held.value for name, held in await store.scan(HEADS, limit=10_000)}
     for name, head in heads.items():

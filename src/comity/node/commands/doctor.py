@@ -318,7 +318,7 @@ def _nearest_existing(path: Path) -> Path:
 
 
 def _missing(path: Path) -> bool:
-    """Whether the path does not exist. A folder that cannot be read raises an error instead."""
+    """Return whether the path does not exist. A folder that cannot be read raises an error instead."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -334,7 +334,7 @@ def _installed(module: str) -> bool:
 
 
 def _refused(check: str, refusal: ComityError | OSError) -> CheckResult:
-    """The message of a ComityError already says what to do."""
+    """Return a failed check. The message of a ComityError already says what to do."""
     if isinstance(refusal, OSError):
         return CheckResult(check, "fail", f"{refusal.filename}: {_cause(refusal)}", "fix its permissions")
     return CheckResult(check, "fail", refusal.message)

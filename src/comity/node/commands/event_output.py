@@ -243,7 +243,7 @@ class ActLog:
 
 
 def _gap(after: int, first: NodeEvent) -> NodeEvent:
-    """One event for all acts between a number and the first act that is still in the ring."""
+    """Return one event for all acts between a number and the first act that is still in the ring."""
     number = first.number - 1
     return NodeEvent(number, first.time, "node", "ACTS_NOT_LOGGED", count=number - after)
 

@@ -151,7 +151,7 @@ def _forward_until_end(folder: Any, link: Any) -> None:
 
 
 def _is_gone(folder: Any) -> bool:
-    """Whether the node has ended. Its connections break a moment before the system releases its lock, so we look more
+    """Return whether the node has ended. Its connections break a moment before the system releases its lock, so we look more
     than once.
     """
     deadline = time.monotonic() + _RELEASE_SECONDS

@@ -23,7 +23,7 @@ _MAX_LINE_LENGTH: Final = 65_536
 
 
 def attach(path: str, opening: Opening) -> socket.socket | None:
-    """A connection to the node that listens there, opened; None where nobody does."""
+    """Return an opened connection to the node that listens there, or None."""
     link = socket.socket(socket.AF_UNIX)
     link.settimeout(_CONNECT_SECONDS)
     try:
@@ -76,7 +76,7 @@ class _Pump:
         return self._client_ended
 
     def _wait(self) -> dict[int, int]:
-        """What can be done now. Nothing, if the client has gone without reading what was left for it."""
+        """Return the descriptors that are ready; none if the client is gone without reading the rest."""
         waiting = select.poll()
         waiting.register(self._asked, select.POLLIN)
         both_ways = 0
@@ -135,7 +135,7 @@ class _Pump:
         return True
 
     def _write_rest(self) -> None:
-        """As long as the client reads any of it."""
+        """Write the rest as long as the client reads any of it."""
         while self._to_client:
             waiting = select.poll()
             waiting.register(self._sink, select.POLLOUT)
@@ -145,7 +145,7 @@ class _Pump:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[int]:
-    """A descriptor that can be read from once SIGTERM or SIGINT has come. After that they change nothing."""
+    """Yield a descriptor that becomes readable with SIGTERM or SIGINT. Afterwards both are ignored."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     both = (signal.SIGTERM, signal.SIGINT)
@@ -171,7 +171,7 @@ def _not_blocking(sink: int) -> Iterator[None]:
 
 
 def _line(link: socket.socket) -> bytes:
-    """One byte at a time: what follows the line is not ours."""
+    """Read one line byte by byte: what follows belongs to the client."""
     line = bytearray()
     while not line.endswith(b"\n") and len(line) < _MAX_LINE_LENGTH:
         byte = link.recv(1)

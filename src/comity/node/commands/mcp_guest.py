@@ -1,8 +1,7 @@
 """`comity mcp` where no node runs: it answers at once, and becomes a guest in the data folder with the first call
-that needs a room. What was counted before is written down then, or at the end.
+that needs a part. What was counted before is recorded then, or at the end.
 
-A folder that cannot be opened is the client's own affair: whoever calls is told in a sentence what is wrong with
-it, and the next call tries again.
+If the folder cannot be opened, the call is refused with the reason, and the next call tries again.
 """
 
 import asyncio
@@ -75,7 +74,7 @@ class Guest:
     def submit(
         self, operations: Sequence[Operation], audit: Sequence[AuditDraft]
     ) -> "asyncio.Future[tuple[Any, ...]]":
-        """Without waiting, as ever; the first entry is what opens the folder."""
+        """Submit without waiting. The first entry opens the folder."""
         node = self._node()
         if node is not None:
             return node.store.submit(operations, audit)
@@ -86,7 +85,7 @@ class Guest:
         return kept
 
     def _begin(self) -> "asyncio.Task[Node]":
-        """What failed is tried again: it may have been mended."""
+        """Return the opening task. A failed one is started again."""
         if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
             self._opening = asyncio.create_task(self._open())
         return self._opening

@@ -1,7 +1,6 @@
-"""`comity up`: one node, until somebody stops it.
+"""`comity up`: run one node until it is stopped.
 
-With --json the only line on stdout is the ready line. It comes when the node answers and listens to
-SIGTERM, so that whoever waited for it may use and stop the node at once.
+With --json the only line on stdout is the ready line. It comes when the node answers and handles SIGTERM.
 """
 
 import asyncio
@@ -58,7 +57,7 @@ else:
 app = HelpfulApp()
 
 GARBAGE_AFTER = 20_000
-"""New objects before a look for cycles: a call leaves none behind, and thousands of them are alive under load."""
+"""New objects before a garbage collection: calls leave no cycles, and thousands of objects are alive under load."""
 SWITCH_SECONDS = 0.0002
 """After this time a thread that waits for the interpreter gets it, also from a loop that is never idle: the thread that
 writes to the disk needs it several times for each batch. Python's own 5 ms let a busy peer hold up every commit
@@ -66,7 +65,7 @@ writes to the disk needs it several times for each batch. Python's own 5 ms let 
 """
 
 FIRST_PUBLICATION = 5.0
-"""So many seconds the greeting waits for the directory."""
+"""How many seconds the greeting waits for the directory."""
 
 _OTHER_FOLDER = "~/comity-guest"
 
@@ -177,7 +176,7 @@ async def _serve(loaded: Loaded, passphrase: str | None, *, as_json: bool, quiet
     try:
         await node.start()
         gc.collect()
-        gc.freeze()  # what was made by now stays: looking through it again and again would hold up calls
+        gc.freeze()  # what exists now stays: scanning it again and again would delay calls
         gc.set_threshold(GARBAGE_AFTER, 20, 50)
         stopped = asyncio.ensure_future(node.wait_stopped())
         await asyncio.sleep(0)  # set its signal handlers before we report that the node is ready
@@ -199,14 +198,14 @@ async def _serve(loaded: Loaded, passphrase: str | None, *, as_json: bool, quiet
 
 
 def _open_sinks(node: Node, *, shown: bool) -> "ActSinks | None":
-    """None where no events are kept."""
+    """Return the outputs of events; None if no events are kept."""
     if node.runtime.events is None:
         return None
     return event_output.ActSinks(node.runtime.events, node.settings, shown=shown)
 
 
 async def _first_publication(node: Node, stopped: "asyncio.Future[None]") -> "PublicationReport | None":
-    """What became of the first attempt; None where the agent is not published by the node itself."""
+    """Return the report of the first attempt; None if the node does not publish the agent."""
     part = node.runtime.find_open(Publishing)
     if part is None:
         return None
@@ -297,13 +296,13 @@ def _published(report: "PublicationReport | None") -> list[tuple[str, str]]:
 
 
 def _is_only_here(directory: str, node: Node) -> bool:
-    """Whether the directory is for others, and they cannot reach the address on the card."""
+    """Return whether others can reach the directory but not the address on the card."""
     endpoint = node.settings.agent.endpoint or node.url
     return is_loopback(read_url(endpoint).host) and not is_loopback(read_url(directory).host)
 
 
 def _next(node: Node, report: "PublicationReport | None") -> list[tuple[str, str]]:
-    """What one may type now, in another terminal, with the flags that lead to this node."""
+    """Return commands to type next in another terminal, with the flags that lead to this node."""
     steps = [("comity id show", "show the identity of this node, to give to others")]
     if node.settings.agent.behaviour:
         publish = [("comity card publish", "let others find it")]
@@ -329,7 +328,7 @@ def _next(node: Node, report: "PublicationReport | None") -> list[tuple[str, str
 
 
 def _typed() -> str:
-    """How the command is called from anywhere: by its name, where a shell finds it; else by its whole path."""
+    """Return how to call the command from anywhere: by its name if a shell finds it, else by its path."""
     if shutil.which("comity"):
         return "comity"
     started_as = Path(sys.argv[0])

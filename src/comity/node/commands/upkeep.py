@@ -1,4 +1,4 @@
-"""`comity prune`: old audit entries and stored replies are deleted on request.
+"""`comity prune` deletes old audit entries and stored replies; `comity vault` changes the key of stored context.
 
 The chains of the audit record stay verifiable: a signed checkpoint says what each starts from now. The node does the
 same by itself once an hour for its own chain, where audit.retention_days is set.
@@ -30,7 +30,7 @@ prune_app = HelpfulApp()
 
 AUDIT_PRUNED: Final = "AUDIT_PRUNED"
 REPLY_SECONDS: Final = 24 * 3600.0
-"""How long the contract keeps a reply for whoever sends the same envelope again (ruling 10)."""
+"""How long the contract keeps a reply for a repeated envelope (ruling 10)."""
 
 
 @prune_app.add("""
@@ -91,7 +91,7 @@ def prune(
 
 
 async def _delete(settings: Settings, key: SigningKey, days: int) -> tuple[int, int]:
-    """How many audit entries and how many bytes of replies are gone."""
+    """Delete old entries and replies. Return how many entries and how many bytes of replies."""
     now = SystemClock().now()
     async with writing(settings, key) as (store, record, _chain):
         deleted = 0

@@ -92,7 +92,7 @@ class _Watching:
         self._answers = True
 
     async def follow(self, own: OwnNode) -> None:
-        """Until the node ends the stream."""
+        """Show events until the node ends the stream."""
         place = {"last-event-id": self.after} if self.after else {}
         messages = Messages()
         accept = {"accept": "text/event-stream"}
@@ -144,7 +144,7 @@ async def _watch(settings: Settings, after: str, *, as_json: bool) -> None:
 
 
 async def _again(settings: Settings) -> OwnNode:
-    """The node, once it runs; a connection that was lost while it did is no news."""
+    """Return the node once it runs. A connection lost while it runs is not reported."""
     await asyncio.sleep(RETRY_SECONDS)
     own = own_node(settings)
     if own is not None:
