@@ -15,7 +15,7 @@ from comity.vcp.protocol.extension_calls import ExtensionError
 from comity.vcp.protocol.signals import CATEGORIES
 from comity.wire.errors import ForbiddenError, NotFoundError
 from tests.extensions.scene import ALL, KEY, Processes, session_of
-from tests.requests.walking import simulated
+from tests.requests.pipelines import simulated
 from tests.vcp.extension_scene import CONSENSUS, NORM, PAIN
 
 DAY = 86_400.0

@@ -14,7 +14,7 @@ from comity.http.connection import DISCARD_LIMIT, HOLD_SECONDS, HttpConnection
 from comity.http.serving import AHEAD_BYTES, LINGER_BYTES, LINGER_SECONDS, FaultPolicy, ServerLimits, Serving
 from comity.testing import run_simulated
 from tests.http.wires import GET, PATIENCE, POST, NodeRuntime, Wire, code_of
-from tests.requests.walking import settle, simulated
+from tests.requests.pipelines import settle, simulated
 
 
 @simulated

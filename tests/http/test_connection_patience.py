@@ -6,7 +6,7 @@ import pytest
 
 from comity.http.connection import BODY_BYTES
 from tests.http.wires import GET, KEEP_ALIVE, PATIENCE, POST, NodeRuntime, code_of
-from tests.requests.walking import settle, simulated
+from tests.requests.pipelines import settle, simulated
 
 
 @simulated

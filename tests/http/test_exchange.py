@@ -8,7 +8,7 @@ import pytest
 
 from comity.http.asgi import WHOLE, answer_at_once, read_body
 from tests.http.wires import GET, POST, NodeRuntime
-from tests.requests.walking import settle, simulated
+from tests.requests.pipelines import settle, simulated
 
 BODY = POST + b"content-length: 4\r\n\r\nbody"
 

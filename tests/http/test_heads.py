@@ -11,7 +11,7 @@ from comity.http.asgi import HEADERS_BY_NAME, by_name
 from comity.http.heads import KEPT_HEADS, MAX_HEAD_LENGTH, SIGHTINGS, HeadCache
 from comity.testing import run_simulated
 from tests.http.wires import NodeRuntime
-from tests.requests.walking import settle, simulated
+from tests.requests.pipelines import settle, simulated
 
 REQUEST_ID = re.compile(rb"x-request-id: [0-9a-f]+\r\n")
 HELLO = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"

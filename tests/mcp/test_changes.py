@@ -15,7 +15,7 @@ def test_who_listens_hears_until_he_stops():
         counter = Counter()
         heard = []
         with counter.changes.subscribe(
-            lambda kind, name: (kind, name) == ("list", "tools"), lambda *told: heard.append(result)
+            lambda kind, name: (kind, name) == ("list", "tools"), lambda *news: heard.append(news)
         ):
             counter.changes.list_changed("tools")
             counter.changes.list_changed("resources")
@@ -31,7 +31,7 @@ def test_a_listener_may_stop_while_it_is_told():
         heard = []
         first = counter.changes.subscribe(lambda *_: True, lambda *_: first.__exit__(None, None, None))
         first.__enter__()
-        with counter.changes.subscribe(lambda *_: True, lambda *told: heard.append(result)):
+        with counter.changes.subscribe(lambda *_: True, lambda *news: heard.append(news)):
             counter.changes.list_changed("tools")
             counter.changes.list_changed("tools")
         assert len(heard) == 2
@@ -57,7 +57,7 @@ def test_a_change_of_the_catalogue_is_told():
     async def main():
         counter = Counter()
         heard = []
-        with counter.changes.subscribe(lambda *_: True, lambda *told: heard.append(result[0])):
+        with counter.changes.subscribe(lambda *_: True, lambda *news: heard.append(news[0])):
             counter.tool(lambda _c, _a: said(""))
         assert heard == ["notifications/tools/list_changed"]
 

@@ -59,8 +59,8 @@ def test_clients_of_one_owner_are_told_apart_by_connection_or_by_what_they_say_o
         _, (outcome,) = run(telling, carrier=Carrier(**carrier))
         return words(outcome)
 
-    assert result(connection="stream 1") != result(connection="stream 2")
-    assert result() == result() != result(connection="stream 1")
+    assert told(connection="stream 1") != told(connection="stream 2")
+    assert told() == told() != told(connection="stream 1")
 
 
 def logging(context, _arguments):

@@ -33,7 +33,7 @@ def tool(id_, name, meta=None, **arguments):
     return modern(id_, "tools/call", {"name": name, "arguments": arguments}, **(meta or {}))
 
 
-async def told(http, message, **headers):
+async def answered(http, message, **headers):
     answer = await http.post(message, **repeated(message, **headers))
     error = answer.json().get("error", {})
     return answer.status_code, error.get("code")
@@ -54,19 +54,19 @@ async def test_a_request_stands_alone(http, shop):
 
 async def test_headers_must_say_what_the_body_says(http):
     echo = tool(1, "echo", text="x")
-    assert await result(http, echo, mcp_method=None) == (400, MISMATCH)
-    assert await result(http, echo, mcp_method="tools/list") == (400, MISMATCH)
-    assert await result(http, echo, mcp_method="TOOLS/CALL") == (400, MISMATCH)
-    assert await result(http, echo, mcp_name=None) == (400, MISMATCH)
-    assert await result(http, echo, mcp_name="wait") == (400, MISMATCH)
-    assert await result(http, echo, mcp_protocol_version="2025-11-25") == (400, MISMATCH)
-    assert await result(http, echo, mcp_protocol_version=None) == (400, MISMATCH)
-    assert await result(http, echo, mcp_name="=?base64?!!!?=") == (400, MISMATCH)
+    assert await answered(http, echo, mcp_method=None) == (400, MISMATCH)
+    assert await answered(http, echo, mcp_method="tools/list") == (400, MISMATCH)
+    assert await answered(http, echo, mcp_method="TOOLS/CALL") == (400, MISMATCH)
+    assert await answered(http, echo, mcp_name=None) == (400, MISMATCH)
+    assert await answered(http, echo, mcp_name="wait") == (400, MISMATCH)
+    assert await answered(http, echo, mcp_protocol_version="2025-11-25") == (400, MISMATCH)
+    assert await answered(http, echo, mcp_protocol_version=None) == (400, MISMATCH)
+    assert await answered(http, echo, mcp_name="=?base64?!!!?=") == (400, MISMATCH)
     spelled = f"=?base64?{base64.b64encode(b'echo').decode()}?="
-    assert await result(http, echo, mcp_name=spelled) == (200, None)
+    assert await answered(http, echo, mcp_name=spelled) == (200, None)
     read = modern(2, "resources/read", {"uri": "shop://shelf/grün"})
     spelled = f"=?base64?{base64.b64encode('shop://shelf/grün'.encode()).decode()}?="
-    assert await result(http, read, mcp_name=spelled) == (200, None)
+    assert await answered(http, read, mcp_name=spelled) == (200, None)
 
 
 async def test_a_header_that_comes_twice_is_refused(http):
@@ -81,17 +81,17 @@ async def test_a_header_that_comes_twice_is_refused(http):
 async def test_arguments_that_a_tool_wants_repeated_are_checked(http):
     near = tool(1, "mirrored", region="süd")
     spelled = f"=?base64?{base64.b64encode('süd'.encode()).decode()}?="
-    assert await result(http, near) == (400, MISMATCH)
-    assert await result(http, near, mcp_param_region="nord") == (400, MISMATCH)
-    assert await result(http, near, mcp_param_region=spelled) == (200, None)
+    assert await answered(http, near) == (400, MISMATCH)
+    assert await answered(http, near, mcp_param_region="nord") == (400, MISMATCH)
+    assert await answered(http, near, mcp_param_region=spelled) == (200, None)
 
 
 async def test_what_a_request_must_say_about_itself_is_demanded(http):
     for key in ("protocolVersion", "clientCapabilities"):
         message = modern(1, "tools/list")
         del message["params"]["_meta"][f"{META}/{key}"]
-        assert await result(http, message) == (400, garbage.PARAMS)
-    assert await result(http, request(1, "tools/list")) == (400, garbage.PARAMS)
+        assert await answered(http, message) == (400, garbage.PARAMS)
+    assert await answered(http, request(1, "tools/list")) == (400, garbage.PARAMS)
     later = modern(1, "tools/list", **{f"{META}/protocolVersion": "2031-01-01"})
     answer = await http.post(later, **repeated(later, mcp_protocol_version="2031-01-01"))
     assert answer.status_code == 400
@@ -101,13 +101,13 @@ async def test_what_a_request_must_say_about_itself_is_demanded(http):
         {"params": {"_meta": []}},
         {"params": {"_meta": {f"{META}/protocolVersion": 5}}},
     ):
-        status, code = await result(http, {**request(1, "tools/list"), **odd})
+        status, code = await answered(http, {**request(1, "tools/list"), **odd})
         assert (status, code in (garbage.PARAMS, MISMATCH)) == (400, True)
 
 
 async def test_methods_of_the_other_era_are_not_found(http):
     for method in ("initialize", "ping", "logging/setLevel", "resources/subscribe", "shutdown", "burn"):
-        assert await result(http, modern(1, method, {"uri": "shop://sign"})) == (404, garbage.NO_METHOD)
+        assert await answered(http, modern(1, method, {"uri": "shop://sign"})) == (404, garbage.NO_METHOD)
 
 
 async def test_wrong_questions_are_400(http):
@@ -217,7 +217,7 @@ async def test_a_question_is_the_result_and_the_request_is_repeated_with_the_ans
     done = (await http.post(again, **repeated(again))).json()["result"]
     assert done["structuredContent"]["answer"] == given["who"]
     forged = asking(4, inputResponses=given, requestState=asked["requestState"][:-8] + "AAAAAAA=")
-    assert await result(http, forged) == (400, garbage.PARAMS)
+    assert await answered(http, forged) == (400, garbage.PARAMS)
 
 
 async def test_a_hello_is_good_for_its_own_request(http):

@@ -14,7 +14,7 @@ from comity.requests.events import KEPT, Events, encode
 from comity.runtime.settings import AgentSettings
 from comity.testing import bearer, running_node
 from tests.http.asgi_calls import ask, scope_of
-from tests.requests.walking import settle, simulated
+from tests.requests.pipelines import settle, simulated
 
 
 class Counting:

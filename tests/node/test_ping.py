@@ -7,7 +7,7 @@ from comity.requests.handler import Request
 from comity.testing import EPOCH
 from comity.wire.errors import InvalidError, UnauthenticatedError
 from tests.callers import OWNER, STRANGER
-from tests.requests.walking import NodeRuntime, settle, simulated
+from tests.requests.pipelines import NodeRuntime, settle, simulated
 
 
 def ping(body, *, owner=True):

@@ -14,7 +14,7 @@ from comity.store.interface import Put
 from comity.testing import SimulatedClock
 from comity.wire.errors import MalformedError, UnauthenticatedError
 from tests.callers import OWNER, STRANGER, signer, visitor
-from tests.requests.walking import ANN, HeldStore, NodeRuntime, Observing, Shop, Window, settle, simulated
+from tests.requests.pipelines import ANN, HeldStore, NodeRuntime, Observing, Shop, Window, settle, simulated
 
 PUT = Put(space="s", key="k", value=b"v")
 

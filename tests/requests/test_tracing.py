@@ -21,7 +21,7 @@ from comity.requests.tracing import Tracing, open_tracing
 from comity.testing import SimulatedClock
 from comity.wire.errors import MalformedError, UnauthenticatedError
 from tests.callers import OWNER, visitor
-from tests.requests.walking import ARRIVAL, HeldStore, Shop, Window, settle, simulated
+from tests.requests.pipelines import ARRIVAL, HeldStore, Shop, Window, settle, simulated
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 

@@ -8,7 +8,7 @@ from comity.runtime.node_runtime import run_chores
 from comity.runtime.part import Chore
 from comity.testing import SimulatedClock, VirtualClock
 from comity.wire.errors import StoreFullError
-from tests.requests.walking import simulated
+from tests.requests.pipelines import simulated
 
 
 @simulated

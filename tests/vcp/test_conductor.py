@@ -23,7 +23,7 @@ from comity.wire.machine import (
     Started,
     TimerFired,
 )
-from tests.requests.walking import settle, simulated
+from tests.requests.pipelines import settle, simulated
 
 
 class Script:

@@ -10,7 +10,7 @@ from comity.vcp.protocol.agreement import Session
 from comity.vcp.protocol.context import read_request
 from comity.vcp.protocol.negotiation import ExchangeContext
 from comity.wire.errors import ConflictError
-from tests.requests.walking import HeldStore, settle, simulated
+from tests.requests.pipelines import HeldStore, settle, simulated
 from tests.vcp.runtime import ALICE, PERSONAL, WIRE, NodeRuntime
 
 SESSION = Session(id="ses_1", version="3.1", extensions=(PERSONAL,), identity=ALICE)

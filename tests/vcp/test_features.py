@@ -5,7 +5,7 @@ import asyncio
 from comity.store.vault import Vault
 from comity.testing import SimulatedClock
 from comity.vcp.sessions import RunningFeatures
-from tests.requests.walking import simulated
+from tests.requests.pipelines import simulated
 from tests.vcp.runtime import VAULT_KEY
 
 

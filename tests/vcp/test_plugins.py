@@ -10,7 +10,7 @@ from comity.vcp import plugins
 from comity.vcp.plugins import announced_extensions, named_extensions
 from comity.vcp.protocol.registry import Dependency, ExtensionRegistry
 from comity.wire.errors import ConfigError, InvalidError
-from tests.requests.walking import simulated
+from tests.requests.pipelines import simulated
 from tests.vcp.runtime import NodeRuntime, hello
 
 WEATHER, TIDES, DROUGHT = "VCP-X-Weather", "VCP-X-Tides", "VCP-X-Drought"

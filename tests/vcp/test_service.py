@@ -15,7 +15,7 @@ from comity.vcp.protocol.context import constitution_id
 from comity.vcp.sessions import ConnectionLimits
 from comity.wire.errors import ComityError, ConfigError, OverloadedError, StoreFullError
 from comity.wire.link import LinkClosed
-from tests.requests.walking import HeldStore, settle, simulated
+from tests.requests.pipelines import HeldStore, settle, simulated
 from tests.vcp.runtime import (
     ALICE,
     ISSUERS,

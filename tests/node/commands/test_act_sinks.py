@@ -12,7 +12,7 @@ import pytest
 from comity.bus.in_process import InProcessBus
 from comity.node.commands.event_output import LINES, ActLog, OpenWriter, TerminalLines, log_line
 from comity.requests.events import KEPT, Events
-from tests.requests.walking import simulated
+from tests.requests.pipelines import simulated
 
 
 class Paper:

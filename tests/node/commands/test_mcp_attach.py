@@ -60,7 +60,7 @@ async def by_hand(node, opening=None):
             await writer.wait_closed()
 
 
-async def told(reader):
+async def read_message(reader):
     async with asyncio.timeout(5):
         return json.loads(await reader.readline())
 
@@ -254,15 +254,15 @@ async def test_a_connection_that_is_not_opened_well_is_refused_in_a_sentence(nod
         async with by_hand(node) as (reader, writer):
             writer.write(first)
             writer.write_eof()
-            answer = await result(reader)
+            answer = await read_message(reader)
             assert answer["ok"] is False, first[:60]
             assert answer["error"]
             with contextlib.suppress(ConnectionResetError):  # what it sent was not even read
                 assert await reader.read() == b""
     async with by_hand(node, Opening()) as (reader, writer):
-        assert (await result(reader))["ok"] is True
+        assert (await read_message(reader))["ok"] is True
         writer.write(line(request(1, "ping")))
-        assert (await result(reader))["id"] == 1
+        assert (await read_message(reader))["id"] == 1
 
 
 async def test_demands_of_a_connection_go_on_top_of_those_of_the_node(tmp_path):
@@ -286,7 +286,7 @@ async def test_demands_of_a_connection_go_on_top_of_those_of_the_node(tmp_path):
         ):
             reader, writer = await asyncio.open_unix_connection(tmp_path / "x.sock")
             writer.write(line_of(Opening(demands=to_builtins(demands))))
-            answers.append((await result(reader))["ok"])
+            answers.append((await read_message(reader))["ok"])
             writer.close()
             await writer.wait_closed()
     finally:

@@ -24,7 +24,7 @@ from comity.wire.errors import (
     UnauthenticatedError,
 )
 from tests.callers import OWNER, STRANGER, signer
-from tests.requests.walking import ANN, ARRIVAL, NodeRuntime, Shop, Window, settle, simulated
+from tests.requests.pipelines import ANN, ARRIVAL, NodeRuntime, Shop, Window, settle, simulated
 
 
 class UntouchedStore:

@@ -10,7 +10,7 @@ from comity.store.group_commit import Written
 from comity.store.interface import Delete, Put
 from comity.testing import run_simulated
 from comity.wire.errors import ComityError, InvalidError, StoreFullError
-from tests.requests.walking import ARRIVAL, NodeRuntime, Shop, settle, simulated
+from tests.requests.pipelines import ARRIVAL, NodeRuntime, Shop, settle, simulated
 
 
 async def cancelled(call):
