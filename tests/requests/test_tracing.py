@@ -18,6 +18,7 @@ from comity.requests.events import Events
 from comity.requests.handler import begin_request
 from comity.requests.record import Act
 from comity.requests.tracing import Tracing, open_tracing
+from comity.system import install_command
 from comity.testing import SimulatedClock
 from comity.wire.errors import MalformedError, UnauthenticatedError
 from tests.callers import OWNER, visitor
@@ -198,4 +199,4 @@ def test_without_the_package_the_user_is_told_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     said = []
     assert open_tracing({"OTEL_TRACES_EXPORTER": "otlp"}, said.append) is None
-    assert "install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http" in said[0]
+    assert said[0].endswith(install_command("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"))
