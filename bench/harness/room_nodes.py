@@ -19,7 +19,7 @@ from comity.node.node import Node
 from comity.requests.caller import OWN_PROCESS
 from comity.rooms.part import Peers, PeersSettings
 from comity.rooms.protocol.tool_table import Demands
-from comity.rooms.tool_handlers import RoomTools, ToolCaller
+from comity.rooms.tool_handlers import RoomTools, ToolContext
 from comity.runtime.settings import Settings
 
 PATIENCE = 60.0
@@ -32,7 +32,7 @@ class Member:
 
     def __init__(self, tools: RoomTools, folder: Path) -> None:
         self._tools = tools
-        self._who = ToolCaller(
+        self._context = ToolContext(
             client="bench",
             caller=OWN_PROCESS,
             demands=Demands(),
@@ -43,11 +43,11 @@ class Member:
         self._session = ""
 
     async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        return await self._tools.call(tool, {"session_id": self._session, **arguments}, self._who)
+        return await self._tools.call(tool, {"session_id": self._session, **arguments}, self._context)
 
     async def join(self, room: str, name: str) -> None:
         arguments = {"room": room, "stream_id": name}
-        self._session = (await self._tools.call("vdo_connect", arguments, self._who))["session_id"]
+        self._session = (await self._tools.call("vdo_connect", arguments, self._context))["session_id"]
 
     async def wait_peer(self) -> None:
         room = self._tools.rooms.find(self._session, Demands())

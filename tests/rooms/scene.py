@@ -6,7 +6,7 @@ import contextlib
 from comity.requests.caller import OWN_PROCESS
 from comity.rooms.part import Peers, PeersSettings
 from comity.rooms.protocol.tool_table import TOOLS, Demands
-from comity.rooms.tool_handlers import ToolCaller
+from comity.rooms.tool_handlers import ToolContext
 from comity.testing import running_node
 
 PATIENCE = 30
@@ -17,7 +17,7 @@ class Client:
 
     def __init__(self, node, name="client", **more):
         self.node = node
-        self.who = ToolCaller(
+        self.context = ToolContext(
             client=name,
             caller=more.pop("caller", OWN_PROCESS),
             demands=more.pop("demands", Demands()),
@@ -33,13 +33,13 @@ class Client:
     async def call(self, tool, **arguments):
         if self.session_id is not None and TOOLS[tool].in_session:
             arguments = {"session_id": self.session_id, **arguments}
-        return await (await self.part.open_tools()).call(tool, arguments, self.who)
+        return await (await self.part.open_tools()).call(tool, arguments, self.context)
 
     async def by_owner(self, tool, **arguments):
         asked = {"session_id": self.session_id, **arguments}
         tools = await self.part.open_tools()
         return await tools.call_by_owner(
-            tool, asked, client=self.who.client, caller=self.who.caller, folder=None
+            tool, asked, client=self.context.client, caller=self.context.caller, folder=None
         )
 
     async def peek(self, **arguments):

@@ -40,8 +40,8 @@ async def test_a_client_is_told_how_far_a_file_is_or_gets_a_task_for_it(tmp_path
         sending = {"session_id": anna.session_id, "file_path": "a.bin"}
         answer = await client.call("vdo_file_send_path", sending, _meta={"progressToken": "p"})
         assert answer["result"]["structuredContent"]["transfer"]["status"] == "completed"
-        told = [one["params"] for one in client.notified if one["method"] == "notifications/progress"]
-        assert (told[-1]["progress"], told[-1]["total"]) == (3_000_000, 3_000_000)
+        result = [one["params"] for one in client.notified if one["method"] == "notifications/progress"]
+        assert (result[-1]["progress"], result[-1]["total"]) == (3_000_000, 3_000_000)
         modern = {
             META_VERSION: MODERN[0],
             META_CLIENT: {"name": "test", "version": "1"},

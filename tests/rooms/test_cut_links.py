@@ -74,7 +74,7 @@ async def test_what_was_under_way_goes_on_after_cuts_at_random_offsets(randomnes
         assert (await sending)["transfer"]["status"] == "completed"
         read = await anna.events("data_received", MESSAGES)
         assert sorted(event["data"] for event in read) == list(range(MESSAGES))
-        told = await bert.events("message_status", MESSAGES)
-        assert {event["message_id"]: event["status"] for event in told} == dict.fromkeys(ids, "stored")
+        result = await bert.events("message_status", MESSAGES)
+        assert {event["message_id"]: event["status"] for event in result} == dict.fromkeys(ids, "stored")
         await bert.call("vdo_file_save", transfer_id="cut", output_path="a.bin")
         assert (there.settings.data / "shared" / "a.bin").read_bytes() == data

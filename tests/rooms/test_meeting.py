@@ -64,9 +64,9 @@ async def people(url, folder):
 
 async def news(room, kind):
     while True:
-        told = await room.next_event()
-        if isinstance(told, kind):
-            return told
+        result = await room.next_event()
+        if isinstance(result, kind):
+            return result
 
 
 async def linked(room):

@@ -38,13 +38,13 @@ def public(self_signed):
 async def test_an_invite_carries_the_fingerprint_and_both_join_over_tls(public, self_signed):
     async with running_node(**public) as here, rooms_node() as there:
         anna, bert = Client(here), Client(there)
-        told = await anna.part.invite({"room": "lab"})
-        invite = read_invite(told["invite"])
+        result = await anna.part.invite({"room": "lab"})
+        invite = read_invite(result["invite"])
         port = here.url.rpartition(":")[2]
         assert invite.host == f"wss://localhost:{port}/signal"
         assert invite.tls_sha256 == self_signed.sha256
         assert (await anna.join("lab", stream_id="anna"))["state"] == "connected"
-        assert (await bert.join(told["invite"], stream_id="bert"))["state"] == "connected"
+        assert (await bert.join(result["invite"], stream_id="bert"))["state"] == "connected"
         await anna.wait_peer("bert")
         await bert.call("vdo_send", data="over TLS", target="anna")
         assert (await anna.events("data_received"))[0]["data"] == "over TLS"

@@ -57,20 +57,20 @@ async def replayed(folder):
     async with rooms_node() as left, rooms_node() as right:
         clients = {"a": McpClient(left, folder), "b": McpClient(right, folder)}
         relay = left.url.replace("http", "ws", 1) + "/signal"
-        ids, told = {}, {}
+        ids, outcome = {}, {}
         for _, side, number, params, recorded in all_calls():
             arguments = fitted(params["arguments"], ids, relay, folder)
             if (params["name"], number) == READY:
                 await connected(clients[side], arguments)
             answer = await clients[side].call(params["name"], arguments)
-            told[side, number] = answer
+            outcome[side, number] = answer
             if params["name"] == "vdo_connect" and not recorded["isError"]:
                 ids[recorded["structuredContent"]["session_id"]] = answer["result"]["structuredContent"][
                     "session_id"
                 ]
         for client in clients.values():
             await client.stream.close()
-        return told
+        return outcome
 
 
 def fitted(given, ids, relay, folder):

@@ -52,8 +52,8 @@ async def test_a_message_arrives_and_is_receipted():
             [event] = await bert.events("data_received")
             assert event["data"] == data
             assert event["streamID"] == "anna"
-        [told] = (await anna.events("message_status", 6))[:1]
-        assert told["status"] == "stored"
+        [result] = (await anna.events("message_status", 6))[:1]
+        assert result["status"] == "stored"
         status = await anna.call("vdo_message_status", message_id=sent["message_ids"][0])
         assert status["status"] == "stored"
 
@@ -121,15 +121,19 @@ async def test_a_file_goes_over_byte_for_byte_and_is_saved_in_the_shared_folder(
         anna, bert = Client(here), Client(there)
         await meet(anna, bert)
         data = os.urandom(6_000_001)
-        told = []
-        anna.who = anna.who.__class__(
-            **{name: getattr(anna.who, name) for name in anna.who.__struct_fields__ if name != "progress"},
-            progress=lambda done, total, _name: told.append((done, total)),
+        result = []
+        anna.context = anna.context.__class__(
+            **{
+                name: getattr(anna.context, name)
+                for name in anna.context.__struct_fields__
+                if name != "progress"
+            },
+            progress=lambda done, total, _name: result.append((done, total)),
         )
         sent = await anna.call("vdo_file_send", data_base64=base64.b64encode(data).decode(), name="a.bin")
         transfer = sent["transfer"]
         assert (transfer["status"], transfer["total_bytes"]) == ("completed", len(data))
-        assert told[-1] == (len(data), len(data))
+        assert result[-1] == (len(data), len(data))
         [received] = await bert.events("file_received")
         assert received["spooled"]
         saved = await bert.call("vdo_file_save", transfer_id=transfer["transfer_id"], output_path="a.bin")
@@ -167,7 +171,7 @@ async def test_a_signed_message_moves_the_chain_on_both_sides():
 
 
 async def test_a_signed_message_that_overtakes_another_is_delivered_after_it(monkeypatch):
-    monkeypatch.setattr("comity.rooms.protocol.messages.AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr("comity.rooms.protocol.messages.RESEND_SECONDS", 0.1)
     async with rooms_node() as here, rooms_node() as there:
         anna, bert = Client(here), Client(there)
         await meet(anna, bert)
@@ -523,7 +527,7 @@ async def test_a_file_that_is_sent_by_its_path_is_in_the_record_before_and_after
             assert named(entry, "path") == str(tmp_path.resolve() / "secret.txt")
             assert named(entry, "bytes") == "300000"
             assert named(entry, "transfer") == sent["transfer_id"]
-            assert entry.checks_passed[-1] == anna.who.caller.label
+            assert entry.checks_passed[-1] == anna.context.caller.label
         assert done.content_hash == sent["file_hash"]
         assert sent["file_hash"].startswith("chunks:")
         [received] = await entries_of(there, "ROOM_FILE_RECEIVED")
@@ -540,7 +544,7 @@ async def test_each_offer_of_a_file_is_in_the_record_also_when_the_peer_refuses_
         await bert.join(line, stream_id="bert", file_max_bytes=1000)
         await anna.wait_peer("bert")
         assert "total_bytes" in await refusal(send_report(anna, tmp_path, transfer_id="t1"))
-        anna.who = replace(anna.who, caller=oauth_visitor())
+        anna.context = replace(anna.context, caller=oauth_visitor())
         assert "total_bytes" in await refusal(anna.call("vdo_file_resume", transfer_id="t1"))
         await anna.call("vdo_disconnect")
         *entries, _left = await entries_of(here, "ROOM_FILE_OFFERED", "ROOM_LEFT")
@@ -578,7 +582,7 @@ async def test_a_save_is_in_the_record_when_it_is_answered(tmp_path):
         ]
         assert named(saved, "path") == str(tmp_path.resolve() / "odd\ufffd\ufffdname")
         assert saved.content_hash == received["file_hash"] == sent["transfer"]["file_hash"]
-        assert saved.checks_passed[-1] == bert.who.caller.label
+        assert saved.checks_passed[-1] == bert.context.caller.label
         done = (await entries_of(here, "ROOM_FILE_SENT"))[0]
         assert not [one for one in done.checks_passed if one.startswith("path:")]
         await refusal(bert.call("vdo_file_save", transfer_id=transfer_id, output_path="odd\n\u202ename"))
@@ -626,11 +630,11 @@ async def test_who_sent_a_file_is_known_after_a_restart(tmp_path):
             outgoing, effects = room.session.send_file(source, "bert", sending, room.now)
             file = (tmp_path / "files" / "a").open("rb", buffering=0)
             room.offer_source("t1", file)
-            room.name_sender(outgoing, anna.who.caller)
+            room.name_sender(outgoing, anna.context.caller)
             room.run([one for one in effects if isinstance(one, KeepTransfer)])
         async with rooms_node(tmp_path / "data") as here:
             [done] = await entries_of(here, "ROOM_FILE_SENT")
-            assert done.checks_passed[-1] == anna.who.caller.label
+            assert done.checks_passed[-1] == anna.context.caller.label
             assert named(done, "path") == str(tmp_path / "files" / "a")
 
 

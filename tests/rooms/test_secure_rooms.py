@@ -23,8 +23,8 @@ def relay_of(node):
 async def rejected(client, reason):
     async with asyncio.timeout(PATIENCE):
         while True:
-            told = await client.call("vdo_receive", wait_ms=1000)
-            for event in told["events"]:
+            result = await client.call("vdo_receive", wait_ms=1000)
+            for event in result["events"]:
                 assert event["type"] not in ("data_received", "state_updated", "file_offer_received"), event
                 if event["type"] == "sync_peer_rejected":
                     assert event["reason"] == reason
@@ -41,8 +41,8 @@ async def refuse_everything(host, guest, node):
         )
     live = await host.live()
     await live.wait_change(0.3)
-    told = await host.call("vdo_receive")
-    assert not {event["type"] for event in told["events"]} & {
+    result = await host.call("vdo_receive")
+    assert not {event["type"] for event in result["events"]} & {
         "data_received",
         "state_updated",
         "state_snapshot_merged",
@@ -84,10 +84,10 @@ async def test_a_missing_or_wrong_token_keeps_a_peer_out(given, reason, name):
         await host.join("lab", stream_id=name)
         await guest.join("lab", stream_id="bert", host=relay_of(here), **given)
         await rejected(host, reason)
-        told = []
+        result = []
         async with asyncio.timeout(20):
-            while not {"sync_peer_rejected", "data_channel_close"} <= {event["type"] for event in told}:
-                told += (await guest.call("vdo_receive", wait_ms=1000))["events"]
+            while not {"sync_peer_rejected", "data_channel_close"} <= {event["type"] for event in result}:
+                result += (await guest.call("vdo_receive", wait_ms=1000))["events"]
         await refuse_everything(host, guest, here)
 
 

@@ -316,13 +316,13 @@ async def test_what_a_peer_has_not_taken_yet_counts_until_it_has():
     for peer in peers:
         peer.say(request="joinroom", roomid="room")
         await eventually(lambda peer=peer: peer.heard())
-    ids = [told["UUID"] for told in peers[0].heard()[1:]]
+    ids = [result["UUID"] for result in peers[0].heard()[1:]]
 
     def send(number, size):
         peers[0].say(UUID=ids[number], filler="x" * size)
 
     async def blocked(peer):
-        await eventually(lambda: any("filler" in told for told in peer.heard()))
+        await eventually(lambda: any("filler" in result for result in peer.heard()))
 
     send(0, 100_000)
     send(1, 120_000)

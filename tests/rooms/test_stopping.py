@@ -63,14 +63,14 @@ def results_of(data):
     """What the audit says of each act; the command fails where the chain does not verify."""
     for command in ("verify", "tail"):
         more = ["-n", "1000", "--chain", "main", "--json"] if command == "tail" else []
-        told = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "comity", "audit", command, *more, "--data", str(data)],
             capture_output=True,
             text=True,
             timeout=DEADLINE,
             check=True,
         ).stdout
-    return [json.loads(line)["verification_result"] for line in told.splitlines()]
+    return [json.loads(line)["verification_result"] for line in result.splitlines()]
 
 
 async def test_with_streams_a_transfer_and_a_task_a_node_ends_in_order_and_goes_on_after_the_next_start(

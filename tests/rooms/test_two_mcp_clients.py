@@ -44,8 +44,8 @@ async def call(session, name, **arguments):
 
 async def event(session, session_id, kind):
     while True:
-        told = await call(session, "vdo_receive", session_id=session_id, wait_ms=5000, max_events=500)
-        for one in told["events"]:
+        outcome = await call(session, "vdo_receive", session_id=session_id, wait_ms=5000, max_events=500)
+        for one in outcome["events"]:
             if one["type"] == kind:
                 return one
 
@@ -54,10 +54,10 @@ async def event(session, session_id, kind):
 async def test_one_line_connects_them(tmp_path, joined):
     async with asyncio.timeout(PATIENCE), running_node(tmp_path / "anna") as node:
         async with httpx.AsyncClient(headers=bearer(node)) as owner:
-            told = await owner.post(
+            outcome = await owner.post(
                 f"{node.url}/v1/rooms", json={"tool": "invite", "arguments": {"room": "lab"}}
             )
-        line = told.json()["invite"]
+        line = outcome.json()["invite"]
         data = node.settings.data if joined else tmp_path / "alone"
         async with (
             client(data, tmp_path / "left", "full") as left,

@@ -254,7 +254,7 @@ class Story:
         for message_id, (sender, target, text) in self.messages.items():
             read = self.read[target].count(message_id)
             status = world.hosts[sender].session.messages.status(message_id)
-            told = [
+            result = [
                 event["status"]
                 for event in world.hosts[sender].events("message_status")
                 if event["message_id"] == message_id
@@ -264,13 +264,13 @@ class Story:
             again = lost["in", message_id] + lost["read", message_id]
             assert read <= 1 + again, (message_id, text, "was read twice")
             world.happened["read again"] += read > 1
-            if "stored" in told:
+            if "stored" in result:
                 assert read, (message_id, text, "was receipted and not delivered")
                 world.happened["receipts"] += 1
             elif world.hosts[sender].lost["out", message_id]:
                 assert status is None
             elif reachable:
-                raise AssertionError((message_id, text, status, told, "has no receipt"))
+                raise AssertionError((message_id, text, status, result, "has no receipt"))
             else:
                 assert status is None or status[0] == "waiting"
 

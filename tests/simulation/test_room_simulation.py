@@ -24,7 +24,7 @@ def batches():
     return [range(first, min(first + BATCH, seeds)) for first in range(0, seeds, BATCH)]
 
 
-def told(seed, host_type=Host):
+def story(seed, host_type=Host):
     with seeded(seed):
         return Story(seed, host_type).tell()
 
@@ -32,18 +32,18 @@ def told(seed, host_type=Host):
 @pytest.mark.parametrize("seeds", batches(), ids=lambda seeds: f"seeds {seeds[0]} to {seeds[-1]}")
 def test_files_are_exact_state_is_equal_and_every_receipt_is_true(seeds):
     for seed in seeds:
-        told(seed)
+        story(seed)
 
 
 def test_the_same_seed_tells_the_same_story():
-    assert told(3).world.trace == told(3).world.trace
-    assert told(3).world.trace != told(4).world.trace
+    assert story(3).world.trace == story(3).world.trace
+    assert story(3).world.trace != story(4).world.trace
 
 
 def test_the_world_is_as_bad_as_it_claims():
     happened = Counter()
     for seed in range(8):
-        happened += told(seed).world.happened
+        happened += story(seed).world.happened
     for event in ("lost", "doubled", "reordered", "crashes", "cuts", "attacks", "files", "receipts"):
         assert happened[event] >= 10, f"{event} happens only {happened[event]} times"
 
@@ -89,7 +89,7 @@ class ForgetsWhatItHadRead(Host):
 def test_a_broken_host_is_noticed(broken, complaint):
     def tell_many():
         for seed in range(100):
-            told(seed, broken)
+            story(seed, broken)
 
     with pytest.raises(AssertionError, match=complaint):
         tell_many()

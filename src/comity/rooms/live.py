@@ -20,7 +20,7 @@ from msgspec import Struct
 from comity.identity.protocol.keys import SigningKey
 from comity.requests.caller import OWN_PROCESS, Caller, room_peer
 from comity.requests.record import Recorder
-from comity.rooms.peer_connection import PeerLine
+from comity.rooms.peer_connection import PeerConnection
 from comity.rooms.protocol.effects import (
     AttemptBegun,
     AttemptFailed,
@@ -109,7 +109,7 @@ class LiveRoom:
         self._record = record
         self._clock = clock
         self._links = links
-        self._lines: dict[str, PeerLine] = {}
+        self._connections: dict[str, PeerConnection] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._waiters: set[asyncio.Future[None]] = set()
@@ -166,8 +166,8 @@ class LiveRoom:
             await self.keep_state(None)
         for timer in self._timers.values():
             timer.cancel()
-        lines = list(self._lines.values())
-        await asyncio.gather(*(line.finish() for line in lines), return_exceptions=True)
+        connections = list(self._connections.values())
+        await asyncio.gather(*(one.finish() for one in connections), return_exceptions=True)
         await self._links.close("the session ends")
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
         for task in tasks:
@@ -287,9 +287,9 @@ class LiveRoom:
     async def link_stats(self) -> dict[str, dict[str, Any]]:
         """Return how each peer is reached, by its uuid."""
         found = {}
-        for line in list(self._lines.values()):
-            stats = await line.link.stats()
-            found[line.name] = {
+        for connection in list(self._connections.values()):
+            stats = await connection.link.stats()
+            found[connection.name] = {
                 "path": stats.path,
                 "round_trip_ms": None if stats.round_trip is None else round(stats.round_trip * 1000, 3),
                 "bytes_sent": stats.bytes_sent,
@@ -323,25 +323,10 @@ class LiveRoom:
             self._want(target)
         self._begin(self._attend())
 
-    def _send_text(self, effect: SendText) -> None:
-        line = self._lines.get(effect.uuid)
-        if line is not None:
-            line.send_text(effect.data)
-
-    def _send_bytes(self, effect: SendBytes) -> None:
-        line = self._lines.get(effect.uuid)
-        if line is not None:
-            line.send_bytes(effect.channel, effect.data)
-
-    def _close_link(self, effect: CloseLink) -> None:
-        line = self._lines.get(effect.uuid)
-        if line is not None:
-            line.close_after_flush(effect.reason)
-
-    def _signal_link(self, effect: SignalLink) -> None:
-        line = self._lines.get(effect.uuid)
-        if line is not None:
-            self._links.handle_channel_signal(line.attempt, effect.message)
+    def _use_connection(self, uuid: str, act: Callable[[PeerConnection], None]) -> None:
+        connection = self._connections.get(uuid)
+        if connection is not None:
+            act(connection)
 
     async def _keep_in(self, effect: KeepMessage) -> None:
         sender = room_peer(effect.node, "signature")
@@ -463,7 +448,7 @@ class LiveRoom:
                 self._link_opened(notice)
             case AttemptFailed(attempt, uuid, _, reason):
                 self._coming.pop(attempt, None)
-                if not any(line.uuid == uuid for line in self._lines.values()):
+                if not any(one.uuid == uuid for one in self._connections.values()):
                     self.handle_event(LinkFailed(uuid, reason))
             case SignallingFault(reason):
                 log.debug("the relay passed on what no honest peer sends: %s", reason)
@@ -495,54 +480,56 @@ class LiveRoom:
         if self._closed:
             return
         self._views.add(stream)
-        if not any(line.stream == stream for line in self._lines.values()):
+        if not any(one.stream == stream for one in self._connections.values()):
             self._links.view(stream)
 
-    def _link_opened(self, news: LinkOpened) -> None:
-        rival = next((line for line in self._lines.values() if line.uuid == news.uuid), None)
+    def _link_opened(self, opened: LinkOpened) -> None:
+        rival = next((one for one in self._connections.values() if one.uuid == opened.uuid), None)
         if rival is not None:
-            if self.now - rival.opened_at < RACE_SECONDS and self._keeps(rival, news):
-                self._drop(news)
+            if self.now - rival.opened_at < RACE_SECONDS and self._keeps(rival, opened):
+                self._drop(opened)
                 return
             rival.close_after_flush("replaced by a newer link of the same peer")
-        name = news.uuid if news.uuid not in self._lines else f"{news.uuid}~{news.attempt}"
-        line = PeerLine(
-            name, news, opened_at=self.now, notify=self.handle_event, wait_room=self.spool.wait_room
+        name = opened.uuid if opened.uuid not in self._connections else f"{opened.uuid}~{opened.attempt}"
+        connection = PeerConnection(
+            name, opened, opened_at=self.now, notify=self.handle_event, wait_room=self.spool.wait_room
         )
-        self._lines[name] = line
-        line.start()
-        role = "publisher" if news.link.is_offerer else "viewer"
-        if news.link.is_offerer and news.stream is not None:
-            self._links.unview(news.stream)
+        self._connections[name] = connection
+        connection.start()
+        role = "publisher" if opened.link.is_offerer else "viewer"
+        if opened.link.is_offerer and opened.stream is not None:
+            self._links.unview(opened.stream)
         self.handle_event(
-            ChannelOpened(name, role, news.link.max_message_bytes, news.link.binding, news.stream)
+            ChannelOpened(name, role, opened.link.max_message_bytes, opened.link.binding, opened.stream)
         )
-        self._begin(self._watch(line))
+        self._begin(self._watch(connection))
 
-    def _keeps(self, rival: PeerLine, news: LinkOpened) -> bool:
+    def _keeps(self, rival: PeerConnection, opened: LinkOpened) -> bool:
         """Return whether the link that is there stays; the other side comes to the same answer."""
-        if rival.link.is_offerer == news.link.is_offerer:
+        if rival.link.is_offerer == opened.link.is_offerer:
             return False
-        we_are_smaller = self.session.options.stream_id < (news.stream or "")
+        we_are_smaller = self.session.options.stream_id < (opened.stream or "")
         return rival.link.is_offerer == we_are_smaller
 
-    def _drop(self, news: LinkOpened) -> None:
-        if not news.link.is_offerer and news.stream is not None:
-            self._links.unview(news.stream)  # gives the link up as well
+    def _drop(self, opened: LinkOpened) -> None:
+        if not opened.link.is_offerer and opened.stream is not None:
+            self._links.unview(opened.stream)  # gives the link up as well
         else:
-            self._begin(news.link.close("there is another link already"))
+            self._begin(opened.link.close("there is another link already"))
 
-    async def _watch(self, line: PeerLine) -> None:
-        end = await line.link.wait_closed()
-        await line.stop()
-        if self._lines.get(line.name) is line:
-            del self._lines[line.name]
-        self._admitted.discard(line.name)
+    async def _watch(self, connection: PeerConnection) -> None:
+        end = await connection.link.wait_closed()
+        await connection.stop()
+        if self._connections.get(connection.name) is connection:
+            del self._connections[connection.name]
+        self._admitted.discard(connection.name)
         self.handle_event(
-            LinkFailed(line.name, end.reason) if end.by == "fault" else ChannelClosed(line.name, end.reason)
+            LinkFailed(connection.name, end.reason)
+            if end.by == "fault"
+            else ChannelClosed(connection.name, end.reason)
         )
-        if line.stream is not None and line.stream in self._views and line.link.is_offerer:
-            self._want(line.stream)
+        if connection.stream is not None and connection.stream in self._views and connection.link.is_offerer:
+            self._want(connection.stream)
 
     def _begin(self, work: Coroutine[Any, Any, Any]) -> None:
         """Start a task that belongs to the session, and not to the request that is being handled."""
@@ -557,13 +544,22 @@ class LiveRoom:
             log.error("a task of a session failed", exc_info=fault)
 
     _ACTS: ClassVar[dict[type[Effect], Callable[["LiveRoom", Any], None]]] = {
-        SendText: _send_text,
-        SendBytes: _send_bytes,
+        SendText: lambda self, effect: self._use_connection(
+            effect.uuid, lambda connection: connection.send_text(effect.data)
+        ),
+        SendBytes: lambda self, effect: self._use_connection(
+            effect.uuid, lambda connection: connection.send_bytes(effect.channel, effect.data)
+        ),
         SetTimer: _set_timer,
         CancelTimer: lambda self, effect: self._cancel_timer(effect.name),
         EmitEvent: _emitted,
-        CloseLink: _close_link,
-        SignalLink: _signal_link,
+        CloseLink: lambda self, effect: self._use_connection(
+            effect.uuid, lambda connection: connection.close_after_flush(effect.reason)
+        ),
+        SignalLink: lambda self, effect: self._use_connection(
+            effect.uuid,
+            lambda connection: self._links.handle_channel_signal(connection.attempt, effect.message),
+        ),
         KeepMessage: lambda self, effect: self._begin(self._keep_in(effect)),
         KeepClock: _keep_clock,
         KeepTransfer: _keep_transfer,

@@ -46,7 +46,7 @@ class _Queue:
         self.changed.set()
 
 
-class PeerLine:
+class PeerConnection:
     """`name` is the peer's in the session. `wait_room` holds reading up while too much is not written yet."""
 
     def __init__(

@@ -46,7 +46,7 @@ RESUME_MS: Final = 60_000
 Progress = Callable[[float, float | None, str | None], None]
 
 
-class ToolCaller(Struct, frozen=True, kw_only=True):
+class ToolContext(Struct, frozen=True, kw_only=True):
     """Who calls a tool. `client` is its own cursor on the events, `folder` where it was started. `typed`: the paths were
     typed by a person.
     """
@@ -76,17 +76,17 @@ class RoomTools:
         for room in self.rooms:
             room.wake()
 
-    async def call(self, name: str, given: Any, who: ToolCaller) -> Json:
+    async def call(self, name: str, given: Any, context: ToolContext) -> Json:
         """Raise VdoToolError, in the words of the contract."""
-        tool = find_tool(name, who.profile)
-        checked = tool.check(given, who.profile)
+        tool = find_tool(name, context.profile)
+        checked = tool.check(given, context.profile)
         method: Callable[..., Awaitable[Json]] = getattr(self, name)
         if tool.in_session:
-            room = self.rooms.find(required_text(checked, "session_id"), who.demands)
-            answer = await method(room, who, **tool.read(checked))
+            room = self.rooms.find(required_text(checked, "session_id"), context.demands)
+            answer = await method(room, context, **tool.read(checked))
         else:
-            answer = await method(who, **tool.read(checked))
-        return answer if who.profile == "extended" else _of_the_contract(answer)
+            answer = await method(context, **tool.read(checked))
+        return answer if context.profile == "extended" else _of_the_contract(answer)
 
     async def call_by_owner(
         self, name: str, given: Json, *, client: str, caller: Caller, folder: str | None
@@ -95,7 +95,7 @@ class RoomTools:
         own = self._OF_THE_OWNER.get(name)
         if own is not None:
             return await own(self, given, client)
-        who = ToolCaller(
+        context = ToolContext(
             client=client,
             caller=caller,
             demands=self.rooms.demands,
@@ -103,20 +103,20 @@ class RoomTools:
             folder=folder,
             typed=folder is not None,
         )
-        return await self.call(name, given, who)
+        return await self.call(name, given, context)
 
     # Sessions.
 
-    async def vdo_capabilities(self, who: ToolCaller) -> Json:
+    async def vdo_capabilities(self, context: ToolContext) -> Json:
         return answers.capabilities_payload(
             name="comity",
             version=__version__,
             protocol_version=LATEST_LEGACY,
             supported=LEGACY,
-            profile=who.profile,
+            profile=context.profile,
         )
 
-    async def vdo_connect(self, who: ToolCaller, **given: Any) -> Json:
+    async def vdo_connect(self, context: ToolContext, **given: Any) -> Json:
         given = self._with_own_invite(given)
         is_invited = is_invite(given["room"])
         host = self.rooms.relays.default
@@ -133,13 +133,13 @@ class RoomTools:
         defaults = answers.ConnectDefaults(
             host=host or "ws://127.0.0.1",
             stream_suffix=secrets.token_hex(4),
-            demands=self.rooms.demands.tightened(who.demands),
+            demands=self.rooms.demands.tightened(context.demands),
         )
         options, invite = answers.connect_options(given, defaults, self._clock.now() * 1000)
         if options.file_spool_dir is not None:
-            folder = await self._locate(options.file_spool_dir, who)
+            folder = await self._locate(options.file_spool_dir, context)
             options = replace(options, file_spool_dir=str(await asyncio.to_thread(folder.make_folder)))
-        room = await self.rooms.connect(options, invite, client=who.client, caller=who.caller)
+        room = await self.rooms.connect(options, invite, client=context.client, caller=context.caller)
         await self._wait(room, CONNECT_SECONDS, lambda: room.session.connection_state != "connecting")
         if room.expects_peers:
             await self._wait(room, FIRST_PEER_SECONDS, lambda: room.has_peer)
@@ -152,51 +152,56 @@ class RoomTools:
             )
         return payload
 
-    async def vdo_status(self, room: LiveRoom, _who: ToolCaller) -> Json:
+    async def vdo_status(self, room: LiveRoom, _context: ToolContext) -> Json:
         return {"ok": True, **room.session.status(), "sync_peers": room.session.sync_peers(room.now)}
 
-    async def vdo_list_sessions(self, who: ToolCaller) -> Json:
-        return {"ok": True, "sessions": [room.session.status() for room in self.rooms.visible(who.demands)]}
+    async def vdo_list_sessions(self, context: ToolContext) -> Json:
+        return {
+            "ok": True,
+            "sessions": [room.session.status() for room in self.rooms.visible(context.demands)],
+        }
 
-    async def vdo_disconnect(self, room: LiveRoom, who: ToolCaller) -> Json:
-        await self.rooms.end(room, who.caller)
+    async def vdo_disconnect(self, room: LiveRoom, context: ToolContext) -> Json:
+        await self.rooms.end(room, context.caller)
         return answers.session_payload(room.id, closed_at=iso_moment(self._clock.now()))
 
-    async def vdo_sync_peers(self, room: LiveRoom, _who: ToolCaller) -> Json:
+    async def vdo_sync_peers(self, room: LiveRoom, _context: ToolContext) -> Json:
         peers = room.session.sync_peers(room.now)
         return answers.session_payload(room.id, peer_count=len(peers), peers=peers)
 
-    async def vdo_sync_announce(self, room: LiveRoom, _who: ToolCaller, target: Any) -> Json:
+    async def vdo_sync_announce(self, room: LiveRoom, _context: ToolContext, target: Any) -> Json:
         result, effects = room.session.announce(target)
         room.run(effects)
         return answers.sent_payload(room.id, result)
 
     # Messages.
 
-    async def vdo_send(self, room: LiveRoom, who: ToolCaller, data: Any, target: Any, signed: bool) -> Json:
+    async def vdo_send(
+        self, room: LiveRoom, context: ToolContext, data: Any, target: Any, signed: bool
+    ) -> Json:
         if signed:
-            return answers.sent_payload(room.id, await self._send_signed(room, data, target, who))
+            return answers.sent_payload(room.id, await self._send_signed(room, data, target, context))
         result, effects = room.session.send(data, target, room.now)
-        await room.send_durably(effects, who.caller)
+        await room.send_durably(effects, context.caller)
         return answers.sent_payload(room.id, result)
 
-    async def vdo_receive(self, room: LiveRoom, who: ToolCaller, max_events: int, wait_ms: int) -> Json:
-        await self._wait(room, wait_ms / 1000, lambda: room.session.events.waiting_for(who.client) > 0)
-        events, effects = room.session.read_events(who.client, max_events)
+    async def vdo_receive(self, room: LiveRoom, context: ToolContext, max_events: int, wait_ms: int) -> Json:
+        await self._wait(room, wait_ms / 1000, lambda: room.session.events.waiting_for(context.client) > 0)
+        events, effects = room.session.read_events(context.client, max_events)
         room.run(effects)
         return answers.events_payload(room.id, events)
 
     async def vdo_request(
-        self, room: LiveRoom, who: ToolCaller, data: Any, target: Any, timeout_ms: int
+        self, room: LiveRoom, context: ToolContext, data: Any, target: Any, timeout_ms: int
     ) -> Json:
         result, effects = room.session.send(data, target, room.now)
         ids = result.get("message_ids", ())
         if len(ids) != 1:
-            await room.send_durably(effects, who.caller)
+            await room.send_durably(effects, context.caller)
             raise VdoToolError("invalid target: a request goes to one peer that is a Comity node")
         reply = room.expect_reply(ids[0])
         try:
-            await room.send_durably(effects, who.caller)
+            await room.send_durably(effects, context.caller)
             event = await asyncio.wait_for(reply, timeout_ms / 1000)
         except (TimeoutError, asyncio.CancelledError) as why:
             reply.cancel()
@@ -206,12 +211,12 @@ class RoomTools:
         answer = {"message_id": event["message_id"], "streamID": event["streamID"], "data": event["data"]}
         return answers.session_payload(room.id, message_id=ids[0], reply=answer)
 
-    async def vdo_reply(self, room: LiveRoom, who: ToolCaller, request_id: str, data: Any) -> Json:
+    async def vdo_reply(self, room: LiveRoom, context: ToolContext, request_id: str, data: Any) -> Json:
         result, effects = room.session.reply(request_id, data, room.now)
-        await room.send_durably(effects, who.caller)
+        await room.send_durably(effects, context.caller)
         return answers.sent_payload(room.id, result)
 
-    async def vdo_message_status(self, room: LiveRoom, _who: ToolCaller, message_id: str) -> Json:
+    async def vdo_message_status(self, room: LiveRoom, _context: ToolContext, message_id: str) -> Json:
         status = room.session.messages.status(message_id)
         if status is None:
             raise VdoToolError(f"invalid message_id: {message_id[:128]} is not known here")
@@ -222,7 +227,7 @@ class RoomTools:
     async def vdo_file_send(
         self,
         room: LiveRoom,
-        who: ToolCaller,
+        context: ToolContext,
         data_base64: bytes,
         target: Any,
         timeout_ms: int,
@@ -232,14 +237,14 @@ class RoomTools:
         source = FileSource(kind="memory", total_bytes=len(data_base64))
         outgoing, effects = room.session.send_file(source, target, sending, room.now)
         room.spool.offer_bytes(sending.transfer_id, data_base64)
-        room.name_sender(outgoing, who.caller)
+        room.name_sender(outgoing, context.caller)
         room.run(effects)
-        return await self._follow(room, outgoing, timeout_ms, who)
+        return await self._follow(room, outgoing, timeout_ms, context)
 
     async def vdo_file_send_path(
-        self, room: LiveRoom, who: ToolCaller, file_path: str, target: Any, timeout_ms: int, **given: Any
+        self, room: LiveRoom, context: ToolContext, file_path: str, target: Any, timeout_ms: int, **given: Any
     ) -> Json:
-        allowed = await self._locate(file_path, who)
+        allowed = await self._locate(file_path, context)
         sending = answers.send_options(given, f"file_{secrets.token_hex(4)}", allowed.path.name)
         file = await asyncio.to_thread(allowed.open_file)
         try:
@@ -251,14 +256,14 @@ class RoomTools:
             file.close()
             raise
         room.offer_source(sending.transfer_id, file)
-        room.name_sender(outgoing, who.caller)
+        room.name_sender(outgoing, context.caller)
         room.run(effects)
-        return await self._follow(room, outgoing, timeout_ms, who)
+        return await self._follow(room, outgoing, timeout_ms, context)
 
     async def vdo_file_resume(
         self,
         room: LiveRoom,
-        who: ToolCaller,
+        context: ToolContext,
         transfer_id: str,
         target: Any,
         ack_timeout_ms: int | None,
@@ -272,11 +277,11 @@ class RoomTools:
             max_retries=max_retries,
         )
         if effects:
-            room.name_sender(outgoing, who.caller)
+            room.name_sender(outgoing, context.caller)
         room.run(effects)
-        return await self._follow(room, outgoing, RESUME_MS, who)
+        return await self._follow(room, outgoing, RESUME_MS, context)
 
-    async def vdo_file_transfers(self, room: LiveRoom, _who: ToolCaller, direction: str) -> Json:
+    async def vdo_file_transfers(self, room: LiveRoom, _context: ToolContext, direction: str) -> Json:
         files = room.session.files
         incoming = [one.summary() for one in files.incoming.values() if direction != "outgoing"]
         outgoing = [one.summary() for one in files.outgoing.values() if direction != "incoming"]
@@ -290,7 +295,7 @@ class RoomTools:
         )
 
     async def vdo_file_receive(
-        self, room: LiveRoom, _who: ToolCaller, transfer_id: str, encoding: str
+        self, room: LiveRoom, _context: ToolContext, transfer_id: str, encoding: str
     ) -> Json:
         summary = answers.completed_transfer(room.session, transfer_id)
         if summary["total_bytes"] > MAX_RESULT:
@@ -305,10 +310,10 @@ class RoomTools:
         return answers.received_payload(room.id, summary, encoding, await asyncio.to_thread(read))
 
     async def vdo_file_save(
-        self, room: LiveRoom, who: ToolCaller, transfer_id: str, output_path: str, overwrite: bool
+        self, room: LiveRoom, context: ToolContext, transfer_id: str, output_path: str, overwrite: bool
     ) -> Json:
         summary = answers.completed_transfer(room.session, transfer_id)
-        allowed = await self._locate(output_path, who)
+        allowed = await self._locate(output_path, context)
         path = str(allowed.path)
 
         def write() -> int:
@@ -317,7 +322,7 @@ class RoomTools:
 
         async def save() -> int:
             written = await asyncio.to_thread(write)
-            await room.keeping.record_saved(room.id, who.caller, summary, path)
+            await room.keeping.record_saved(room.id, context.caller, summary, path)
             return written
 
         written = await _complete(save())
@@ -325,7 +330,7 @@ class RoomTools:
             room.id, transfer_id=transfer_id, transfer=summary, output_path=path, bytes_written=written
         )
 
-    async def vdo_file_cancel(self, room: LiveRoom, _who: ToolCaller, transfer_id: str) -> Json:
+    async def vdo_file_cancel(self, room: LiveRoom, _context: ToolContext, transfer_id: str) -> Json:
         room.run(room.session.cancel_file(transfer_id))
         files = room.session.files
         one = files.outgoing.get(transfer_id) or files.incoming[transfer_id]
@@ -334,35 +339,35 @@ class RoomTools:
     # Shared state.
 
     async def vdo_state_set(
-        self, room: LiveRoom, who: ToolCaller, key: str, value: Any, broadcast: bool, target: Any
+        self, room: LiveRoom, context: ToolContext, key: str, value: Any, broadcast: bool, target: Any
     ) -> Json:
         entry, effects = room.session.put_state(key, value, target, broadcast=broadcast)
-        return await self._wrote(room, entry, effects, who)
+        return await self._wrote(room, entry, effects, context)
 
     async def vdo_state_get(
-        self, room: LiveRoom, _who: ToolCaller, key: str | None, include_meta: bool
+        self, room: LiveRoom, _context: ToolContext, key: str | None, include_meta: bool
     ) -> Json:
         return answers.state_payload(room.id, room.session.state, key, include_meta=include_meta)
 
-    async def vdo_state_sync(self, room: LiveRoom, _who: ToolCaller, mode: str, target: Any) -> Json:
+    async def vdo_state_sync(self, room: LiveRoom, _context: ToolContext, mode: str, target: Any) -> Json:
         result, effects = room.session.sync_state(mode, target)
         room.run(effects)
         return answers.sent_payload(room.id, result)
 
-    async def vdo_state_delete(self, room: LiveRoom, who: ToolCaller, key: str) -> Json:
+    async def vdo_state_delete(self, room: LiveRoom, context: ToolContext, key: str) -> Json:
         entry, effects = room.session.put_state(key, UNSET)
-        return await self._wrote(room, entry, effects, who)
+        return await self._wrote(room, entry, effects, context)
 
     async def vdo_state_cas(
-        self, room: LiveRoom, who: ToolCaller, key: str, value: Any, expected_clock: int
+        self, room: LiveRoom, context: ToolContext, key: str, value: Any, expected_clock: int
     ) -> Json:
         entry, effects = room.session.swap_state(key, value, expected_clock)
-        return await self._wrote(room, entry, effects, who)
+        return await self._wrote(room, entry, effects, context)
 
     async def vdo_state_watch(
-        self, room: LiveRoom, who: ToolCaller, prefix: str | None, wait_ms: int
+        self, room: LiveRoom, context: ToolContext, prefix: str | None, wait_ms: int
     ) -> Json:
-        place = (room.id, who.client)
+        place = (room.id, context.client)
         seen = self._seen.get(place, 0)
         state = room.session.state
         await self._wait(room, wait_ms / 1000, lambda: bool(state.changes_since(seen, prefix or "")))
@@ -453,8 +458,8 @@ class RoomTools:
         line = None if name is None else self.rooms.known_invite(name)
         return given if line is None else {**given, "room": line}
 
-    async def _locate(self, path: str, who: ToolCaller) -> AllowedPath:
-        return await asyncio.to_thread(self.rooms.paths.locate, path, who.folder, typed=who.typed)
+    async def _locate(self, path: str, context: ToolContext) -> AllowedPath:
+        return await asyncio.to_thread(self.rooms.paths.locate, path, context.folder, typed=context.typed)
 
     async def _wait(self, room: LiveRoom, seconds: float, is_over: Callable[[], bool]) -> None:
         deadline = room.now + seconds
@@ -464,12 +469,14 @@ class RoomTools:
                 return
             await room.wait_change(left)
 
-    async def _wrote(self, room: LiveRoom, entry: Any, effects: Any, who: ToolCaller) -> Json:
+    async def _wrote(self, room: LiveRoom, entry: Any, effects: Any, context: ToolContext) -> Json:
         room.run(effects)
-        await room.keep_state(who.caller)
+        await room.keep_state(context.caller)
         return answers.session_payload(room.id, entry=entry.to_json())
 
-    async def _follow(self, room: LiveRoom, outgoing: OutgoingFile, timeout_ms: int, who: ToolCaller) -> Json:
+    async def _follow(
+        self, room: LiveRoom, outgoing: OutgoingFile, timeout_ms: int, context: ToolContext
+    ) -> Json:
         """Wait until the transfer ends or the time is up; the transfer then continues (ruling 60)."""
         deadline = room.now + timeout_ms / 1000
         reported = -1
@@ -480,20 +487,20 @@ class RoomTools:
             await room.wait_change(min(left, PROGRESS_SECONDS))
             if outgoing.acked_bytes != reported:
                 reported = outgoing.acked_bytes
-                who.progress(reported, outgoing.offer.total_bytes, outgoing.offer.name)
+                context.progress(reported, outgoing.offer.total_bytes, outgoing.offer.name)
         if outgoing.status == "failed":
             raise VdoToolError(outgoing.last_error or "the transfer failed")
         return answers.session_payload(room.id, transfer=outgoing.summary())
 
-    async def _send_signed(self, room: LiveRoom, data: Any, target: Any, who: ToolCaller) -> Json:
+    async def _send_signed(self, room: LiveRoom, data: Any, target: Any, context: ToolContext) -> Json:
         """One envelope for each node, each with its place in the chain of the pair."""
         ids = []
         for node in room.session.signed_targets(target):
             async with room.keeping.chain_lock:
-                ids.append(await self._sign_for(room, VacantId.from_hex(node), data, who))
+                ids.append(await self._sign_for(room, VacantId.from_hex(node), data, context))
         return {"ok": bool(ids), "used_target": target, "message_ids": ids}
 
-    async def _sign_for(self, room: LiveRoom, node: VacantId, data: Any, who: ToolCaller) -> str:
+    async def _sign_for(self, room: LiveRoom, node: VacantId, data: Any, context: ToolContext) -> str:
         pair = PairKey(room.key.vacant_id, node)
         tip = await room.keeping.tip(pair)
         message_id = f"msg_{secrets.token_hex(8)}"
@@ -503,7 +510,7 @@ class RoomTools:
         effects = room.session.send_signed(envelope, message_id, node.hex(), room.now)
         kept = next(effect for effect in effects if isinstance(effect, KeepMessage))
         move = Advance(chain=chain_of(pair, ROOM_BOOK), expected=tip, to=tip_of(after))
-        await room.keeping.keep_out(room.id, kept, who.caller, [move])
+        await room.keeping.keep_out(room.id, kept, context.caller, [move])
         room.run([effect for effect in effects if effect is not kept])
         return message_id
 

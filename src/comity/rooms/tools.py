@@ -74,7 +74,7 @@ def _accept_all(_arguments: Any) -> None:
 
 def _handler(tool: VdoTool, open_tools: "OpenTools") -> ToolHandler:
     async def call(context: Context, arguments: Any) -> ToolResult:
-        who = tool_handlers.ToolCaller(
+        room_context = tool_handlers.ToolContext(
             client=context.connection,
             caller=context.client.caller,
             demands=context.demands or Demands(),
@@ -83,7 +83,7 @@ def _handler(tool: VdoTool, open_tools: "OpenTools") -> ToolHandler:
             progress=context.progress,
         )
         try:
-            return structured(await (await open_tools()).call(tool.name, arguments, who))
+            return structured(await (await open_tools()).call(tool.name, arguments, room_context))
         except ComityError as why:
             return structured(tool_answers.failed_payload(tool.name, why.message), error=True)
 

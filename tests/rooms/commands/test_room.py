@@ -71,9 +71,9 @@ def test_without_a_node_the_remedy_is_told(comity):
 
 def test_the_same_line_is_printed_until_it_expires(comity, line):
     assert comity("room", "invite", "lab").out.strip() == line
-    told = json_of(comity("room", "invite", "hall", "--json", "--hours", "2"))
-    assert told["invite"].startswith("comity:1:")
-    assert "relay is on 127.0.0.1" in told["notice"]
+    result = json_of(comity("room", "invite", "hall", "--json", "--hours", "2"))
+    assert result["invite"].startswith("comity:1:")
+    assert "relay is on 127.0.0.1" in result["notice"]
 
 
 def test_invites_are_listed_without_their_lines(comity, line):
@@ -81,9 +81,9 @@ def test_invites_are_listed_without_their_lines(comity, line):
     shown = comity("room", "invites").out
     assert shown.index("hall") < shown.index("lab")
     assert "comity:1:" not in shown
-    told = comity("room", "invites", "--json").out
-    assert [one["room"] for one in json.loads(told)["invites"]] == ["hall", "lab"]
-    assert "comity:1:" not in told
+    result = comity("room", "invites", "--json").out
+    assert [one["room"] for one in json.loads(result)["invites"]] == ["hall", "lab"]
+    assert "comity:1:" not in result
 
 
 def test_a_revoked_invite_lets_nobody_in_and_the_next_one_is_another(comity, line, joined, monkeypatch):
@@ -231,8 +231,8 @@ def test_a_file_is_sent_listed_and_saved(comity, joined, tmp_path):
     assert "output exists" in comity(*saving).err
     assert "there is no file" in comity("room", "send-file", tmp_path / "none").err
     for place, kind, name in ((None, "ROOM_FILE_SENT", "report.bin"), (joined, "ROOM_FILE_SAVED", "got.bin")):
-        told = comity("audit", "tail", "--json", *(() if place is None else ("--data", place))).out
-        [entry] = [one for one in map(json.loads, told.splitlines()) if one["verification_result"] == kind]
+        result = comity("audit", "tail", "--json", *(() if place is None else ("--data", place))).out
+        [entry] = [one for one in map(json.loads, result.splitlines()) if one["verification_result"] == kind]
         assert f"path:{tmp_path / name}" in entry["checks_passed"]
         assert f"bytes:{len(content)}" in entry["checks_passed"]
         assert entry["content_hash"] == sent["file_hash"]
@@ -360,15 +360,15 @@ def test_every_sentence_fits_an_event_of_its_type():
 SESSION = {"session_id": "vdo_1", "room": "lab", "stream_id": "anna", "state": "connected"}
 
 
-class Told:
-    """A node that tells these events, and then that the session is over."""
+class EndingNode:
+    """A node that gives these events, and then ends the session."""
 
     def __init__(self, events):
         self.events = [*events, {"type": "stopped", "ts": MOMENT}]
 
     async def ask(self, _tool, _arguments, _folder=None):
-        told, self.events = self.events, []
-        return {"events": told, "places": [f"log:{number}" for number in range(len(told))]}
+        result, self.events = self.events, []
+        return {"events": result, "places": [f"log:{number}" for number in range(len(result))]}
 
 
 MOMENT = "2026-01-01T00:00:00.000Z"
@@ -487,7 +487,7 @@ async def test_a_peer_that_has_another_link_has_not_left(monkeypatch, capsys):
 
     monkeypatch.setattr(sys, "stdin", Silent())
     events = [here("old"), here("old"), here("new"), *gone("old"), *gone("new"), here("third")]
-    await _Plain(Told(events), SESSION, as_json=False).run(None)
+    await _Plain(EndingNode(events), SESSION, as_json=False).run(None)
     lines = [line.partition(" ")[2] for line in capsys.readouterr().out.splitlines()]
     assert lines == ["bert is here", "bert has left", "bert is here", "the session has ended"]
 

@@ -46,7 +46,7 @@ class Shell:
         self.link = link
         self.uuid = peer
         self.disk = Disk()
-        self.told = []
+        self.outcome = []
         self.changed = asyncio.Event()
         self.timers = {}
         self.channels = {"control": asyncio.Queue(), FILE_CHANNEL: asyncio.Queue()}
@@ -123,7 +123,7 @@ class Shell:
             self.hear(LinkFull(self.uuid))
 
     def tell(self, effect):
-        self.told.append(effect.event)
+        self.outcome.append(effect.event)
         self.changed.set()
 
     def keep(self, effect):
@@ -185,7 +185,7 @@ class Shell:
                 await self.changed.wait()
 
     def events(self, kind):
-        return [event for event in self.told if event["type"] == kind]
+        return [event for event in self.outcome if event["type"] == kind]
 
 
 @pytest.fixture

@@ -106,8 +106,8 @@ def test_both_libraries_are_here_and_neither_is_imported_before_it_is_needed():
         "available_libraries()\n"
         "print(sorted({'webrtc', 'wrtc', 'aiortc', 'aioice', 'av'} & set(sys.modules)))"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "[]"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(

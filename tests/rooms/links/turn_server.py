@@ -32,10 +32,10 @@ class Allocation(asyncio.DatagramProtocol):
         if channel is not None:
             self.server.transport.sendto(struct.pack("!HH", channel, len(data)) + data, self.client)
             return
-        told = stun.Message(stun.Method.DATA, stun.Class.INDICATION)
-        told.attributes["XOR-PEER-ADDRESS"] = peer
-        told.attributes["DATA"] = data
-        self.server.transport.sendto(bytes(told), self.client)
+        result = stun.Message(stun.Method.DATA, stun.Class.INDICATION)
+        result.attributes["XOR-PEER-ADDRESS"] = peer
+        result.attributes["DATA"] = data
+        self.server.transport.sendto(bytes(result), self.client)
 
 
 class TurnServer(asyncio.DatagramProtocol):

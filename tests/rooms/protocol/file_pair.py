@@ -150,5 +150,5 @@ class FilePair:
     def received(self, side="b", transfer_id="file_1"):
         return bytes(self.disks[side].files[transfer_id])
 
-    def told(self, side, kind):
+    def reports(self, side, kind):
         return [members for name, members in self.events[side] if name == kind]

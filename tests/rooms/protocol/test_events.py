@@ -64,9 +64,9 @@ def test_a_reader_is_told_how_many_events_it_lost():
     for number in range(1, 6):
         log.append(numbered(number))
     assert log.waiting_for("slow") == 4
-    told = log.read("slow", 50, 0)
-    assert told[0] == {"type": "events_dropped", "ts": iso_moment(0), "count": 2}
-    assert [event["ok"] for event in told[1:]] == [3, 4, 5]
+    result = log.read("slow", 50, 0)
+    assert result[0] == {"type": "events_dropped", "ts": iso_moment(0), "count": 2}
+    assert [event["ok"] for event in result[1:]] == [3, 4, 5]
     assert log.waiting_for("slow") == 0
 
 
@@ -88,9 +88,9 @@ def test_what_was_promised_is_not_dropped_before_it_was_read():
         log.append(numbered("other"))
     for number in range(100):
         log.append(numbered(number))
-    told = log.read("slow", 50, 0)
-    assert told[0]["count"] == 101
-    assert [event["ok"] for event in told[1:]] == ["promised 0", "promised 1", "promised 2", 98, 99]
+    result = log.read("slow", 50, 0)
+    assert result[0]["count"] == 101
+    assert [event["ok"] for event in result[1:]] == ["promised 0", "promised 1", "promised 2", 98, 99]
     for number in range(5):
         log.append(numbered(number))
     assert [event["ok"] for event in log.read("other", 50, 0)] == [0, 1, 2, 3, 4]
@@ -102,12 +102,12 @@ def test_lost_events_are_counted_once_however_little_is_read_at_a_time():
     log.read("slow", 1, 0)
     for number in range(20):
         log.append(numbered(number), promised=number % 5 == 0)
-    told = []
+    result = []
     while log.waiting_for("slow"):
-        told += log.read("slow", 2, 0)
-    kept = [event["ok"] for event in told if event["type"] != "events_dropped"]
+        result += log.read("slow", 2, 0)
+    kept = [event["ok"] for event in result if event["type"] != "events_dropped"]
     assert kept == [0, 5, 10, 15, 18, 19]
-    assert sum(event["count"] for event in told if event["type"] == "events_dropped") == 14
+    assert sum(event["count"] for event in result if event["type"] == "events_dropped") == 14
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
@@ -115,13 +115,13 @@ def test_a_reader_of_few_events_at_a_time_gets_past_those_that_were_lost(most):
     log = EventLog(most_events=4)
     for number in range(40):
         log.append(numbered(number), promised=number in (0, 7, 21))
-    told = []
+    result = []
     while log.waiting_for("slow"):
         found = log.read("slow", most, 0)
         assert 0 < len(found) <= most
-        told += found
-    assert [event["ok"] for event in told if event["type"] != "events_dropped"] == [0, 7, 21, 39]
-    assert sum(event["count"] for event in told if event["type"] == "events_dropped") == 36
+        result += found
+    assert [event["ok"] for event in result if event["type"] != "events_dropped"] == [0, 7, 21, 39]
+    assert sum(event["count"] for event in result if event["type"] == "events_dropped") == 36
 
 
 def message(data):

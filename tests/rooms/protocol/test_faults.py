@@ -82,7 +82,7 @@ class Room:
     def status(self, transfer_id="eves"):
         return self.alice.session.files.incoming[transfer_id].status
 
-    def told(self, kind):
+    def outcome(self, kind):
         return [event for event in self.alice.emitted[self.before :] if event["type"] == kind]
 
 
@@ -244,7 +244,7 @@ def test_a_fault_has_its_name_and_harms_nobody_else(fault):
     room = Room()
     fault.happens(room)
     room.world.run(1)
-    named = room.told(fault.event)
+    named = room.outcome(fault.event)
     assert named, [event["type"] for event in room.alice.emitted[room.before :]]
     assert fault.reason in str(named[0].get("reason"))
     room.bob.send("after", "alice")
@@ -266,7 +266,7 @@ def test_a_fault_has_its_name_and_harms_nobody_else(fault):
 def test_an_offer_of_a_path_is_shown_by_its_last_part():
     room = Room()
     room.begin_file(name="../x")
-    assert room.told("file_offer_received")[-1]["name"] == "x"
+    assert room.outcome("file_offer_received")[-1]["name"] == "x"
     assert set(room.alice.disk.files) == {"bobs", "eves"}
 
 

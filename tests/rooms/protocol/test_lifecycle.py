@@ -28,16 +28,16 @@ def test_a_good_start_is_told_in_order():
 def test_no_way_to_the_relay_is_an_error_and_a_lost_one_is_not():
     one = life()
     one.start()
-    told = one.lost("refused", 3)
-    assert kinds(told) == ["connect_error", "reconnect_scheduled"]
-    assert told[1].members == {"reason": "connect_error", "inMs": 3000}
+    outcome = one.lost("refused", 3)
+    assert kinds(outcome) == ["connect_error", "reconnect_scheduled"]
+    assert outcome[1].members == {"reason": "connect_error", "inMs": 3000}
     assert kinds(one.lost("refused", 6.5)) == ["connect_error", "reconnect_scheduled"]
     assert one.members()["reconnect_delay_ms"] == 6500
     one.ready({})
     assert one.members()["reconnect_delay_ms"] == 3000
-    told = one.lost("closed", 3)
-    assert kinds(told) == ["disconnected", "reconnect_scheduled"]
-    assert told[1].members["reason"] == "disconnected"
+    outcome = one.lost("closed", 3)
+    assert kinds(outcome) == ["disconnected", "reconnect_scheduled"]
+    assert outcome[1].members["reason"] == "disconnected"
     assert one.reconnect_count == 3
     assert one.members()["last_disconnected_at"] is not None
 
@@ -56,7 +56,7 @@ class Signalling(RuleBasedStateMachine):
     @initialize()
     def begin(self):
         self.life = life()
-        self.told = []
+        self.reported = []
 
     @rule(what=st.sampled_from(["start", "ready", "lost", "stop"]))
     def happen(self, what):
@@ -67,7 +67,7 @@ class Signalling(RuleBasedStateMachine):
             "lost": lambda: self.life.lost("gone", 3),
             "stop": self.life.stop,
         }[what]()
-        self.told += kinds(effects)
+        self.reported += kinds(effects)
         expected = {
             ("idle", "start"): "connecting",
             ("connecting", "ready"): "connected",
@@ -80,9 +80,9 @@ class Signalling(RuleBasedStateMachine):
     @invariant()
     def each_connection_is_lost_at_most_once(self):
         if hasattr(self, "told"):
-            assert 0 <= self.told.count("connected") - self.told.count("disconnected") <= 1
-            assert self.told.count("OpenSignalling") <= 1
-            assert self.told.count("stopped") <= 1
+            assert 0 <= self.reported.count("connected") - self.reported.count("disconnected") <= 1
+            assert self.reported.count("OpenSignalling") <= 1
+            assert self.reported.count("stopped") <= 1
 
 
 TestSignalling = Signalling.TestCase

@@ -75,8 +75,8 @@ class Hand:
         return self.machine.receive(write_description(described, CIPHER, bytes(16)), self.now)
 
     def hears_candidates(self, session, count=1, uuid="u"):
-        told = Candidates(uuid, session, (ADDRESS,) * count)
-        return self.machine.receive(write_candidates(told, "remote", CIPHER, bytes(16)), self.now)
+        outcome = Candidates(uuid, session, (ADDRESS,) * count)
+        return self.machine.receive(write_candidates(outcome, "remote", CIPHER, bytes(16)), self.now)
 
     def later(self, seconds):
         self.now += seconds
@@ -133,22 +133,22 @@ def test_who_plays_our_stream_gets_an_offer_and_its_answer_is_taken():
     assert isinstance(made, MakeOffer)
     (offer,) = spoken(hand.machine.described(made.attempt, "our sdp", "ticket", hand.now))
     assert list(offer) == ["UUID", "session", "streamID", "description", "vector"]
-    told = read_message(json.dumps(offer).encode(), CIPHER)
-    assert (told.uuid, told.kind, told.sdp, told.stream, told.ticket) == (
+    outcome = read_message(json.dumps(offer).encode(), CIPHER)
+    assert (outcome.uuid, outcome.kind, outcome.sdp, outcome.stream, outcome.ticket) == (
         "u",
         "offer",
         "our sdp",
         "me",
         "ticket",
     )
-    assert len(told.session) == 8
-    assert hand.hears_candidates(told.session) == []
-    assert hand.hears_answer(told.session) == [
+    assert len(outcome.session) == 8
+    assert hand.hears_candidates(outcome.session) == []
+    assert hand.hears_answer(outcome.session) == [
         TakeAnswer(made.attempt, "answer"),
         AddCandidates(made.attempt, (ADDRESS,)),
     ]
-    assert hand.hears_candidates(told.session) == [AddCandidates(made.attempt, (ADDRESS,))]
-    assert hand.hears_answer(told.session, sdp="again") == []
+    assert hand.hears_candidates(outcome.session) == [AddCandidates(made.attempt, (ADDRESS,))]
+    assert hand.hears_answer(outcome.session, sdp="again") == []
     assert hand.hears_answer("other session") == []
 
 
@@ -405,10 +405,10 @@ def test_candidates_on_the_channel_are_taken_too():
     hand.hears(request="offerSDP", UUID="u")
     (offer,) = spoken(hand.machine.described(1, "sdp", None, hand.now))
     hand.hears_answer(offer["session"])
-    told = json.loads(write_candidates(Candidates("u", "s", (ADDRESS,)), "remote", CIPHER, bytes(16)))
-    assert hand.machine.receive_on_channel(1, told) == [AddCandidates(1, (ADDRESS,))]
+    outcome = json.loads(write_candidates(Candidates("u", "s", (ADDRESS,)), "remote", CIPHER, bytes(16)))
+    assert hand.machine.receive_on_channel(1, outcome) == [AddCandidates(1, (ADDRESS,))]
     assert hand.machine.receive_on_channel(1, {"ping": 1}) == []
-    assert hand.machine.receive_on_channel(9, told) == []
+    assert hand.machine.receive_on_channel(9, outcome) == []
 
 
 def recorded_signalling(content):

@@ -93,10 +93,10 @@ def test_the_outbox_is_limited_in_number_and_time():
     with pytest.raises(OverloadedError):
         box.check_room(1, 10)
     now[0] = MAX_WAIT + 1
-    told = [
+    result = [
         effect for effect in box.timer_fired(lambda _node, _stream: None, 0) if isinstance(effect, Report)
     ]
-    assert {report.members["status"] for report in told} == {"expired"}
+    assert {report.members["status"] for report in result} == {"expired"}
     assert len(box) == 0
     assert box.status("m5") == ("expired", "nobody took it in time")
     with pytest.raises(OverloadedError):
@@ -200,9 +200,9 @@ def test_the_inbox_is_full_of_what_is_not_read_or_not_kept():
     [{"re": 5, "data": 1}, {"envelope": {}}, {"envelope": 5}, {"nothing": 1}, {"re": "x" * 200, "data": 1}],
 )
 def test_a_message_that_cannot_be_read_is_refused_with_a_reason(payload):
-    [told] = payloads(taken(MessageInbox(None), **payload)[1])
-    assert told["status"] == "refused"
-    assert told["reason"]
+    [result] = payloads(taken(MessageInbox(None), **payload)[1])
+    assert result["status"] == "refused"
+    assert result["reason"]
 
 
 @pytest.mark.parametrize("message_id", ["", "x" * 129, None, 5])

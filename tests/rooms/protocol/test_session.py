@@ -287,8 +287,8 @@ def test_lost_signalling_is_reconnected_and_links_live_on():
 def test_a_link_that_fails_is_told_without_its_secrets():
     _world, a, _b = pair()
     a.handle(LinkFailed(peer_of(a)["uuid"], "ICE failed"))
-    [told] = a.events("connection_failed")
-    assert set(told["detail"]) == {"uuid", "type", "streamID", "reason"}
+    [outcome] = a.events("connection_failed")
+    assert set(outcome["detail"]) == {"uuid", "type", "streamID", "reason"}
     a.handle(SendFailed("x", "buffer full"))
     assert a.events("send_error")[-1]["message"] == "buffer full"
     a.handle(SignallingProblem("Stream ID is already in use", "STREAMID_IN_USE"))
@@ -303,9 +303,9 @@ def test_a_stopped_session_says_good_bye_and_hears_nothing_more():
     assert a.session.status()["state"] == "stopped"
     assert a.emitted[-1]["type"] == "stopped"
     assert b.session.status()["peer_count"] == 0
-    told = len(a.emitted)
+    outcome = len(a.emitted)
     a.handle(SignallingReady())
-    assert len(a.emitted) == told
+    assert len(a.emitted) == outcome
 
 
 def test_no_event_of_a_whole_session_holds_a_key_or_a_secret():

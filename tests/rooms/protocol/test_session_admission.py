@@ -166,8 +166,8 @@ def test_plain_data_is_refused_where_macs_are_required():
 def test_an_envelope_without_its_mac_is_refused_and_told(kind):
     world, a, b = pair(SECURE)
     say(world, a, b, write_envelope(envelope(kind, {"key": "k", "value": 1, "clock": 1})))
-    told = b.events("protocol_auth_failed")[-1]
-    assert (told["kind"], told["stream_id"], told["reason"]) == (kind, "alice", "mac_missing")
+    outcome = b.events("protocol_auth_failed")[-1]
+    assert (outcome["kind"], outcome["stream_id"], outcome["reason"]) == (kind, "alice", "mac_missing")
     assert b.session.state.values() == {}
 
 
@@ -249,11 +249,11 @@ def test_a_second_peer_of_the_same_name_is_reported_and_waits_where_hellos_are_d
     second.boot()
     world.link(a, second)
     world.run(1)
-    told = a.events("duplicate_stream_id")[-1]
-    assert told["stream_id"] == "bob"
+    outcome = a.events("duplicate_stream_id")[-1]
+    assert outcome["stream_id"] == "bob"
     waiting = a.session.sync_peers(world.now)[-1]
     assert (waiting["handshake_state"], waiting["rejected_reason"]) == ("rejected", "duplicate stream id")
-    assert [peer.uuid for peer in a.session._peers.reachable()] == [told["other_uuid"]]
+    assert [peer.uuid for peer in a.session._peers.reachable()] == [outcome["other_uuid"]]
     world.cut(a, first)
     world.run(1)
     second.send("now")

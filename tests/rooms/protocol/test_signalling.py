@@ -45,10 +45,10 @@ def offer(sdp="v=0\r\n", **more):
 def test_what_is_said_is_heard(cipher):
     for described in (offer(), offer(kind="answer", ticket="ab" * 16), offer("é" * 1000 + "\r\n")):
         assert read_message(write_description(described, cipher, IV), cipher) == described
-    told = Candidates(
+    outcome = Candidates(
         "u", "s", (IceCandidate("candidate:1", "0", 0), IceCandidate("candidate:2", None, None))
     )
-    assert read_message(write_candidates(told, "local", cipher, IV), cipher) == told
+    assert read_message(write_candidates(outcome, "local", cipher, IV), cipher) == outcome
 
 
 @pytest.mark.vector
@@ -59,12 +59,12 @@ def test_vector_peers_we_write_members_in_the_recorded_order():
         message = line["msg"]
         if line["via"] != "WebSocket" or line["dir"] != "OUT" or "UUID" not in message:
             continue
-        told = read_message(json.dumps(message).encode(), cipher)
+        outcome = read_message(json.dumps(message).encode(), cipher)
         iv = bytes.fromhex(message["vector"])
         again = (
-            write_description(told, cipher, iv)
-            if isinstance(told, Described)
-            else write_candidates(told, "local", cipher, iv)
+            write_description(outcome, cipher, iv)
+            if isinstance(outcome, Described)
+            else write_candidates(outcome, "local", cipher, iv)
         )
         written = json.loads(again)
         assert list(written) == [name for name in message if name != "decrypted"]

@@ -63,8 +63,8 @@ def test_vector_peers_recorded_descriptions_and_candidates_can_be_read():
         message = line.get("msg", {})
         for name in ("description", "candidates"):
             if name in message:
-                told = json.loads(cipher.decrypt(message[name], message["vector"]))
-                seen.add(told["type"] if name == "description" else name)
+                result = json.loads(cipher.decrypt(message[name], message["vector"]))
+                seen.add(result["type"] if name == "description" else name)
     assert seen == {"offer", "answer", "candidates"}
 
 

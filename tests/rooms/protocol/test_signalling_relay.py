@@ -37,7 +37,7 @@ class Relay:
                 self.gone[effect.peer_id] = effect
                 self.machine.disconnect(effect.peer_id)
 
-    def told(self, name):
+    def received(self, name):
         """What a peer heard since it was last asked."""
         heard, self.heard[name] = self.heard[name], []
         return heard
@@ -46,7 +46,7 @@ class Relay:
         for name in names:
             self.says(name, {"request": "joinroom", "roomid": room})
         for name in self.heard:
-            self.told(name)
+            self.received(name)
 
 
 def codes(messages):
@@ -77,14 +77,14 @@ def test_who_joins_is_listed_to_itself_and_told_to_the_others():
     relay = Relay()
     relay.come("a", "b")
     relay.says("a", {"request": "joinroom", "roomid": "r"})
-    assert relay.told("a") == [{"request": "listing", "list": []}]
+    assert relay.received("a") == [{"request": "listing", "list": []}]
     relay.says("a", {"request": "seed", "streamID": "sa"})
     relay.says("b", {"request": "joinroom", "roomid": "r"})
-    assert relay.told("b") == [{"request": "listing", "list": [{"UUID": "a", "streamID": "sa"}]}]
-    assert relay.told("a") == [{"request": "someonejoined", "UUID": "b"}]
+    assert relay.received("b") == [{"request": "listing", "list": [{"UUID": "a", "streamID": "sa"}]}]
+    assert relay.received("a") == [{"request": "someonejoined", "UUID": "b"}]
     relay.says("b", {"request": "joinroom", "roomid": "r"})
-    assert relay.told("b")[0]["request"] == "listing"
-    assert relay.told("a") == []
+    assert relay.received("b")[0]["request"] == "listing"
+    assert relay.received("a") == []
 
 
 def test_a_play_asks_the_owner_for_an_offer():
@@ -92,15 +92,15 @@ def test_a_play_asks_the_owner_for_an_offer():
     relay.come("a", "b")
     relay.join("a", "b")
     relay.says("a", {"request": "seed", "streamID": "sa"})
-    assert relay.told("b") == [{"request": "videoaddedtoroom", "UUID": "a", "streamID": "sa"}]
+    assert relay.received("b") == [{"request": "videoaddedtoroom", "UUID": "a", "streamID": "sa"}]
     relay.says("b", {"request": "play", "streamID": "sa"})
-    assert relay.told("a") == [{"request": "offerSDP", "UUID": "b", "streamID": "sa"}]
+    assert relay.received("a") == [{"request": "offerSDP", "UUID": "b", "streamID": "sa"}]
     relay.says("b", {"request": "play", "streamID": "nobody's"})
-    assert codes(relay.told("b")) == ["INVALID_STREAM"]
+    assert codes(relay.received("b")) == ["INVALID_STREAM"]
     relay.says("b", {"request": "play", "streamID": "not_there"})
-    assert relay.told("b") == []
+    assert relay.received("b") == []
     relay.says("a", {"request": "play", "streamID": "sa"})
-    assert codes(relay.told("a")) == ["OWN_STREAM"]
+    assert codes(relay.received("a")) == ["OWN_STREAM"]
 
 
 def test_outside_of_rooms_a_play_is_remembered():
@@ -110,11 +110,11 @@ def test_outside_of_rooms_a_play_is_remembered():
     relay.says("c", {"request": "play", "streamID": "sa"})
     relay.machine.disconnect("c")
     relay.says("a", {"request": "seed", "streamID": "sa"})
-    assert relay.told("a") == [{"request": "offerSDP", "UUID": "b", "streamID": "sa"}]
+    assert relay.received("a") == [{"request": "offerSDP", "UUID": "b", "streamID": "sa"}]
     relay.says("a", {"UUID": "b", "description": "x"})
-    assert relay.told("b") == [{"UUID": "a", "description": "x"}]
+    assert relay.received("b") == [{"UUID": "a", "description": "x"}]
     relay.says("b", {"UUID": "a", "description": "y"})
-    assert relay.told("a") == [{"UUID": "b", "description": "y"}]
+    assert relay.received("a") == [{"UUID": "b", "description": "y"}]
 
 
 def test_a_message_carries_its_senders_id_whatever_it_says():
@@ -122,7 +122,7 @@ def test_a_message_carries_its_senders_id_whatever_it_says():
     relay.come("a", "b")
     relay.join("a", "b")
     relay.says("a", {"session": "s", "UUID": "b", "from": "c", "nested": {"UUID": "x"}})
-    assert relay.told("b") == [{"session": "s", "UUID": "a", "from": "c", "nested": {"UUID": "x"}}]
+    assert relay.received("b") == [{"session": "s", "UUID": "a", "from": "c", "nested": {"UUID": "x"}}]
 
 
 def test_nothing_crosses_from_room_to_room():
@@ -132,13 +132,13 @@ def test_nothing_crosses_from_room_to_room():
     relay.join("b", room="two")
     for to in ("b", "c", "nobody", "a", 5, None, "x" * 500):
         relay.says("a", {"UUID": to, "description": "x"})
-    assert codes(relay.told("a")) == ["PEER_GONE"] * 7
-    assert relay.told("b") == relay.told("c") == []
+    assert codes(relay.received("a")) == ["PEER_GONE"] * 7
+    assert relay.received("b") == relay.received("c") == []
     relay.says("b", {"request": "seed", "streamID": "s"})
     relay.says("a", {"request": "play", "streamID": "s"})
-    assert relay.told("b") == []
+    assert relay.received("b") == []
     relay.says("a", {"request": "seed", "streamID": "s"})
-    assert relay.told("a") == []
+    assert relay.received("a") == []
 
 
 def test_a_stream_id_has_one_owner_until_it_leaves():
@@ -147,16 +147,16 @@ def test_a_stream_id_has_one_owner_until_it_leaves():
     relay.join("a", "b")
     relay.says("a", {"request": "seed", "streamID": "s"})
     relay.says("a", {"request": "seed", "streamID": "s"})
-    assert relay.told("a") == []
-    relay.told("b")
+    assert relay.received("a") == []
+    relay.received("b")
     relay.says("b", {"request": "seed", "streamID": "s"})
-    (alert,) = relay.told("b")
+    (alert,) = relay.received("b")
     assert alert["request"] == "alert"
     assert "Stream ID is already in use" in alert["message"]
-    assert relay.told("a") == []
+    assert relay.received("a") == []
     relay.machine.disconnect("a")
     relay.says("b", {"request": "seed", "streamID": "s"})
-    assert relay.told("b") == []
+    assert relay.received("b") == []
     assert relay.machine.counts.streams == 1
 
 
@@ -166,38 +166,38 @@ def test_who_leaves_is_out_of_the_room_and_may_come_back():
     relay.join("a", "b")
     relay.says("a", {"request": "seed", "streamID": "s"})
     relay.says("a", {"leave": True})
-    relay.told("b")
+    relay.received("b")
     relay.says("b", {"UUID": "a", "x": 1})
-    assert codes(relay.told("b")) == ["PEER_GONE"]
+    assert codes(relay.received("b")) == ["PEER_GONE"]
     relay.says("a", {"request": "joinroom", "roomid": "room"})
-    assert relay.told("a") == [{"request": "listing", "list": [{"UUID": "b"}]}]
+    assert relay.received("a") == [{"request": "listing", "list": [{"UUID": "b"}]}]
 
 
 def test_a_director_moves_peers_and_nobody_else_does():
     relay = Relay()
     relay.come("d", "p", "x")
     relay.says("d", {"request": "joinroom", "roomid": "one", "claim": True})
-    assert relay.told("d")[0]["claim"] is True
+    assert relay.received("d")[0]["claim"] is True
     relay.says("p", {"request": "joinroom", "roomid": "one", "claim": True})
-    assert relay.told("p")[0]["director"] == "d"
+    assert relay.received("p")[0]["director"] == "d"
     relay.join("x", room="two")
     relay.says("p", {"request": "seed", "streamID": "s"})
     relay.says("p", {"request": "migrate", "roomid": "two", "target": "d"})
-    assert codes(relay.told("p")) == ["NOT_DIRECTOR"]
-    relay.told("d")
+    assert codes(relay.received("p")) == ["NOT_DIRECTOR"]
+    relay.received("d")
     relay.says("d", {"request": "migrate", "roomid": "two", "target": "p"})
-    assert relay.told("p") == [{"request": "transferred", "list": [{"UUID": "x"}]}]
-    assert relay.told("x") == [{"request": "someonejoined", "UUID": "p", "streamID": "s"}]
+    assert relay.received("p") == [{"request": "transferred", "list": [{"UUID": "x"}]}]
+    assert relay.received("x") == [{"request": "someonejoined", "UUID": "p", "streamID": "s"}]
     relay.says("x", {"request": "play", "streamID": "s"})
-    assert relay.told("p")[0]["request"] == "offerSDP"
+    assert relay.received("p")[0]["request"] == "offerSDP"
     relay.come("q")
     relay.join("q", room="one")
     relay.says("q", {"request": "seed", "streamID": "s"})
-    relay.told("d")
+    relay.received("d")
     relay.says("d", {"request": "migrate", "roomid": "two", "target": "q"})
-    assert codes(relay.told("d")) == ["TRANSFER_STREAMID_CONFLICT"]
+    assert codes(relay.received("d")) == ["TRANSFER_STREAMID_CONFLICT"]
     relay.says("d", {"request": "migrate", "roomid": "two", "target": "p"})
-    assert codes(relay.told("d")) == ["NOT_DIRECTOR"]
+    assert codes(relay.received("d")) == ["NOT_DIRECTOR"]
 
 
 @pytest.mark.parametrize(
@@ -226,10 +226,10 @@ def test_what_is_no_message_is_answered_and_changes_nothing(message, code):
     relay.join("a", "b")
     before = relay.machine.counts
     relay.says("a", message)
-    (answer,) = relay.told("a")
+    (answer,) = relay.received("a")
     assert (answer["request"], answer["code"]) == ("error", code)
     assert answer["message"]
-    assert relay.told("b") == []
+    assert relay.received("b") == []
     assert relay.machine.counts == before
     assert not relay.gone
 
@@ -247,16 +247,16 @@ def test_peers_rooms_and_streams_are_limited():
     assert "relay is full" in relay.gone["h"].reason
     relay.join("a", "b", room="one")
     relay.says("d", {"request": "joinroom", "roomid": "one"})
-    assert codes(relay.told("d")) == ["ROOM_FULL"]
+    assert codes(relay.received("d")) == ["ROOM_FULL"]
     relay.join("d", room="two")
     relay.says("e", {"request": "joinroom", "roomid": "three"})
-    assert codes(relay.told("e")) == ["RELAY_FULL"]
+    assert codes(relay.received("e")) == ["RELAY_FULL"]
     for number in range(3):
         relay.says("a", {"request": "seed", "streamID": f"s{number}"})
-    assert codes(relay.told("a")) == ["TOO_MANY_STREAMS"]
+    assert codes(relay.received("a")) == ["TOO_MANY_STREAMS"]
     relay.says("e", {"request": "play", "streamID": "w1"})
     relay.says("e", {"request": "play", "streamID": "w2"})
-    assert codes(relay.told("e")) == ["TOO_MANY_STREAMS"]
+    assert codes(relay.received("e")) == ["TOO_MANY_STREAMS"]
     relay.machine.disconnect("a")
     relay.come("i", address="192.0.2.1")
     assert "i" not in relay.gone
@@ -293,11 +293,11 @@ def test_strangers_only_join_rooms_that_are_served():
     relay.says("stranger", {"request": "seed", "streamID": "s"})
     relay.says("stranger", {"request": "play", "streamID": "s"})
     relay.says("stranger", {"UUID": "owner", "x": 1})
-    assert codes(relay.told("stranger")) == ["ROOM_REFUSED", "JOIN_FIRST", "JOIN_FIRST", "JOIN_FIRST"]
+    assert codes(relay.received("stranger")) == ["ROOM_REFUSED", "JOIN_FIRST", "JOIN_FIRST", "JOIN_FIRST"]
     relay.says("guest", {"request": "joinroom", "roomid": "invited"})
-    assert relay.told("guest")[0]["request"] == "listing"
+    assert relay.received("guest")[0]["request"] == "listing"
     relay.says("owner", {"request": "joinroom", "roomid": "other"})
-    assert relay.told("owner")[0]["request"] == "listing"
+    assert relay.received("owner")[0]["request"] == "listing"
     assert relay.machine.counts.rooms == 2
 
 
@@ -343,12 +343,12 @@ class RelayWorld(RuleBasedStateMachine):
 
     def say(self, who, message):
         effects = self.machine.receive(who, json.dumps(message).encode(), 0.0)
-        told = [(effect.to, json.loads(effect.message)) for effect in effects]
-        for to, heard in told:
+        received = [(effect.to, json.loads(effect.message)) for effect in effects]
+        for to, heard in received:
             assert to in self.rooms
             if to != who and heard["request" if "request" in heard else "UUID"] != "offerSDP":
                 assert self.rooms[to] == self.rooms[who]
-        return told
+        return received
 
     @rule(who=PEERS)
     def come(self, who):
@@ -367,38 +367,38 @@ class RelayWorld(RuleBasedStateMachine):
             if self.rooms[who] != room:
                 self.streams = {key: owner for key, owner in self.streams.items() if owner != who}
             self.rooms[who] = room
-            told = [
+            received = [
                 heard for to, heard in self.say(who, {"request": "joinroom", "roomid": room}) if to == who
             ]
             others = {other for other in self.rooms if other != who and self.rooms[other] == room}
-            assert {entry["UUID"] for entry in told[0]["list"]} == others
+            assert {entry["UUID"] for entry in received[0]["list"]} == others
 
     @rule(who=PEERS, stream=STREAMS)
     def seed(self, who, stream):
         if who in self.rooms:
             key = (self.rooms[who], stream)
             taken = self.streams.setdefault(key, who) != who
-            told = [
+            received = [
                 heard["request"]
                 for to, heard in self.say(who, {"request": "seed", "streamID": stream})
                 if to == who
             ]
-            assert ("alert" in told) is taken
+            assert ("alert" in received) is taken
 
     @rule(who=PEERS, stream=STREAMS)
     def play(self, who, stream):
         if who in self.rooms:
-            told = self.say(who, {"request": "play", "streamID": stream})
+            received = self.say(who, {"request": "play", "streamID": stream})
             owner = self.streams.get((self.rooms[who], stream))
-            asked = [to for to, heard in told if heard["request"] == "offerSDP"]
+            asked = [to for to, heard in received if heard["request"] == "offerSDP"]
             assert asked == ([owner] if owner not in (None, who) else [])
 
     @rule(who=PEERS, to=PEERS)
     def pass_on(self, who, to):
         if who in self.rooms and self.rooms[who] is not None:
-            told = self.say(who, {"UUID": to, "x": 1})
+            received = self.say(who, {"UUID": to, "x": 1})
             if to in self.rooms and to != who and self.rooms[to] == self.rooms[who]:
-                assert told == [(to, {"UUID": who, "x": 1})]
+                assert received == [(to, {"UUID": who, "x": 1})]
 
     @invariant()
     def counts_are_true(self):

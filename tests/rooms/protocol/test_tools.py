@@ -231,8 +231,8 @@ def test_two_who_share_an_invite_are_connected_and_a_token_that_outlives_it_is_n
     desk.call(
         "vdo_connect", {"room": line, "stream_id": "carol", "target_stream_id": "alice", "join_token": token}
     )
-    told = world.hosts["alice"].events("sync_peer_rejected")
-    assert told[-1]["reason"] == "join token outlives the invite"
+    result = world.hosts["alice"].events("sync_peer_rejected")
+    assert result[-1]["reason"] == "join token outlives the invite"
     for payload in (answer, desk.call("vdo_list_sessions", {}), world.hosts["alice"].emitted):
         assert "kkkk" not in json.dumps(payload)
         assert line not in json.dumps(payload)

@@ -40,15 +40,15 @@ def chunked(pair, seq, data, owner=None, **changed):
 
 
 def replies(pair):
-    told = [
+    report = [
         effect.payload | {"kind": effect.kind} for side, effect in pair.wire if isinstance(effect, ToPeer)
     ]
     pair.wire.clear()
-    return told
+    return report
 
 
 def rejected(pair):
-    return [members["reason"] for members in pair.told("b", "file_chunk_rejected")]
+    return [members["reason"] for members in pair.reports("b", "file_chunk_rejected")]
 
 
 def test_a_chunk_nobody_offered_is_refused():
@@ -79,7 +79,7 @@ def test_nobody_else_offers_cancels_or_completes_a_transfer():
     for kind in ("file.cancel", "file.complete", "file.resume_req"):
         pair.handle("b", kind, "somebody else", transfer_id="evil")
     assert pair.books["b"].incoming["evil"].status == "receiving"
-    assert [told.get("status") for told in replies(pair)] == [None, "unknown_transfer"]
+    assert [report.get("status") for report in replies(pair)] == [None, "unknown_transfer"]
 
 
 def test_nobody_else_speaks_for_the_receiver():
@@ -90,7 +90,7 @@ def test_nobody_else_speaks_for_the_receiver():
             "a", kind, "somebody else", transfer_id="file_1", next_seq=1, reason="no", status="failed"
         )
     assert outgoing.phase is Sending.OFFERED
-    assert {told["reason"] for told in pair.told("a", "file_protocol_error")} == {
+    assert {report["reason"] for report in pair.reports("a", "file_protocol_error")} == {
         "wrong_peer",
         "unknown_transfer",
     }
@@ -138,7 +138,7 @@ def test_a_chunk_twice_is_acknowledged_twice_and_counted_once():
     replies(pair)
     chunked(pair, 0, DATA[:1024])
     chunked(pair, 0, b"E" * 1024)
-    assert [told["received_bytes"] for told in replies(pair)] == [1024, 1024]
+    assert [report["received_bytes"] for report in replies(pair)] == [1024, 1024]
     assert pair.disks["b"].files["evil"][:1024] == DATA[:1024]
 
 
@@ -171,7 +171,7 @@ def test_a_wrong_hash_of_the_whole_is_never_completed():
     chunked(pair, 0, DATA[:10])
     pair.handle("b", "file.complete", transfer_id="evil", file_hash="00" * 32)
     assert replies(pair)[-1]["reason"] == "file hash mismatch"
-    assert pair.told("b", "file_received") == []
+    assert pair.reports("b", "file_received") == []
     assert "evil" not in pair.disks["b"].files
 
 
@@ -192,7 +192,7 @@ def test_complete_before_all_chunks_is_told_what_is_missing_and_finishes_with_th
     assert replies(pair)[-1]["kind"] == "file.complete_ack"
     pair.handle("b", "file.complete", transfer_id="evil")
     assert replies(pair)[-1]["kind"] == "file.complete_ack"
-    assert len(pair.told("b", "file_received")) == 1
+    assert len(pair.reports("b", "file_received")) == 1
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_what_was_not_sent_cannot_be_acknowledged(ack):
     for _ in range(3):
         pair.answer_one()
     pair.handle("a", "file.ack", transfer_id="file_1", **ack)
-    assert pair.told("a", "file_ack_rejected")[0]["reason"] == "not_sent"
+    assert pair.reports("a", "file_ack_rejected")[0]["reason"] == "not_sent"
     assert outgoing.summary()["acked_chunks"] == 0
 
 
@@ -225,7 +225,7 @@ def test_completion_cannot_be_confirmed_before_it_was_asked_for_or_with_another_
     pair.deliver(), pair.deliver()
     pair.handle("a", "file.complete_ack", transfer_id="file_1", file_hash=None)
     assert outgoing.status == "transferring"
-    assert len(pair.told("a", "file_ack_rejected")) == 1
+    assert len(pair.reports("a", "file_ack_rejected")) == 1
     while outgoing.phase is not Sending.COMPLETING:
         pair.deliver()
     pair.handle("a", "file.complete_ack", transfer_id="file_1", file_hash="00" * 32)
@@ -249,7 +249,7 @@ def test_incomplete_files_are_limited_in_bytes():
     pair = FilePair(frames=False, limits=FileLimits(max_incomplete_bytes=5000))
     offered(pair, transfer_id="one")
     offered(pair, transfer_id="two")
-    assert [told["reason"] for told in pair.told("b", "file_offer_rejected")] == [
+    assert [report["reason"] for report in pair.reports("b", "file_offer_rejected")] == [
         "incomplete transfers exceed 5000 bytes"
     ]
 
@@ -353,7 +353,7 @@ def test_envelopes_without_an_id_or_of_an_unknown_kind_are_told():
     pair = FilePair()
     pair.handle("b", "file.ack")
     pair.handle("b", "file.dance", transfer_id="t")
-    assert pair.told("b", "file_protocol_error") == [
+    assert pair.reports("b", "file_protocol_error") == [
         {"reason": "missing_transfer_id", "kind": "file.ack", "from_uuid": "a1"}
     ]
-    assert pair.told("b", "file_protocol_unhandled") == [{"transfer_id": "t", "kind": "file.dance"}]
+    assert pair.reports("b", "file_protocol_unhandled") == [{"transfer_id": "t", "kind": "file.dance"}]

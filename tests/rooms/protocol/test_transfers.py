@@ -39,9 +39,9 @@ def test_a_file_arrives_byte_for_byte(frames, size):
     assert summary["name"] == "x.bin"
     assert summary["file_hash"] == outgoing.offer.file_hash
     assert summary["acked_chunks"] == -(-size // 1024)
-    [told] = pair.told("b", "file_received")
-    assert told["total_bytes"] == size
-    [done] = pair.told("a", "file_transfer_complete")
+    [report] = pair.reports("b", "file_received")
+    assert report["total_bytes"] == size
+    [done] = pair.reports("a", "file_transfer_complete")
     assert done["retries_total"] == 0
     if not frames:
         assert done["file_hash"] == hashlib.sha256(DATA[:size]).hexdigest()
@@ -67,7 +67,7 @@ def test_between_our_nodes_each_byte_is_read_and_hashed_once():
     pair.send(DATA, chunk_bytes=4096)
     pair.settle()
     assert pair.disks["a"].reads == 49
-    assert pair.told("a", "file_transfer_complete")
+    assert pair.reports("a", "file_transfer_complete")
 
 
 def test_the_window_is_in_bytes_and_never_exceeded():
@@ -122,13 +122,13 @@ def test_a_chunk_between_our_nodes_fills_a_message_of_the_link_unless_somebody_a
 def test_frames_are_acknowledged_each_half_mebibyte_and_on_a_slow_link_each(seconds, acks):
     pair = FilePair(max_message=1 << 20)
     pair.send(bytes(8 << 20))
-    told = 0
+    count = 0
     while pair.wire:
-        told += getattr(pair.wire[0][1], "kind", "") == "file.ack"
+        count += getattr(pair.wire[0][1], "kind", "") == "file.ack"
         pair.now += seconds
         pair.deliver()
-    assert pair.told("a", "file_transfer_complete")
-    assert told == acks
+    assert pair.reports("a", "file_transfer_complete")
+    assert count == acks
 
 
 def test_nothing_is_read_while_the_link_is_full():
@@ -179,7 +179,7 @@ def test_any_single_message_may_be_lost(frames, kind):
     assert lost == 1
     assert outgoing.status == "completed"
     assert pair.received() == DATA[:5000]
-    assert len(pair.told("b", "file_received")) == 1
+    assert len(pair.reports("b", "file_received")) == 1
 
 
 @BOTH
@@ -208,8 +208,8 @@ def test_no_answer_to_an_offer_is_said_in_the_words_of_the_contract():
     pair.wire.clear()
     pair.fire_next()
     assert outgoing.last_error == "timed out waiting for file.accept"
-    [told] = pair.told("a", "file_transfer_failed")
-    assert told == {"transfer_id": "file_1", "direction": "outgoing", "reason": outgoing.last_error}
+    [report] = pair.reports("a", "file_transfer_failed")
+    assert report == {"transfer_id": "file_1", "direction": "outgoing", "reason": outgoing.last_error}
 
 
 def test_a_slow_link_is_given_more_time_with_each_try():
@@ -233,7 +233,9 @@ def test_a_refused_offer_fails_at_once_with_its_reason():
     pair.deliver_all()
     assert outgoing.status == "failed"
     assert outgoing.last_error == "total_bytes must be 1..100000"
-    assert pair.told("b", "file_offer_rejected") == [{"transfer_id": "file_1", "reason": outgoing.last_error}]
+    assert pair.reports("b", "file_offer_rejected") == [
+        {"transfer_id": "file_1", "reason": outgoing.last_error}
+    ]
 
 
 @BOTH
@@ -359,7 +361,7 @@ def test_either_end_cancels(side):
     assert pair.books["b"].incoming["file_1"].status == "cancelled"
     assert "file_1" not in pair.disks["b"].files
     other = "b" if side == "a" else "a"
-    assert len(pair.told(other, "file_transfer_cancelled")) == 1
+    assert len(pair.reports(other, "file_transfer_cancelled")) == 1
     assert pair.disks["a"].records == pair.disks["b"].records == {}
     pair.join()
     assert pair.wire == []
@@ -385,8 +387,8 @@ def test_a_large_file_tells_its_progress_about_a_hundred_times():
     pair = FilePair()
     pair.send(bytes(2_000_000), chunk_bytes=1024)
     pair.settle()
-    assert 90 <= len(pair.told("b", "file_chunk_received")) <= 110
-    assert pair.told("b", "file_chunk_received")[-1]["received_bytes"] == 2_000_000
+    assert 90 <= len(pair.reports("b", "file_chunk_received")) <= 110
+    assert pair.reports("b", "file_chunk_received")[-1]["received_bytes"] == 2_000_000
 
 
 def test_a_peer_that_came_back_without_frames_is_not_sent_any():

@@ -110,14 +110,14 @@ def judge_merge(case):
     for step in case["steps"]:
         known_keys(step, "patch", "result")
         merge = state.merge(step["patch"], default_actor=case["local_stream_id"], updated_at="<ts>")
-        told = {"applied": merge.applied}
+        outcome = {"applied": merge.applied}
         if merge.applied:
-            told["entry"] = merge.entry.to_json()
+            outcome["entry"] = merge.entry.to_json()
         else:
-            told["reason"] = merge.reason
+            outcome["reason"] = merge.reason
             if merge.entry is not None:
-                told["current"] = merge.entry.to_json()
-        assert told == step["result"]
+                outcome["current"] = merge.entry.to_json()
+        assert outcome == step["result"]
     assert {entry.key: entry.to_json() for entry in state.entries()} == case["final"]
     assert state.actor_clock == case["actor_clock"]
 
@@ -182,15 +182,15 @@ def replayed():
     world = World()
     desks = {"a": ToolDesk(world), "b": ToolDesk(world)}
     ids = {}
-    told = {}
+    outcome = {}
     for _, side, number, params, recorded in all_calls():
         arguments = json.loads(json.dumps(params["arguments"]))
         if arguments.get("session_id") in ids:
             arguments["session_id"] = ids[arguments["session_id"]]
-        told[side, number] = desks[side].call(params["name"], arguments)
+        outcome[side, number] = desks[side].call(params["name"], arguments)
         if params["name"] == "vdo_connect" and recorded["structuredContent"]["ok"]:
-            ids[recorded["structuredContent"]["session_id"]] = told[side, number]["session_id"]
-    return told
+            ids[recorded["structuredContent"]["session_id"]] = outcome[side, number]["session_id"]
+    return outcome
 
 
 @pytest.fixture(scope="module")

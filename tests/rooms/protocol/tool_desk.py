@@ -8,7 +8,7 @@ from comity.requests.caller import OWN_PROCESS
 from comity.rooms.protocol.tool_answers import failed_payload
 from comity.rooms.protocol.tool_arguments import VdoToolError
 from comity.rooms.protocol.tool_table import Demands
-from comity.rooms.tool_handlers import RoomTools, ToolCaller
+from comity.rooms.tool_handlers import RoomTools, ToolContext
 from comity.wire.errors import ComityError
 
 STEP = 0.2
@@ -139,14 +139,14 @@ class ToolDesk:
         self.world = world
         self.rooms = SimulatedRooms(world, own)
         self.tools = RoomTools(self.rooms, self, None)
-        self.who = ToolCaller(client="client", caller=OWN_PROCESS, demands=Demands(), profile=profile)
+        self.context = ToolContext(client="client", caller=OWN_PROCESS, demands=Demands(), profile=profile)
 
     def now(self):
         return self.world.wall()
 
     def call(self, tool, given):
         try:
-            payload = asyncio.run(self.tools.call(tool, given, self.who))
+            payload = asyncio.run(self.tools.call(tool, given, self.context))
         except ComityError as why:
             return failed_payload(tool, why.message)
         self.world.run(STEP)

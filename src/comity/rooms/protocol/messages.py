@@ -96,7 +96,7 @@ MAX_NOT_KEPT: Final = 64
 MAX_IDS_PER_NODE: Final = 4096
 MAX_NODES: Final = 256
 MAX_STATUSES: Final = 1024
-AGAIN_SECONDS: Final = 5.0
+RESEND_SECONDS: Final = 5.0
 MAX_ID_LENGTH: Final = 128
 OUTBOX_TIMER: Final = "outbox"
 RECEIPTS: Final = ("stored", "refused", "expired")
@@ -295,7 +295,7 @@ class MessageOutbox:
         return [*effects, *self.watch(now)]
 
     def _send(self, waiting: Waiting, uuid: str, now: float) -> Effect:
-        waiting.due = now + AGAIN_SECONDS * 2 ** min(waiting.tries, 4)
+        waiting.due = now + RESEND_SECONDS * 2 ** min(waiting.tries, 4)
         waiting.tries += 1
         return ToPeer(uuid, "msg.data", waiting.payload)
 
@@ -304,7 +304,7 @@ class MessageOutbox:
         if self._ticking or not self._waiting:
             return []
         self._ticking = True
-        return [SetTimer(OUTBOX_TIMER, now + AGAIN_SECONDS)]
+        return [SetTimer(OUTBOX_TIMER, now + RESEND_SECONDS)]
 
     def _end(self, waiting: Waiting, status: str, reason: str | None) -> list[Effect]:
         del self._waiting[waiting.message_id]

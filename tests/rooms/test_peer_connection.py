@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from comity.rooms.peer_connection import FULL_BYTES, PeerLine
+from comity.rooms.peer_connection import FULL_BYTES, PeerConnection
 from comity.rooms.protocol.effects import LinkDrained, TextArrived
 from comity.testing.loopback import channel_loopback_pair
 from comity.wire.link import LinkOpened
@@ -22,7 +22,7 @@ async def test_a_link_that_this_side_cannot_serve_is_closed_and_does_not_stand_s
         assert not isinstance(event, fatal), "a fault of ours"
 
     opened = LinkOpened(attempt=1, uuid="u", stream=None, link=here)
-    line = PeerLine("bert", opened, opened_at=0.0, notify=hear, wait_room=no_wait)
+    line = PeerConnection("bert", opened, opened_at=0.0, notify=hear, wait_room=no_wait)
     line.start()
     for _ in range(2 * FULL_BYTES // 65_536):
         line.send_bytes("x-comity", bytes(65_536))
