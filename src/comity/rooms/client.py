@@ -157,7 +157,7 @@ class RoomMeeting:
         return self._machine.peers
 
     def start(self) -> None:
-        self._begin(self._watch_time())
+        self._start_task(self._watch_time())
         self.dial()
 
     def dial(self) -> None:
@@ -204,13 +204,13 @@ class RoomMeeting:
 
     def _perform(self, effects: Sequence[MeetingEffect]) -> None:
         for effect in effects:
-            self._do(effect)
+            self._perform_one(effect)
         self._changed.set()
 
-    def _do(self, effect: MeetingEffect) -> None:
+    def _perform_one(self, effect: MeetingEffect) -> None:
         match effect:
             case Dial():
-                self._begin(self._attend())
+                self._start_task(self._run_connection())
             case SendToRelay(text):
                 if len(self._unsent) < UNSENT_MESSAGES:
                     self._unsent.append(text)
@@ -221,31 +221,31 @@ class RoomMeeting:
             case Notify(notice):
                 self._add_notice(notice)
             case _:
-                self._do_with_link(effect)
+                self._perform_for_link(effect)
 
-    def _do_with_link(self, effect: MakeOffer | MakeAnswer | TakeAnswer | AddCandidates | GiveUp) -> None:
+    def _perform_for_link(self, effect: MakeOffer | MakeAnswer | TakeAnswer | AddCandidates | GiveUp) -> None:
         match effect:
             case MakeOffer(number):
                 joining = self._new_joining(number, is_offerer=True)
-                self._begin(self._or_fail(number, self._offer(number, joining)))
+                self._start_task(self._run_or_fail(number, self._offer(number, joining)))
             case MakeAnswer(number, sdp, ticket):
                 joining = self._new_joining(number, is_offerer=False)
-                self._begin(self._or_fail(number, self._answer(number, joining, sdp, ticket)))
+                self._start_task(self._run_or_fail(number, self._answer(number, joining, sdp, ticket)))
             case TakeAnswer(number, sdp):
-                self._begin(self._or_fail(number, self._accept(number, sdp)))
+                self._start_task(self._run_or_fail(number, self._accept(number, sdp)))
             case AddCandidates(number, candidates):
-                self._begin(self._add(number, candidates))
+                self._start_task(self._add(number, candidates))
             case GiveUp(number, reason):
                 left = self._joinings.pop(number, None)
                 if left is not None:
-                    self._begin(left.close(reason))
+                    self._start_task(left.close(reason))
 
     def _add_notice(self, notice: Notice | LinkOpened) -> None:
         if len(self._notices) < MAX_NOTICES or not isinstance(notice, SignallingFault | PeerSeen):
             self._notices.append(notice)
             self._notice_added.set()
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._work.add(task)
         task.add_done_callback(self._work.discard)
@@ -269,7 +269,7 @@ class RoomMeeting:
             if at is not None and at <= now:
                 self._perform(self._machine.tick(now))
 
-    async def _attend(self) -> None:
+    async def _run_connection(self) -> None:
         """One connection to the relay, from dialling to its end."""
         reason = ""
         try:
@@ -337,7 +337,7 @@ class RoomMeeting:
         if joining is not None:
             await joining.accept(sdp)
 
-    async def _or_fail(self, number: int, work: Coroutine[Any, Any, None]) -> None:
+    async def _run_or_fail(self, number: int, work: Coroutine[Any, Any, None]) -> None:
         """Do a step towards a link; where it goes wrong, the attempt has failed."""
         try:
             await work

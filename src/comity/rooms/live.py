@@ -117,7 +117,7 @@ class LiveRoom:
         self._marks: dict[str, SourceMark] = {}
         self._senders: dict[str, FileSender] = {}
         self._views: set[str] = set()
-        self._coming: dict[int, str] = {}
+        self._attempts: dict[int, str] = {}
         self._admitted: set[str] = set()
         self._state_kept = 0
         self._state_due = False
@@ -320,8 +320,8 @@ class LiveRoom:
         contextvars.Context().run(self._links.start)
         target = self.session.options.target_stream_id
         if target is not None:
-            self._want(target)
-        self._begin(self._attend())
+            self._view(target)
+        self._start_task(self._attend())
 
     def _use_connection(self, uuid: str, act: Callable[[PeerConnection], None]) -> None:
         connection = self._connections.get(uuid)
@@ -407,7 +407,7 @@ class LiveRoom:
     def _state_later(self) -> None:
         self._state_due = False
         if not self._closed:
-            self._begin(self.keep_state(None))
+            self._start_task(self.keep_state(None))
 
     async def keep_state(self, caller: Caller | None) -> None:
         """Store the changes of shared state. `caller` None: nobody waits until they are durable."""
@@ -435,48 +435,48 @@ class LiveRoom:
             case SignallingReady(peers):
                 self.handle_event(notice)
                 for peer in peers:
-                    self._seen(peer)
+                    self._peer_seen(peer)
             case SignallingLost() | SignallingProblem():
                 self.handle_event(notice)
             case PeerSeen(peer):
-                self._seen(peer)
+                self._peer_seen(peer)
             case AttemptBegun(attempt, uuid):
-                self._forget_coming(uuid)
-                self._coming[attempt] = uuid
+                self._forget_attempts(uuid)
+                self._attempts[attempt] = uuid
             case LinkOpened():
-                self._forget_coming(notice.uuid)
+                self._forget_attempts(notice.uuid)
                 self._link_opened(notice)
             case AttemptFailed(attempt, uuid, _, reason):
-                self._coming.pop(attempt, None)
+                self._attempts.pop(attempt, None)
                 if not any(one.uuid == uuid for one in self._connections.values()):
                     self.handle_event(LinkFailed(uuid, reason))
             case SignallingFault(reason):
                 log.debug("the relay passed on what no honest peer sends: %s", reason)
 
-    def _seen(self, peer: Listed) -> None:
+    def _peer_seen(self, peer: Listed) -> None:
         stream = peer.stream
         options = self.session.options
         if stream is None or options.target_stream_id is not None or stream == options.stream_id:
             return
         if stream not in self._views:
             wait = FIRST_ASKS_AFTER if options.stream_id < stream else SECOND_ASKS_AFTER
-            asyncio.get_running_loop().call_later(wait, self._ask, stream)
+            asyncio.get_running_loop().call_later(wait, self._view_unless_asked, stream)
 
-    def _forget_coming(self, uuid: str) -> None:
-        self._coming = {attempt: one for attempt, one in self._coming.items() if one != uuid}
+    def _forget_attempts(self, uuid: str) -> None:
+        self._attempts = {attempt: one for attempt, one in self._attempts.items() if one != uuid}
 
-    def _ask(self, stream: str) -> None:
-        """Unless the peer has left, or is asking for us."""
+    def _view_unless_asked(self, stream: str) -> None:
+        """View a stream, unless its peer has left or is asking for us."""
         there = {peer.uuid for peer in self._links.peers if peer.stream == stream}
         if self._closed or not there:
             return
-        if there & set(self._coming.values()):
-            asyncio.get_running_loop().call_later(SECOND_ASKS_AFTER, self._ask, stream)
+        if there & set(self._attempts.values()):
+            asyncio.get_running_loop().call_later(SECOND_ASKS_AFTER, self._view_unless_asked, stream)
         else:
-            self._want(stream)
+            self._view(stream)
 
-    def _want(self, stream: str) -> None:
-        """Have a link to this stream, unless there is one."""
+    def _view(self, stream: str) -> None:
+        """Ask for a link to this stream, unless there is one."""
         if self._closed:
             return
         self._views.add(stream)
@@ -486,7 +486,7 @@ class LiveRoom:
     def _link_opened(self, opened: LinkOpened) -> None:
         rival = next((one for one in self._connections.values() if one.uuid == opened.uuid), None)
         if rival is not None:
-            if self.now - rival.opened_at < RACE_SECONDS and self._keeps(rival, opened):
+            if self.now - rival.opened_at < RACE_SECONDS and self._is_kept(rival, opened):
                 self._drop(opened)
                 return
             rival.close_after_flush("replaced by a newer link of the same peer")
@@ -502,9 +502,9 @@ class LiveRoom:
         self.handle_event(
             ChannelOpened(name, role, opened.link.max_message_bytes, opened.link.binding, opened.stream)
         )
-        self._begin(self._watch(connection))
+        self._start_task(self._watch(connection))
 
-    def _keeps(self, rival: PeerConnection, opened: LinkOpened) -> bool:
+    def _is_kept(self, rival: PeerConnection, opened: LinkOpened) -> bool:
         """Return whether the link that is there stays; the other side comes to the same answer."""
         if rival.link.is_offerer == opened.link.is_offerer:
             return False
@@ -515,7 +515,7 @@ class LiveRoom:
         if not opened.link.is_offerer and opened.stream is not None:
             self._links.unview(opened.stream)  # gives the link up as well
         else:
-            self._begin(opened.link.close("there is another link already"))
+            self._start_task(opened.link.close("there is another link already"))
 
     async def _watch(self, connection: PeerConnection) -> None:
         end = await connection.link.wait_closed()
@@ -529,15 +529,15 @@ class LiveRoom:
             else ChannelClosed(connection.name, end.reason)
         )
         if connection.stream is not None and connection.stream in self._views and connection.link.is_offerer:
-            self._want(connection.stream)
+            self._view(connection.stream)
 
-    def _begin(self, work: Coroutine[Any, Any, Any]) -> None:
+    def _start_task(self, work: Coroutine[Any, Any, Any]) -> None:
         """Start a task that belongs to the session, and not to the request that is being handled."""
         task = asyncio.create_task(work, context=contextvars.Context())
         self._tasks.add(task)
-        task.add_done_callback(self._over)
+        task.add_done_callback(self._task_done)
 
-    def _over(self, task: "asyncio.Task[Any]") -> None:
+    def _task_done(self, task: "asyncio.Task[Any]") -> None:
         self._tasks.discard(task)
         fault = None if task.cancelled() else task.exception()
         if fault is not None and not isinstance(fault, ComityError):
@@ -560,7 +560,7 @@ class LiveRoom:
             effect.uuid,
             lambda connection: self._links.handle_channel_signal(connection.attempt, effect.message),
         ),
-        KeepMessage: lambda self, effect: self._begin(self._keep_in(effect)),
+        KeepMessage: lambda self, effect: self._start_task(self._keep_in(effect)),
         KeepClock: _keep_clock,
         KeepTransfer: _keep_transfer,
         ForgetTransfer: lambda self, effect: self.keeping.forget_transfer(

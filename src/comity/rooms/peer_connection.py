@@ -73,9 +73,9 @@ class PeerConnection:
         self._closing: str | None = None
 
     def start(self) -> None:
-        self._begin(self._read(self.link.control))
-        self._begin(self._accept())
-        self._begin(self._write(self.link.control, self._control))
+        self._start_task(self._read(self.link.control))
+        self._start_task(self._accept())
+        self._start_task(self._write(self.link.control, self._control))
 
     def send_text(self, data: bytes) -> None:
         self._control.put(data.decode())
@@ -85,14 +85,14 @@ class PeerConnection:
         queue = self._channels.get(label)
         if queue is None:
             queue = self._channels[label] = _Queue()
-            self._begin(self._open_channel(label, queue))
+            self._start_task(self._open_channel(label, queue))
         queue.put(data)
         self._check_size()
 
     def close_after_flush(self, reason: str) -> None:
         if self._closing is None:
             self._closing = reason
-            self._begin(self._finish(reason))
+            self._start_task(self._finish(reason))
 
     async def finish(self) -> None:
         """Send what is queued, then stop."""
@@ -109,19 +109,19 @@ class PeerConnection:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.link.close(self._closing or "the session ends")
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._over)
+        task.add_done_callback(self._task_done)
 
-    def _over(self, task: asyncio.Task[None]) -> None:
+    def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if task.cancelled() or task.exception() is None:
             return
         log.error("a link could not be served", exc_info=task.exception())
         if self._closing is None:
             self._closing = "this side could not go on"
-            self._begin(self.link.close(self._closing))
+            self._start_task(self.link.close(self._closing))
 
     @property
     def _waiting_bytes(self) -> int:
@@ -135,7 +135,7 @@ class PeerConnection:
         if waiting > MAX_BYTES and self._closing is None:
             self._closing = "the peer does not read what it is sent"
             self._notify(SendFailed(self.name, self._closing))
-            self._begin(self.link.close(self._closing))
+            self._start_task(self.link.close(self._closing))
 
     async def _finish(self, reason: str) -> None:
         with contextlib.suppress(LinkClosed, TimeoutError):
@@ -163,7 +163,7 @@ class PeerConnection:
     async def _accept(self) -> None:
         with contextlib.suppress(LinkClosed):
             while True:
-                self._begin(self._read(await self.link.accept_channel()))
+                self._start_task(self._read(await self.link.accept_channel()))
 
     async def _open_channel(self, label: str, queue: _Queue) -> None:
         try:
@@ -173,7 +173,7 @@ class PeerConnection:
         except ComityError as why:
             self._notify(SendFailed(self.name, why.message))
             return
-        self._begin(self._read(channel))
+        self._start_task(self._read(channel))
         await self._write(channel, queue)
 
     async def _write(self, channel: Channel, queue: _Queue) -> None:
