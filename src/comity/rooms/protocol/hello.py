@@ -202,10 +202,7 @@ def admit(
     if token is None or token == "":
         raise JoinTokenError(REQUIRED)
     claims = verify_claims(token, secret)
-    if claims.get("room") is not None and claims["room"] != room:
-        raise JoinTokenError("join token room mismatch")
-    if claims.get("stream_id") is not None and stream_id is not None and claims["stream_id"] != stream_id:
-        raise JoinTokenError("join token stream mismatch")
+    _check_place(claims, "join token", room, stream_id)
     exp = claims.get("exp")
     if exp is not None and now_ms > exp:
         raise JoinTokenError("join token expired")
@@ -220,13 +217,16 @@ def check_own(token: str, secret: str, *, room: str, stream_id: str, now_ms: flo
         claims = verify_claims(token, secret)
     except JoinTokenError as why:
         raise JoinTokenError(f"invalid join_token: {why.message}") from None
-    if claims.get("room") is not None and claims["room"] != room:
-        raise JoinTokenError("join_token room mismatch")
-    if claims.get("stream_id") is not None and claims["stream_id"] != stream_id:
-        raise JoinTokenError("join_token stream mismatch")
-    exp = claims.get("exp", 0)
-    if 0 < exp < now_ms:
+    _check_place(claims, "join_token", room, stream_id)
+    if 0 < claims.get("exp", 0) < now_ms:
         raise JoinTokenError("join_token expired")
+
+
+def _check_place(claims: dict[str, Any], what: str, room: str, stream_id: str | None) -> None:
+    if claims.get("room") is not None and claims["room"] != room:
+        raise JoinTokenError(f"{what} room mismatch")
+    if claims.get("stream_id") is not None and stream_id is not None and claims["stream_id"] != stream_id:
+        raise JoinTokenError(f"{what} stream mismatch")
 
 
 def _signature(secret: str, body: str) -> str:
