@@ -443,8 +443,8 @@ class _Terminal(_View):
 @contextlib.contextmanager
 def _raw_keys(put: Callable[[str], None]) -> Iterator[None]:
     """Each key as it is pressed, without an echo; the terminal is as before at the end."""
-    import termios
-    import tty
+    import termios  # noqa: PLC0415 - Windows has none
+    import tty  # noqa: PLC0415 - same
 
     file = sys.stdin.fileno()
     before = termios.tcgetattr(file)
