@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from comity.envelopes.protocol.chain import PairKey
 from comity.envelopes.replay_stores import chain_of, state_of, tip_of
 from comity.identity.protocol.keys import VacantId
-from comity.mcp.protocol.results import LATEST_LEGACY, LEGACY
+from comity.mcp.protocol.results import LEGACY
 from comity.release import __version__
 from comity.requests.caller import Caller
 from comity.requests.record import wait_uncancelled
@@ -108,13 +108,7 @@ class RoomTools:
     # Sessions.
 
     async def vdo_capabilities(self, context: ToolContext) -> Json:
-        return answers.capabilities_payload(
-            name="comity",
-            version=__version__,
-            protocol_version=LATEST_LEGACY,
-            supported=LEGACY,
-            profile=context.profile,
-        )
+        return answers.capabilities_payload(__version__, LEGACY, context.profile)
 
     async def vdo_connect(self, context: ToolContext, **given: Any) -> Json:
         given = self._with_own_invite(given)

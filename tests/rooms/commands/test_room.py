@@ -11,7 +11,8 @@ import threading
 
 import pytest
 
-from comity.rooms.commands.view import _SENTENCES, MAX_SHOWN, MessageRunner, _Plain, _Terminal, sentence_of
+from comity.rooms.commands.screen import MAX_SHOWN, TerminalView
+from comity.rooms.commands.view import SENTENCES, MessageRunner, PlainView, sentence_of
 from comity.rooms.part import Peers
 from comity.rooms.protocol.events import EVENT_MEMBERS
 from tests.waiting import eventually, wait_until
@@ -351,7 +352,7 @@ def test_text_that_acts_on_a_terminal_is_shown_and_not_obeyed():
 
 
 def test_every_sentence_fits_an_event_of_its_type():
-    for kind in _SENTENCES:
+    for kind in SENTENCES:
         members = dict.fromkeys(EVENT_MEMBERS[kind], "x")
         members |= {"detail": {"streamID": "s", "reason": "r"}, "total_bytes": 5_000_000_000, "count": 1}
         assert sentence_of({"type": kind, "ts": "", **members})
@@ -424,7 +425,7 @@ async def viewing(monkeypatch, view, runner=None):
 
 async def test_a_view_acknowledges_what_it_has_shown(monkeypatch):
     rooms, shown = Reader(2), []
-    view = _Plain(rooms, SESSION, as_json=False)
+    view = PlainView(rooms, SESSION, as_json=False)
     view.show = lambda event: shown.append((event["data"], list(rooms.acknowledged)))
     async with viewing(monkeypatch, view):
         await eventually(lambda: rooms.acknowledged)
@@ -443,7 +444,7 @@ async def test_messages_for_a_program_are_acknowledged_when_it_has_read_them(mon
     )
     rooms = Reader(3)
     runner = MessageRunner([sys.executable, str(script)])
-    async with viewing(monkeypatch, _Plain(rooms, SESSION, as_json=True), runner):
+    async with viewing(monkeypatch, PlainView(rooms, SESSION, as_json=True), runner):
         await eventually(began.exists)
         assert rooms.acknowledged == []
         go_on.touch()
@@ -455,7 +456,7 @@ async def test_a_program_that_cannot_be_run_leaves_the_messages_where_they_are(m
     monkeypatch.setattr("comity.rooms.commands.view.note", notes.append)
     rooms = Reader(1)
     runner = MessageRunner([str(tmp_path / "none")])
-    async with viewing(monkeypatch, _Plain(rooms, SESSION, as_json=True), runner):
+    async with viewing(monkeypatch, PlainView(rooms, SESSION, as_json=True), runner):
         await eventually(lambda: notes)
     assert "cannot be run" in notes[0]
     assert rooms.acknowledged == []
@@ -467,7 +468,7 @@ async def test_more_messages_than_a_program_is_given_at_once_wait_for_it(monkeyp
     script.write_text(f"import sys; open({str(tmp_path / 'seen')!r}, 'a').write(sys.stdin.read())")
     rooms = Reader(5)
     runner = MessageRunner([sys.executable, str(script)])
-    async with viewing(monkeypatch, _Plain(rooms, SESSION, as_json=True), runner):
+    async with viewing(monkeypatch, PlainView(rooms, SESSION, as_json=True), runner):
         await eventually(lambda: rooms.acknowledged[-1:] == ["log:4"])
     seen = [json.loads(one)["data"] for one in (tmp_path / "seen").read_text().splitlines()]
     assert seen == [f"m{number}" for number in range(5)]
@@ -487,7 +488,7 @@ async def test_a_peer_that_has_another_link_has_not_left(monkeypatch, capsys):
 
     monkeypatch.setattr(sys, "stdin", Silent())
     events = [here("old"), here("old"), here("new"), *gone("old"), *gone("new"), here("third")]
-    await _Plain(EndingNode(events), SESSION, as_json=False).run(None)
+    await PlainView(EndingNode(events), SESSION, as_json=False).run(None)
     lines = [line.partition(" ")[2] for line in capsys.readouterr().out.splitlines()]
     assert lines == ["bert is here", "bert has left", "bert is here", "the session has ended"]
 
@@ -511,7 +512,7 @@ class Silent(io.StringIO):
     ids=["empty", "long", "with a colon", "too long"],
 )
 def test_a_message_on_a_terminal_is_shown_with_its_sender_and_not_without_end(data, shown):
-    view = _Terminal(None, SESSION)
+    view = TerminalView(None, SESSION)
     printed = []
     view._print = printed.append
     event = {"type": "data_received", "uuid": "u", "streamID": "bert", "data": data, "ts": MOMENT}

@@ -1,18 +1,15 @@
-"""`comity room join`: a room on a terminal. Messages scroll by; below them are transfers, peers and what is being typed.
-
-In a pipe the same is plain lines, or JSON: what arrives on standard output, what is typed from standard input. A view goes
-on when its node was restarted.
+"""`comity room join`: a room as lines of text or JSON. What arrives goes to standard output, what is typed comes from standard
+input; on a terminal `screen` shows both. A view continues when its node was restarted.
 """
 
 import asyncio
-import codecs
 import contextlib
 import os
 import secrets
 import shlex
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -28,34 +25,17 @@ from comity.wire import strict_json
 from comity.wire.errors import ComityError, ConfigError, InvalidError
 
 if TYPE_CHECKING:
-    from rich import console as rich_console
-    from rich import constrain as rich_constrain
-    from rich import live as rich_live
-    from rich import progress as rich_progress
-    from rich import progress_bar as rich_progress_bar
-    from rich import rule as rich_rule
-    from rich import table as rich_table
-    from rich import text as rich_text
+    from comity.rooms.commands import screen
 else:
-    rich_console = late("rich.console")
-    rich_constrain = late("rich.constrain")
-    rich_live = late("rich.live")
-    rich_progress = late("rich.progress")
-    rich_progress_bar = late("rich.progress_bar")
-    rich_rule = late("rich.rule")
-    rich_table = late("rich.table")
-    rich_text = late("rich.text")
+    screen = late("comity.rooms.commands.screen")
 
 REDRAW_SECONDS: Final = 0.25
 COMMAND_EVERY: Final = 1.0
 MAX_COALESCED: Final = 1000
-MAX_SHOWN: Final = 2000
-PICTURE_WIDTH: Final = 72
-_HELP: Final = (
+HELP: Final = (
     "/file PATH sends a file, /save ID saves one, /to PEER TEXT talks to one peer, /quit ends the view"
 )
 Acknowledge = Callable[[], Awaitable[None]]
-_ENTER, _DELETE, _LINE, _END = ("\r", "\n"), ("\x7f", "\b"), "\x15", "\x04"
 
 
 async def show_room(
@@ -71,9 +51,9 @@ async def show_room(
     command = None if on_message is None else _split(on_message)
     async with open_rooms(settings, alone=True) as rooms:
         session, opened = await _enter(rooms, wanted, name, relay, file_max_bytes)
-        view: _View = _Plain(rooms, session, as_json=as_json)
+        view: RoomView = PlainView(rooms, session, as_json=as_json)
         if not as_json and sys.stdin.isatty() and sys.stdout.isatty():
-            view = _Terminal(rooms, session)
+            view = screen.TerminalView(rooms, session)
         runner = None if command is None else MessageRunner(command)
         try:
             await view.run(runner)
@@ -154,7 +134,7 @@ class MessageRunner:
             await asyncio.sleep(COMMAND_EVERY)
 
 
-class _View(JoinedRoom, ABC):
+class RoomView(JoinedRoom, ABC):
     def __init__(self, rooms: RoomAccess, session: dict[str, Any]) -> None:
         super().__init__(rooms, session)
         self.me = session["stream_id"]
@@ -254,7 +234,7 @@ class _View(JoinedRoom, ABC):
             peer, _, text = rest.strip().partition(" ")
             await self._send(text, peer)
         elif word.startswith("/") and word != "/":
-            self.inform(_HELP)
+            self.inform(HELP)
         elif line:
             await self._send(line, None)
         return True
@@ -291,7 +271,7 @@ class _View(JoinedRoom, ABC):
     def complain(self, text: str) -> None: ...
 
 
-class _Plain(_View):
+class PlainView(RoomView):
     def __init__(self, rooms: RoomAccess, session: dict[str, Any], *, as_json: bool) -> None:
         super().__init__(rooms, session)
         self._as_json = as_json
@@ -309,7 +289,7 @@ class _Plain(_View):
             return
         words = self.words(event)
         if words is not None:
-            print_line(f"{_clock(event['ts'])} {words}")
+            print_line(f"{clock_time(event['ts'])} {words}")
             sys.stdout.flush()
 
     def inform(self, text: str) -> None:
@@ -317,169 +297,6 @@ class _Plain(_View):
 
     def complain(self, text: str) -> None:
         sys.stderr.write(f"error: {text}\n")
-
-
-class _Terminal(_View):
-    def __init__(self, rooms: RoomAccess, session: dict[str, Any]) -> None:
-        super().__init__(rooms, session)
-        self._typed = ""
-        self._peers: list[dict[str, Any]] = []
-        self._transfers: list[dict[str, Any]] = []
-        self._state = session["state"]
-        self._keys: asyncio.Queue[str] = asyncio.Queue()
-        self._print: Callable[[rich_console.RenderableType], None] = print
-        self._redraw: Callable[[], None] = lambda: None
-
-    async def run(self, runner: MessageRunner | None) -> None:
-
-        console = rich_console.Console(highlight=False)
-        with (
-            _raw_keys(self._keys.put_nowait),
-            rich_live.Live(
-                rich_text.Text(""), console=console, auto_refresh=False, transient=True, redirect_stdout=False
-            ) as live,
-        ):
-            self._print = console.print
-            self._redraw = lambda: live.update(self._picture(), refresh=True)
-            self.inform(f"You are {self.me} in the room {self.room}. {_HELP}.")
-            watching = asyncio.create_task(self._watch())
-            try:
-                await super().run(runner)
-            finally:
-                watching.cancel()
-                await asyncio.gather(watching, return_exceptions=True)
-
-    async def lines(self) -> AsyncIterator[str]:
-        while True:
-            key = await self._keys.get()
-            if key == _END and not self._typed:
-                return
-            if key in _ENTER:
-                line, self._typed = self._typed.strip(), ""
-                yield line
-            elif key in _DELETE:
-                self._typed = self._typed[:-1]
-            elif key == _LINE:
-                self._typed = ""
-            elif key.isprintable():
-                self._typed += key
-            self._redraw()
-
-    def show(self, event: dict[str, Any]) -> None:
-        words = self.words(event)
-        if words is None:
-            return
-        moment = (f"{_clock(event['ts'])} ", "dim")
-        if event["type"] == "data_received":
-            who, _, rest = words.partition(":")
-            rest = rest.lstrip()
-            more = f"… ({len(rest):,} characters; with --json you see all of them)"
-            cut = (more, "dim") if len(rest) > MAX_SHOWN else ("", "")
-            self._write(moment, (f"{who}: ", "bold cyan"), (rest[:MAX_SHOWN], ""), cut)
-        else:
-            self._write(moment, (words, _STYLES.get(event["type"], "yellow")))
-
-    def said(self, text: str) -> None:
-        moment = f"{datetime.now():%H:%M:%S} "  # noqa: DTZ005 - local time
-        self._write((moment, "dim"), (f"{self.me}: ", "bold green"), (one_line(text), ""))
-
-    def inform(self, text: str) -> None:
-        self._write((one_line(text), "dim"))
-
-    def complain(self, text: str) -> None:
-        self._write((one_line(text), "red"))
-
-    def _write(self, *parts: tuple[str, str]) -> None:
-        """One line of texts, each with its style."""
-        self._print(rich_text.Text.assemble(*parts))
-
-    async def _watch(self) -> None:
-        """Poll what events do not report: the progress of transfers, and the peers."""
-        while True:
-            with contextlib.suppress(ComityError):
-                status = await self.ask("vdo_status")
-                self._state, self._peers = status["state"], status["sync_peers"]
-                listed = await self.ask("vdo_file_transfers")
-                under_way = (*listed["incoming"], *listed["outgoing"])
-                self._transfers = [one for one in under_way if one["status"] in _UNDER_WAY]
-            self._redraw()
-            await asyncio.sleep(REDRAW_SECONDS)
-
-    def _picture(self) -> "rich_console.RenderableType":
-
-        here = [one_line(str(one["stream_id"] or one["uuid"])) for one in self._peers if one["connected"]]
-        title = f"{self.room}: {', '.join(here) if here else 'nobody else yet'}"
-        if self._state != "connected":
-            title += f" ({self._state})"
-        # No line is as wide as the terminal: one that is made narrower would wrap it, and part of it would stay.
-        rows: list[rich_console.RenderableType] = [
-            rich_constrain.Constrain(
-                rich_rule.Rule(rich_text.Text(title, style="bold"), align="left", style="dim"), PICTURE_WIDTH
-            )
-        ]
-        if self._transfers:
-            table = rich_table.Table.grid(padding=(0, 1))
-            for _ in range(4):
-                table.add_column(no_wrap=True)
-            for one in self._transfers:
-                done = min(one["total_bytes"], one["acked_chunks"] * one["chunk_bytes"])
-                way = "from" if one["direction"] == "incoming" else "to"
-                who = one_line(str(one["from_stream_id"] or one["target_stream_id"] or ""))
-                table.add_row(
-                    rich_text.Text(_cut(one_line(one["name"]), 24), style="cyan"),
-                    rich_text.Text(_cut(f"{way} {who}", 16), style="dim"),
-                    rich_progress_bar.ProgressBar(total=one["total_bytes"], completed=done, width=16),
-                    rich_text.Text(f"{100 * done // one['total_bytes']:3d} % of {_size(one['total_bytes'])}"),
-                )
-            rows.append(table)
-        rows.append(
-            rich_text.Text.assemble(
-                ("> ", "bold green"), one_line(self._typed) if self._typed else "", ("▏", "blink")
-            )
-        )
-        return rich_console.Group(*rows)
-
-
-@contextlib.contextmanager
-def _raw_keys(put: Callable[[str], None]) -> Iterator[None]:
-    """Each key as it is pressed, without an echo; the terminal is as before at the end."""
-    import termios  # noqa: PLC0415 - Windows has none
-    import tty  # noqa: PLC0415 - same
-
-    file = sys.stdin.fileno()
-    before = termios.tcgetattr(file)
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    loop = asyncio.get_running_loop()
-
-    def read() -> None:
-        data = os.read(file, 4096)
-        if not data:
-            put(_END)
-            return
-        for key in _keys_of(decoder.decode(data)):
-            put(key)
-
-    tty.setcbreak(file)
-    loop.add_reader(file, read)
-    try:
-        yield
-    finally:
-        loop.remove_reader(file)
-        termios.tcsetattr(file, termios.TCSADRAIN, before)
-
-
-def _keys_of(text: str) -> list[str]:
-    """Without what arrow and function keys send."""
-    keys: list[str] = []
-    escaped = False
-    for letter in text:
-        if letter == "\x1b":
-            escaped = True
-        elif escaped:
-            escaped = not (letter.isalpha() or letter == "~")
-        else:
-            keys.append(letter)
-    return keys
 
 
 def sentence_of(event: dict[str, Any]) -> str | None:
@@ -491,7 +308,7 @@ def sentence_of(event: dict[str, Any]) -> str | None:
         if event.get("binaryBase64") is not None:
             shown = f"{len(event['binaryBase64']) * 3 // 4:,} bytes"
         return one_line(f"{event['streamID'] or event['uuid']}: {shown}")
-    make = _SENTENCES.get(kind)
+    make = SENTENCES.get(kind)
     return None if make is None else one_line(make(event))
 
 
@@ -517,9 +334,9 @@ def with_remedy(reason: str) -> str:
 
 async def follow_transfer(session: JoinedRoom, transfer: dict[str, Any]) -> dict[str, Any]:
     """Until it has ended; at a terminal with a bar."""
-    bar = _bar(transfer) if sys.stderr.isatty() else None
+    bar = screen.progress_bar(transfer) if sys.stderr.isatty() else None
     try:
-        while transfer["status"] in _UNDER_WAY:
+        while transfer["status"] in UNDER_WAY:
             await asyncio.sleep(REDRAW_SECONDS)
             listed = (await session.ask("vdo_file_transfers", direction="outgoing"))["outgoing"]
             transfer = next(one for one in listed if one["transfer_id"] == transfer["transfer_id"])
@@ -529,21 +346,6 @@ async def follow_transfer(session: JoinedRoom, transfer: dict[str, Any]) -> dict
         if bar is not None:
             bar.stop()
     return transfer
-
-
-def _bar(transfer: dict[str, Any]) -> Any:
-
-    bar = rich_progress.Progress(
-        rich_progress.TextColumn("{task.description}"),
-        rich_progress.BarColumn(),
-        rich_progress.DownloadColumn(),
-        rich_progress.TransferSpeedColumn(),
-        console=rich_console.Console(stderr=True),
-        transient=True,
-    )
-    bar.add_task(one_line(transfer["name"]).replace("[", "("), total=transfer["total_bytes"])
-    bar.start()
-    return bar
 
 
 def _split(command: str) -> list[str]:
@@ -556,15 +358,11 @@ def _split(command: str) -> list[str]:
     return words
 
 
-def _clock(moment: str) -> str:
+def clock_time(moment: str) -> str:
     return datetime.fromisoformat(moment).astimezone().strftime("%H:%M:%S")
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def _size(count: int) -> str:
+def shown_size(count: int) -> str:
     for unit in ("bytes", "KiB", "MiB"):
         if count < 1024:
             return f"{count:,.0f} {unit}"
@@ -573,9 +371,8 @@ def _size(count: int) -> str:
 
 
 _STAT, _QUOTE = "stat '", "'"
-_UNDER_WAY: Final = ("offered", "transferring", "receiving")
-_STYLES: Final = {"sync_peer_rejected": "red", "file_transfer_failed": "red"}
-_SENTENCES: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
+UNDER_WAY: Final = ("offered", "transferring", "receiving")
+SENTENCES: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "ready": lambda event: f"joined the room {event['room']}",
     "connect_error": lambda event: f"the relay cannot be reached: {event['message']}",
     "disconnected": lambda _event: "the relay is gone; connections to peers stay",
@@ -587,7 +384,7 @@ _SENTENCES: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
         f"no connection to {event['detail']['streamID'] or 'a peer'}: {event['detail']['reason']}"
     ),
     "file_offer_received": lambda event: (
-        f"{event['from_stream_id']} sends {event['name']}, {_size(event['total_bytes'])}"
+        f"{event['from_stream_id']} sends {event['name']}, {shown_size(event['total_bytes'])}"
     ),
     "file_received": lambda event: f"{event['name']} has arrived; /save {event['transfer_id']} saves it",
     "file_transfer_complete": lambda event: f"{event['transfer_id']} was sent and confirmed",

@@ -184,17 +184,16 @@ def failed_payload(tool: str | None, message: str) -> Json:
     return {"ok": False, "error": error}
 
 
-def capabilities_payload(
-    *, name: str, version: str, protocol_version: str, supported: Sequence[str], profile: str
-) -> Json:
+def capabilities_payload(version: str, protocols: Sequence[str], profile: str) -> Json:
+    """`protocols`: the versions of MCP, the latest last."""
     tools = TOOLS_OF[profile]
     return {
         "ok": True,
         "server": {
-            "name": name,
+            "name": "comity",
             "version": version,
-            "protocol_version": protocol_version,
-            "supported_protocol_versions": list(supported),
+            "protocol_version": protocols[-1],
+            "supported_protocol_versions": list(protocols),
         },
         "tool_profile": {
             "name": profile,
