@@ -11,7 +11,7 @@ import asyncio
 import codecs
 import re
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import urljoin
 
 from comity.actions.protocol.action import FetchedPage
@@ -47,14 +47,6 @@ _BOMS: Final = (
 )
 
 
-class PagesHttp(Protocol):
-    async def request(
-        self, method: str, url: str, json: None = None, headers: dict[str, str] | None = None
-    ) -> HttpResponse: ...
-
-    async def aclose(self) -> None: ...
-
-
 class Pages:
     def __init__(
         self,
@@ -62,7 +54,7 @@ class Pages:
         allow: Sequence[str] = (),
         allow_private: bool = False,
         report: Callable[[str], None] = lambda _doing: None,
-        http: PagesHttp | None = None,
+        http: GuardedHttp | None = None,
     ) -> None:
         """`report` is called with a sentence for each page that is fetched."""
         more = PRIVATE_NETWORKS if allow_private else ()

@@ -9,10 +9,11 @@ the caller.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from msgspec import Struct
 
+from comity.actions.client import Pages
 from comity.actions.library import Library
 from comity.actions.protocol.action import Fetch, FetchedPage, Outcome
 from comity.actions.protocol.calls import Work, WorkResult
@@ -61,17 +62,9 @@ def ignore_progress(_done: int, _total: int | None, _doing: str) -> None:
     pass
 
 
-class Fetcher(Protocol):
-    """Fetches pages, in order; one that failed says why. `fetched` is called after each of them."""
-
-    async def fetch(self, urls: Sequence[str], fetched: Callable[[str], None]) -> Sequence[FetchedPage]: ...
-
-    async def aclose(self) -> None: ...
-
-
 class Runner:
     def __init__(
-        self, library: Library, fetcher: Fetcher | None = None, *, limits: ActionLimits | None = None
+        self, library: Library, fetcher: Pages | None = None, *, limits: ActionLimits | None = None
     ) -> None:
         self.library = library
         self.limits = limits or ActionLimits()
