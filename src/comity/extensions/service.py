@@ -245,7 +245,7 @@ class ExtensionService:
 
         async def read(id_: str, owner: Owner) -> dict[str, Any]:
             if owner.session is None:
-                raise NotFoundError("there is no such deliberation for you here")
+                raise NotFoundError("there is no such vote for you here")
             request = OperationRequest(op=op, args={argument: id_}, session=owner.session, audience="model")
             try:
                 result = await self.perform(request, vcp_identity(owner.id or ""), "mcp")

@@ -123,7 +123,7 @@ def summary_of(vote: Vote, voice: Voice) -> VoteSummary:
 def voice_of(own_id: str, owner: str | None) -> Voice:
     """Return how a caller of this node speaks. Raises ExtensionError for an anonymous one."""
     if owner is None:
-        raise ExtensionError("FORBIDDEN", "deliberations need an identity; send a hello with one")
+        raise ExtensionError("FORBIDDEN", "votes need an identity; send a hello with one")
     return Voice(own_id, None if owner == own_id else owner)
 
 
@@ -144,12 +144,12 @@ _act: Final = partial(ExtensionOperation, writes=("shared",), codes=_ACT_CODES)
 EXTENSION: Final = Extension(
     id=CONSENSUS,
     capability=_capability,
-    remedy="take part in a deliberation with the operations of consensus",
+    remedy="take part in a vote with the operations of consensus",
     resource=VcpAddress(
         host="consensus",
         parameter="deliberation_id",
-        title="Deliberation",
-        description="Phase, clauses and results of a deliberation",
+        title="Vote",
+        description="Phase, clauses and results of a vote",
         extension=CONSENSUS,
         scope="shared",
     ),
@@ -158,7 +158,7 @@ EXTENSION: Final = Extension(
         ExtensionOperation(
             "consensus.open",
             "vcp_consensus_open",
-            "Open a deliberation on clauses with its stakeholders",
+            "Open a vote on clauses with its stakeholders",
             OpenArguments,
             writes=("shared",),
             codes=("FORBIDDEN", "LIMIT_EXCEEDED"),
@@ -166,7 +166,7 @@ EXTENSION: Final = Extension(
         ExtensionOperation(
             "consensus.join",
             "vcp_consensus_join",
-            "Fetch a deliberation that another node keeps",
+            "Fetch a vote that another node hosts",
             JoinArguments,
             calls_nodes=True,
             codes=(*_PARTIES, "CONFLICT", "BAD_SIGNATURE"),
@@ -174,7 +174,7 @@ EXTENSION: Final = Extension(
         ExtensionOperation(
             "consensus.list",
             "vcp_consensus_list",
-            "Deliberations in which the caller takes part",
+            "Votes in which the caller takes part",
             codes=("FORBIDDEN",),
         ),
         _act("consensus.add", "vcp_consensus_add", "Add a stakeholder; for the author", AddArguments),
