@@ -7,9 +7,10 @@ the record (ruling 34) stands in a test of its own.
 import itertools
 
 from tests.actions.protocol.driving import Parity
+from tests.actions.protocol.test_parity_strict import ANSWERS as STRICT
 
 # action: boundaryNotice, uncertainty, number of assumptions, keys of the output in order
-ANSWERS = {
+CHANGED = {
     "rewrite_depression_sensitive_content": (
         "Non-clinical UX/content guidance only",
         "medium",
@@ -22,33 +23,15 @@ ANSWERS = {
         6,
         ["reply", "escalation_guidance", "boundaries_notice"],
     ),
-    "cognitive_accessibility_audit": ("Design guidance only", "medium", 4, ["findings", "recommendations"]),
-    "cultural_context_check": (
-        "Context-sensitive recommendations with uncertainty disclosure",
-        "high",
-        4,
-        ["adapted_message", "notes", "uncertainty"],
-    ),
-    "deescalation_plan": ("No coercive tactics", "medium", 3, ["plan", "risk_notes"]),
     "empathetic_reframe": (
         "No manipulation or deceptive empathy",
         "medium",
         3,
         ["reframed_message", "rationale", "escalation_guidance"],
     ),
-    "neurodiversity_design_check": (
-        "Inclusive design guidance only",
-        "medium",
-        3,
-        ["recommendations", "tradeoffs"],
-    ),
-    "age_inclusive_design_check": (
-        "Inclusive design guidance only",
-        "low",
-        3,
-        ["recommendations", "access_notes"],
-    ),
 }
+ONLY_STRICT = {"wcagaaa_check", "grief_support_response"}
+ANSWERS = {name: row for name, row in STRICT.items() if name not in ONLY_STRICT} | CHANGED
 # the substrings that 1.0.8 takes for a crisis, each in a text that says nothing of the kind where that is possible
 CRISIS_WORDS = (
     "a suicidal thought", "SUICIDE prevention week", "self-harm leaflet", "no pointer was set", "end my lifelong habit",
