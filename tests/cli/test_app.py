@@ -18,7 +18,6 @@ LOADED_BY_HELP = {
     "comity.cli.app",
     "comity.terminal.output",
     "comity.terminal.help",
-    "comity.terminal.follow_up",
     "comity.wire.errors",
     "comity.release",
 }

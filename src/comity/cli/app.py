@@ -13,9 +13,8 @@ import typer
 from typer.core import TyperCommand
 
 from comity.release import __version__
-from comity.terminal.follow_up import Given
 from comity.terminal.help import HelpfulGroup, examples, paragraphs, records, section, usage
-from comity.terminal.output import finish, report
+from comity.terminal.output import Given, finish, report
 from comity.wire.errors import ConfigError
 
 PROGRAM = "comity"

@@ -54,8 +54,16 @@ class Loaded(Struct, frozen=True, kw_only=True):
 
 def load_settings(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Loaded:
     """Read the settings file, the environment and flags, with the sections of all parts."""
-    sections = {part.name: part.settings for part in load_parts() if part.settings is not None}
-    return read_settings(flags or {}, os.environ if environ is None else environ, sections=sections)
+    return read_settings(flags or {}, os.environ if environ is None else environ, sections=_of_parts())
+
+
+def check_text(text: str, file: Path, flags: Mapping[str, Any]) -> None:
+    """Raise ConfigError if the settings would be refused with this text in the file."""
+    read_settings({**flags, "config": str(file)}, os.environ, sections=_of_parts(), text=text)
+
+
+def _of_parts() -> dict[str, type[Struct]]:
+    return {part.name: part.settings for part in load_parts() if part.settings is not None}
 
 
 def read_settings(
@@ -64,9 +72,10 @@ def read_settings(
     home: Path | None = None,
     platform: str = sys.platform,
     sections: Mapping[str, type[Struct]] = MappingProxyType({}),
+    text: str | None = None,
 ) -> Loaded:
     """Read every source. A flag is named by its dotted key (`config` names the file); None is not given.
-    `sections` are those that parts declare, by their names.
+    `sections` are those that parts declare, by their names. `text` is read in place of the file.
     """
     reading = _SettingsReading(home, sections)
     _refuse_unknown_variables(environ, reading)
@@ -77,7 +86,7 @@ def read_settings(
     from_environment = _from_environment(environ, reading)
 
     file, explicit = _find_file(chosen_file, environ, {**from_environment, **from_flags}, reading, platform)
-    from_file = _from_file(file, reading, required=explicit)
+    from_file = _from_file(file, reading, required=explicit, text=text)
     if "data" in from_file and not explicit:
         raise ConfigError(
             f"data in {file} would move the folder that this file lies in; name the folder with --data or COMITY_DATA"
@@ -209,9 +218,11 @@ def _from_environment(environ: Mapping[str, str], reading: _SettingsReading) -> 
     return {key: _from_text(key, environ[variable], variable, reading) for key, variable in named.items()}
 
 
-def _from_file(file: Path, reading: _SettingsReading, *, required: bool) -> dict[str, _Found]:
+def _from_file(
+    file: Path, reading: _SettingsReading, *, required: bool, text: str | None
+) -> dict[str, _Found]:
     found = {}
-    for key, raw in _dotted(_read_toml(file, required=required), file, reading):
+    for key, raw in _dotted(_read_toml(file, required=required, text=text), file, reading):
         if key not in reading.kinds:
             refuse_unknown_key(f"{file}: the setting {key} is unknown", key, reading.kinds)
         found[key] = _taken(key, raw, f"{key} in {file}", str(file), reading, file.parent)
@@ -232,10 +243,13 @@ def _dotted(document: Mapping[str, Any], file: Path, reading: _SettingsReading) 
             yield name, value
 
 
-def _read_toml(file: Path, *, required: bool) -> dict[str, Any]:
+def _read_toml(file: Path, *, required: bool, text: str | None) -> dict[str, Any]:
     try:
-        with file.open("rb") as opened:
-            data = opened.read(_FILE_LIMIT + 1)
+        if text is not None:
+            data = text.encode()
+        else:
+            with file.open("rb") as opened:
+                data = opened.read(_FILE_LIMIT + 1)
     except (FileNotFoundError, NotADirectoryError):
         if not required:
             return {}

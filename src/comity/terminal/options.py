@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from comity.runtime.lazy import late, load_parts
-from comity.terminal.follow_up import Given
+from comity.terminal.output import Given
 from comity.wire.errors import ConfigError, KeyRefusedError
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from typing import Any, TextIO
 
 import typer
 
-from comity.terminal.follow_up import with_flags
 from comity.wire.errors import ComityError, ConfigError
 
 # A little colour, without a library, only for a terminal that wants it.
@@ -34,6 +33,38 @@ def paint(text: str, style: str, *, wanted: bool | None = None) -> str:
     if not text or not (colour_wanted() if wanted is None else wanted):
         return text
     return f"\x1b[{';'.join(_CODES[word] for word in style.split())}m{text}\x1b[0m"
+
+
+# Commands to type next: each gets the flags of this command line that lead to the same node.
+
+
+_WITHOUT_FOLDER = re.compile(r"comity (--|COMMAND\b|version\b|demo\b|actions\b|relay\b|restore\b)")
+_WITHOUT_CONFIG = re.compile(r"comity (un)?install\b")
+_COMMAND = re.compile(r"`(comity [^`]*)`")
+
+
+class Given:
+    """The flags of this command line that lead to its node, for commands that are to be typed next."""
+
+    data = ""
+    config = ""
+
+    @classmethod
+    def forget(cls) -> None:
+        """Clear the flags before the next command line in the same program."""
+        cls.data = cls.config = ""
+
+
+def follow_up(command: str) -> str:
+    """Return a command to type next, with the flags of this one that lead to the same node."""
+    if _WITHOUT_FOLDER.match(command) or " --data" in command or " --help" in command:
+        return command
+    return command + Given.data + ("" if _WITHOUT_CONFIG.match(command) else Given.config)
+
+
+def with_flags(message: str) -> str:
+    """Add the flags to each command that a message names in backquotes."""
+    return _COMMAND.sub(lambda found: f"`{follow_up(found[1])}`", message)
 
 
 # What a person or a program sees when something went wrong: one sentence on stderr and an exit code.

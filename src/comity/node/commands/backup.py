@@ -42,7 +42,6 @@ from comity.runtime.system_clock import SystemClock
 from comity.store.audit_chain import timestamp
 from comity.store.audit_log import RESTORED, AuditReport, RestoreMark, chains, keep_restored, verify_chain
 from comity.store.audit_trail import HEADS, HeadFile
-from comity.terminal.follow_up import follow_up
 from comity.terminal.help import HelpfulApp
 from comity.terminal.open_target import own_id, refuse_memory, writing
 from comity.terminal.options import (
@@ -54,7 +53,7 @@ from comity.terminal.options import (
     read_passphrase,
     settings_of,
 )
-from comity.terminal.output import counted, note, print_fields, print_json, print_line, waiting
+from comity.terminal.output import counted, follow_up, note, print_fields, print_json, print_line, waiting
 from comity.wire.errors import (
     ConflictError,
     MalformedError,

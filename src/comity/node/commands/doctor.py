@@ -29,10 +29,9 @@ from comity.runtime.settings_file import DEFAULT, Loaded, load_settings
 from comity.runtime.system_clock import SystemClock
 from comity.store.claim import running_node
 from comity.system import install_command
-from comity.terminal.follow_up import with_flags
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import HomeOptions, Json, settings_of
-from comity.terminal.output import FAILED, Cell, print_json, print_line, print_table
+from comity.terminal.output import FAILED, Cell, print_json, print_line, print_table, with_flags
 from comity.wire.errors import ComityError, ConfigError, KeyRefusedError
 from comity.wire.machine import size_words
 

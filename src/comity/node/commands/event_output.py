@@ -25,8 +25,7 @@ import msgspec
 from comity.requests.events import Events, NodeEvent, act_in_words, encode
 from comity.runtime.settings import Settings
 from comity.store.audit_chain import timestamp
-from comity.terminal.follow_up import with_flags
-from comity.terminal.output import colour_wanted, one_line, paint
+from comity.terminal.output import colour_wanted, one_line, paint, with_flags
 
 # One line for each event: in plain words for people, as a log line for files.
 

@@ -14,13 +14,13 @@ from comity.identity.protocol.keys import VacantId
 from comity.node.parts import BROWSERS_PATH, LINK_PATH, STOP_PATH
 from comity.runtime.settings import Settings
 from comity.store.claim import is_claimed, running_node
-from comity.terminal.follow_up import follow_up
 from comity.terminal.help import HelpfulApp
 from comity.terminal.open_target import OwnNode, own_node, require_node
 from comity.terminal.options import HomeOptions, Json, settings_of
 from comity.terminal.output import (
     FAILED,
     counted,
+    follow_up,
     one_line,
     paint,
     print_answer,

@@ -17,6 +17,7 @@ from comity.runtime.settings_file import (
     CONFIG_VARIABLE,
     DEFAULT,
     Loaded,
+    check_text,
     flag_of,
     load_settings,
     refuse_unknown_key,
@@ -24,10 +25,9 @@ from comity.runtime.settings_file import (
 )
 from comity.runtime.toml_edit import drop, put_value
 from comity.store.claim import running_node
-from comity.terminal.follow_up import follow_up
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import HomeOptions, Json, argument, settings_of
-from comity.terminal.output import note, print_json, print_line, print_table
+from comity.terminal.output import follow_up, note, print_json, print_line, print_table
 from comity.wire.errors import ComityError, ConfigError, MalformedError
 
 app = HelpfulApp(
@@ -198,6 +198,7 @@ def _rewrite(file: Path, change: Callable[[str], str], data: str | None) -> None
         raise ConfigError(f"the settings file {file} is not UTF-8 text; save it as UTF-8") from None
     except MalformedError as fault:
         raise ConfigError(f"{file}: {fault.message}") from None
+    check_text(new, file, {"data": data})
     if not file.parent.exists():
         ensure_private_folder(file.parent)
     draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}.new")
@@ -209,11 +210,8 @@ def _rewrite(file: Path, change: Callable[[str], str], data: str | None) -> None
             out.write(new)
             out.flush()
             os.fsync(out.fileno())
-        load_settings({"data": data, "config": str(draft)})
         draft.replace(file)
         sync_folder(file.parent)
-    except ConfigError as refusal:
-        raise ConfigError(refusal.message.replace(str(draft), str(file))) from None
     finally:
         draft.unlink(missing_ok=True)
 

@@ -28,7 +28,6 @@ from comity.release import __version__
 from comity.runtime.lazy import late
 from comity.runtime.settings_file import DEFAULT, Loaded
 from comity.system import is_loopback
-from comity.terminal.follow_up import follow_up
 from comity.terminal.help import HelpfulApp, section
 from comity.terminal.logs import write_logs
 from comity.terminal.options import (
@@ -43,7 +42,7 @@ from comity.terminal.options import (
     read_passphrase,
     settings_of,
 )
-from comity.terminal.output import one_line, paint, print_fields, print_json, print_line
+from comity.terminal.output import follow_up, one_line, paint, print_fields, print_json, print_line
 from comity.vcp.part import Vcp
 from comity.wire.errors import ConfigError
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from comity.identity.protocol.keys import is_key
-from comity.terminal.follow_up import follow_up
-from comity.terminal.output import Cell, one_line, paint, print_fields, print_line, print_table
+from comity.terminal.output import Cell, follow_up, one_line, paint, print_fields, print_line, print_table
 from comity.votes.logs import StoredVote, WaitingAct
 from comity.votes.protocol.log import ConflictingRecord
 from comity.votes.protocol.operations import ClauseReport
