@@ -1,19 +1,30 @@
-"""The four core tools: what they find, what they answer, and that their answers fit their schemas."""
+"""The four core tools: results, remedies, and that answers fit their schemas."""
 
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, ValidationError
 
 from comity.identity.protocol.revocation import Denylist
 from comity.identity.protocol.tokens import IdentityMode, Issuer, IssuerRegistry, SharedKey, issue_b, token_id
 from comity.testing import EPOCH, VirtualClock
 from comity.vcp import tools as schemas
+from comity.vcp.contexts import UnreadableContextError
 from comity.vcp.identity import IdentityChecker
 from comity.vcp.protocol.agreement import Identity, Session
-from comity.vcp.tool_handlers import encode_context, parse_csm1, status, validate_token
+from comity.vcp.protocol.signals import ContextError
+from comity.vcp.tool_handlers import (
+    InactiveExtensionError,
+    RevokedError,
+    encode_context,
+    parse_csm1,
+    refused,
+    status,
+    validate_token,
+)
+from comity.wire.errors import NotFoundError, UnauthenticatedError
 from tests.vcp.runtime import ALICE, ISSUERS, PERSONAL, token
 from tests.wire.json_values import values
 
@@ -326,3 +337,75 @@ class TestTheStatus:
     def test_of_an_implicit_session_promises_nothing(self):
         told = self.told(Session(id="s", version="1.0", core_features={"encryption": True}, mode="implicit"))
         assert (told["negotiated"], any(told["core_features"].values())) == (False, False)
+
+
+INPUTS = {
+    "token": (schemas.VALIDATE_TOKEN_INPUT, {"token": "family.safe.guide"}),
+    "code": (schemas.PARSE_CSM1_INPUT, {"code": "N5"}),
+    "context": (schemas.ENCODE_CONTEXT_INPUT, {"dimensions": {"time": "morning"}}),
+    "status": (schemas.STATUS_INPUT, {}),
+}
+
+
+@pytest.mark.parametrize(
+    "schema", [value for name, value in vars(schemas).items() if name.endswith(("_INPUT", "_OUTPUT"))]
+)
+def test_is_a_schema(schema):
+    Draft202012Validator.check_schema(schema)
+    assert schema["type"] == "object"
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_inputs_are_closed(name):
+    schema, fitting = INPUTS[name]
+    Draft202012Validator(schema).validate(fitting)
+    with pytest.raises(ValidationError):
+        Draft202012Validator(schema).validate(fitting | {"surprise": 1})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"dimensions": {"mood": "x"}},
+        {"dimensions": {"time": 3}},
+        {"personal": {"time": "morning"}},
+        {"personal": {"body_signals": {"value": "pain", "surprise": 1}}},
+        {"personal": {"body_signals": {"value": "pain", "intensity": 6}}},
+    ],
+)
+def test_the_objects_inside_are_closed_too(arguments):
+    with pytest.raises(ValidationError):
+        Draft202012Validator(schemas.ENCODE_CONTEXT_INPUT).validate(arguments)
+
+
+@pytest.mark.parametrize(
+    ("error", "last_line"),
+    [
+        (UnauthenticatedError("not accepted"), "Re-authenticate with a valid VCP/I token"),
+        (
+            ContextError("CONSTITUTION_REFUSED", "failed (role_delimiter)", "constitution"),
+            "Constitution content failed safety scan",
+        ),
+        (RevokedError("key_compromise"), "Bundle has been revoked: key_compromise"),
+        (
+            InactiveExtensionError("VCP-X-Torch"),
+            "Extension VCP-X-Torch is not active. Re-initialize with the extension in your VCP-Hello",
+        ),
+        (UnreadableContextError("anything"), "Context decryption failed. Session may be corrupted"),
+        (NotFoundError("no such session; begin one"), "no such session; begin one"),
+    ],
+)
+def test_the_last_line_says_what_to_do(error, last_line):
+    answer = refused(error)
+    assert answer.is_error
+    assert answer.text.splitlines()[-1] == last_line
+    assert answer.structured["error"] == answer.text
+
+
+def test_what_was_wrong_is_told_before():
+    assert refused(UnauthenticatedError("the token has expired")).text.startswith("the token has expired\n")
+
+
+def test_a_fault_in_a_context_names_its_field():
+    told = refused(ContextError("INVALID", "too much", "personal.mood")).structured
+    assert (told["code"], told["field"]) == ("invalid", "personal.mood")

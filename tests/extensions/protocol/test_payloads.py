@@ -1,15 +1,18 @@
+"""What a context request changes in the extensions, and what an answer says of them."""
+
 import msgspec
 import pytest
 from msgspec.structs import replace
 
 from comity.extensions.protocol.calls import CallFacts, OperationCall
 from comity.extensions.protocol.payloads import answers, apply_payload
-from comity.extensions.protocol.state import ExtensionState
+from comity.extensions.protocol.relational import count_exchange
+from comity.extensions.protocol.state import ExtensionState, SessionExtensions
 from comity.vcp.protocol.agreement import Session
 from comity.vcp.protocol.context import read_request
 from comity.vcp.protocol.extension_calls import ExtensionError
 from comity.vcp.protocol.messages import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
-from tests.extensions.protocol.test_operations import ALL, FACTS, NORM, NOW, PAIN, RULES, everything
+from tests.extensions.protocol.test_operations import ALL, FACTS, HOUR, NORM, NOW, PAIN, RULES, everything
 
 SESSION = Session(id="ses_1", version="3.1", extensions=tuple(sorted(ALL)))
 
@@ -132,3 +135,16 @@ class TestAnAnswer:
         assert b"pain" not in text
         assert b"foggy" not in text
         assert b"dimensions" not in text
+
+
+class TestAnExchange:
+    def test_counts_a_session_once(self):
+        state = count_exchange(ExtensionState(), NOW)
+        assert (state.session.counted, state.owner.relational.sessions) == (True, 1)
+        assert count_exchange(state, NOW + 2 * HOUR) is state
+
+    def test_counts_a_further_session_after_an_hour(self):
+        state = count_exchange(ExtensionState(), NOW)
+        second = replace(state, session=SessionExtensions())
+        assert count_exchange(second, NOW + 10) is second
+        assert count_exchange(second, NOW + HOUR).owner.relational.sessions == 2

@@ -1,6 +1,9 @@
+"""Context requests, which members a session accepts, and the response."""
+
 import json
 from contextlib import suppress
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,11 +15,18 @@ from comity.vcp.protocol.context import (
     ContextRequest,
     GenerationPreferences,
     Ignored,
+    SessionContext,
+    after,
+    encode_response,
+    inactive_reason,
     read_request,
+    reason_to_ignore,
+    respond,
 )
 from comity.vcp.protocol.messages import CONSENSUS, PERSONAL, RELATIONAL, TORCH
-from comity.vcp.protocol.signals import ContextError, Signal, parse
+from comity.vcp.protocol.signals import CATEGORIES, Categorical, ContextError, Signal, parse
 from tests.vcp.protocol.samples import PERSONAL_SESSION, REQUEST, WIRE, session
+from tests.vcp.protocol.test_signals import signals
 from tests.wire.json_values import values
 
 PAIN = {"body_signals": {"category": "pain", "intensity": 4}}
@@ -94,8 +104,8 @@ class TestTheFloatsOf30:
         assert request.accepted == ("prosaic",)
 
     def test_yield_to_signals(self):
-        for signals in ({"personal": PAIN}, {"extensions": {PERSONAL: PAIN}}):
-            request = read_request({"prosaic": {"health": 0.1, "affect": 0.5}} | signals, PERSONAL_SESSION)
+        for place in ({"personal": PAIN}, {"extensions": {PERSONAL: PAIN}}):
+            request = read_request({"prosaic": {"health": 0.1, "affect": 0.5}} | place, PERSONAL_SESSION)
             assert request.signals == {"body_signals": Signal(category="pain", intensity=4)}
             assert fields(request) == ["prosaic"]
 
@@ -273,3 +283,129 @@ class TestAnythingElse:
                 assert all(ignored.field and ignored.reason for ignored in request.ignored)
                 assert set(request.extensions) <= set(current.extensions)
                 assert json.dumps([request.accepted, fields(request)])
+
+
+def exchange(value, current=PERSONAL_SESSION, context=None, extensions=None):
+    request = read_request(value, current)
+    context = after(context or SessionContext(), request)
+    return context, json.loads(encode_response(respond(request, context, current, extensions or {})))
+
+
+class TestTheAnswer:
+    def test_to_the_request_of_the_document(self):
+        _, answer = exchange(REQUEST)
+        assert answer == {
+            "version": "3.1",
+            "session_id": "ses_1",
+            "accepted": ["categorical", "generation_preferences", "personal"],
+            "ignored": [],
+            "model_safe_context": {
+                "protection_level": "elevated",
+                "formality_level": None,
+                "domain": "medical",
+                "session_active": True,
+            },
+            "generation_preferences": {"depth": 4, "formality": 2, "directness": 3, "technical_level": 2},
+            "extensions": {},
+        }
+
+    def test_names_what_was_ignored_and_why(self):
+        _, answer = exchange(REQUEST, session())
+        assert answer["ignored"] == [
+            {"field": "personal", "reason": "VCP-X-Personal is not active in this session"}
+        ]
+        assert answer["model_safe_context"]["protection_level"] == "standard"
+
+    @given(signals)
+    def test_never_shows_a_category_a_score_or_a_constitution(self, told):
+        personal = {dimension: msgspec.to_builtins(signal) for dimension, signal in told.items()}
+        _, answer = exchange({"personal": personal, "constitution": "Honour the zebra."})
+        shown = json.dumps(answer)
+        words = {category for categories in CATEGORIES.values() for category in categories} - {"critical"}
+        assert not any(word in shown for word in words)
+        assert "score" not in shown
+        assert "zebra" not in shown
+
+    def test_holds_what_active_extensions_say_and_no_others(self):
+        said = {TORCH: {"degraded": True}, CONSENSUS: {"winner": None}}
+        _, answer = exchange({"categorical": WIRE}, session(TORCH), extensions=said)
+        assert answer["extensions"] == {TORCH: {"degraded": True}}
+
+
+class TestTheMemoryOfASession:
+    def test_keeps_signals_that_a_later_request_does_not_name(self):
+        context, _ = exchange({"personal": {"body_signals": {"category": "pain", "intensity": 5}}})
+        context, answer = exchange({"categorical": WIRE}, context=context)
+        assert answer["model_safe_context"]["protection_level"] == "high"
+        assert context.signals == {"body_signals": Signal(category="pain", intensity=5)}
+
+    def test_forgets_a_signal_that_is_null_and_replaces_one_that_is_told_anew(self):
+        context, _ = exchange(
+            {"personal": {"body_signals": {"category": "pain"}, "energy_level": {"category": "wired"}}}
+        )
+        context, _ = exchange(
+            {"personal": {"body_signals": None, "energy_level": {"category": "rested"}}}, context=context
+        )
+        assert context.signals == {"energy_level": Signal(category="rested")}
+
+    def test_keeps_wire_preferences_and_constitution_until_they_are_told_anew(self):
+        first = {"categorical": WIRE, "generation_preferences": {"depth": 5}, "constitution": "Be kind."}
+        context, _ = exchange(first)
+        later, _ = exchange({"personal": {}}, context=context)
+        assert later == context
+        absent = ":".join(["\u2796"] * 9)
+        changed, _ = exchange(
+            {"categorical": absent, "generation_preferences": {"formality": 1}, "constitution": ""},
+            context=context,
+        )
+        assert changed == SessionContext(
+            categorical=Categorical(), preferences=GenerationPreferences(formality=1), constitution=""
+        )
+
+    @given(signals)
+    def test_can_be_stored_and_read_back(self, told):
+        context = SessionContext(categorical=Categorical(mode="💬"), signals=told, constitution="c")
+        assert msgspec.json.decode(msgspec.json.encode(context), type=SessionContext) == context
+
+    def test_does_not_take_what_the_session_does_not(self):
+        context, _ = exchange(
+            REQUEST | {"extensions": {CONSENSUS: {"x": 1}}}, session(PERSONAL, version="2.0")
+        )
+        assert context.signals == {}
+        assert PERSONAL in PERSONAL_SESSION.extensions
+
+
+def taken(current):
+    return {field for field in FIELDS if reason_to_ignore(field, current) is None}
+
+
+CORE = {"categorical", "generation_preferences", "generation_prefs", "extensions"}
+
+
+@pytest.mark.parametrize(
+    ("current", "members"),
+    [
+        (session(version="1.0"), CORE),
+        (session(version="2.0"), CORE | {"constitution", "stapled_proof"}),
+        (session(version="3.0"), CORE | {"constitution", "stapled_proof", "prosaic"}),
+        (session(version="3.1"), CORE | {"constitution", "stapled_proof"}),
+        (
+            session(PERSONAL),
+            CORE | {"constitution", "stapled_proof", "prosaic", "personal", "preset_id", "transition"},
+        ),
+        (session(RELATIONAL), CORE | {"constitution", "stapled_proof", "relational_context"}),
+    ],
+)
+def test_a_session_takes_what_its_version_and_extensions_know(current, members):
+    assert taken(current) == members
+
+
+def test_the_reason_names_what_is_missing():
+    assert reason_to_ignore("personal", session()) == "VCP-X-Personal is not active in this session"
+    assert (
+        reason_to_ignore("personal", session(PERSONAL, version="3.0"))
+        == "a VCP 3.0 session has no extensions"
+    )
+    assert reason_to_ignore("prosaic", session(version="2.0")) == "a VCP 2.0 session has no personal state"
+    assert reason_to_ignore("mood", session()) == "unknown field"
+    assert inactive_reason("VCP-X-New", session()) == "VCP-X-New is not active in this session"

@@ -1,9 +1,24 @@
+"""CSM-1 codes: grammar, personas, and the recorded codes."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.identity.protocol.uvc import UvcToken, parse_uvc
-from comity.vcp.protocol.csm1 import PERSONAS, SCOPES, Csm1Code, Csm1Error, CsmTier, parse_csm1
+from comity.testing.vectors import format_runner, known_keys
+from comity.vcp.protocol.csm1 import (
+    ADHERENCE,
+    PERSONAS,
+    RETIRED,
+    SCOPES,
+    Csm1Code,
+    Csm1Error,
+    CsmTier,
+    parse_csm1,
+    persona_named,
+    persona_of,
+    scopes_of,
+)
 from tests.identity.protocol.uvc_tokens import tokens
 
 numbers = st.integers(0, 999)
@@ -194,3 +209,122 @@ class TestACompactCode:
     )
     def test_is_refused_by_the_same_labels(self, label, text):
         assert label_of(text) == label
+
+
+def label_of_part(call, *arguments):
+    with pytest.raises(Csm1Error) as refusal:
+        call(*arguments)
+    return refusal.value.label
+
+
+def test_there_are_seven_personas_and_each_is_found_by_letter_and_by_name():
+    assert "".join(PERSONAS) == "NZGAMDC"
+    for letter, persona in PERSONAS.items():
+        assert persona_of(letter) is persona_named(persona.name) is persona
+
+
+def test_their_usual_company_is_that_of_the_specification():
+    usual = {p.code: (p.default_adherence, p.typical_scopes, p.unsuitable_scopes) for p in PERSONAS.values()}
+    assert usual == {
+        "N": (5, "FE", "A"),
+        "Z": (4, "PW", ""),
+        "G": (4, "RE", ""),
+        "A": (3, "WO", "A"),
+        "M": (2, "A", "O"),
+        "D": (3, "SW", ""),
+        "C": (3, "", ""),
+    }
+
+
+@pytest.mark.parametrize("letter", ["R", "H", "X", "n", "", " ", "NZ", "5", "\uff2e"])
+def test_no_other_letter_is_a_persona(letter):
+    assert label_of_part(persona_of, letter) == "invalid_persona"
+
+
+@pytest.mark.parametrize("name", ["NANNY", "Nanny", "anchor", "hot-rod", "", "N"])
+def test_no_other_name_is_a_persona(name):
+    assert label_of_part(persona_named, name) == "invalid_persona"
+
+
+def test_a_retired_persona_is_refused_by_its_old_name():
+    for letter, name in RETIRED.items():
+        with pytest.raises(Csm1Error, match=f"{letter} .{name}. is retired"):
+            persona_of(letter)
+
+
+def test_levels_and_scopes_have_the_names_of_the_specification():
+    assert ADHERENCE == ("minimal", "relaxed", "moderate", "standard", "strict", "maximum")
+    assert "".join(SCOPES) == "FWPETOVAHSR"
+    assert SCOPES["H"].name == "HEALTHCARE"
+
+
+def test_adult_stands_beside_all_but_three():
+    for letter in SCOPES:
+        if letter in "FVH":
+            assert (
+                label_of_part(scopes_of, "A" + letter)
+                == label_of_part(scopes_of, letter + "A")
+                == "conflicting_scopes"
+            )
+        elif letter != "A":
+            assert [scope.code for scope in scopes_of("A" + letter)] == ["A", letter]
+
+
+def compared(answer, expected):
+    known_keys(expected, *answer)
+    for key in expected.keys() & answer.keys():
+        assert answer[key] == expected[key], key
+
+
+def told(text):
+    try:
+        code = parse_csm1(text)
+    except Csm1Error as refusal:
+        return {"valid": False, "error": refusal.label}
+    return {
+        "valid": True,
+        "persona": code.persona,
+        "persona_name": code.character.name,
+        "adherence": code.adherence,
+        "scopes": list(code.scopes),
+        "namespace": code.namespace,
+        "version": code.version,
+    }
+
+
+@format_runner("vcp", "csm1_parsing")
+def test_vector_vcp_csm1_code_is_read_as_recorded(case):
+    known_keys(case, "id", "description", "input", "expected")
+    compared(told(case["input"]), case["expected"])
+
+
+@format_runner("vcp", "csm1_encoding")
+def test_vector_vcp_csm1_code_is_written_as_recorded(case):
+    known_keys(case, "id", "description", "input", "expected")
+    code = parse_csm1(case["input"])
+    written = {
+        "parse_succeeds": True,
+        "to_nano": code.nano(),
+        "to_micro": code.micro(),
+        "reparse_to_nano": parse_csm1(code.nano()).nano(),
+    }
+    compared(written, case["expected"])
+
+
+@format_runner("vcp", "csm1_personas")
+def test_vector_vcp_csm1_persona_is_resolved_as_recorded(case):
+    known_keys(case, "id", "description", "input", "input_name", "expected")
+    try:
+        persona = persona_named(case["input_name"]) if "input_name" in case else persona_of(case["input"])
+    except Csm1Error:
+        answer = {"valid": False}
+    else:
+        answer = {
+            "valid": True,
+            "persona_code": persona.code,
+            "persona_name": persona.name,
+            "focus": persona.focus,
+            "default_adherence": persona.default_adherence,
+            "requires_namespace": persona.requires_namespace,
+        }
+    compared(answer, case["expected"])
