@@ -8,8 +8,7 @@ from comity.actions.library import Library, Plugin, built_in, crisis_lines
 from comity.actions.protocol.action import FetchedPage
 from comity.actions.protocol.calls import NAMES
 from comity.wire.errors import ActionError, ConfigError
-from comity_skills.errors import SkillInputError
-from comity_skills.skill import PagesWanted, Skill
+from comity_skills.skill import PagesWanted, Skill, SkillInputError
 from tests.actions.protocol.driving import Served, action
 
 

@@ -13,8 +13,7 @@ from selectolax.lexbor import LexborHTMLParser
 from comity.testing.vectors import format_runner, known_keys
 from comity_skills.accessibility_audit import SKILL, WCAGAAA_SKILL
 from comity_skills.accessibility_audit.rules import RULES
-from comity_skills.errors import SkillInputError
-from comity_skills.skill import PagesWanted, SkillOutcome, WebPage
+from comity_skills.skill import PagesWanted, SkillInputError, SkillOutcome, WebPage
 
 GOOD = (
     "<!doctype html><html lang=en><title>Opening hours of the library</title><body><main><h1>Opening hours</h1>"

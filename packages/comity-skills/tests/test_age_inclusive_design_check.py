@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity_skills.age_inclusive_design_check import SKILL
-from comity_skills.errors import SkillInputError
-from comity_skills.skill import SkillOutcome
+from comity_skills.skill import SkillInputError, SkillOutcome
 from tests.prepared import handler_of
 
 JSON = st.recursive(

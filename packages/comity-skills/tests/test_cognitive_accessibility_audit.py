@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity_skills.cognitive_accessibility_audit import SKILL
-from comity_skills.errors import SkillInputError
-from comity_skills.skill import SkillOutcome
+from comity_skills.skill import SkillInputError, SkillOutcome
 from tests.prepared import handler_of
 
 JSON = st.recursive(

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from comity_skills.cultural_context_check import SKILL
 from comity_skills.cultural_context_check.adapt import adapt
-from comity_skills.errors import SkillInputError
-from comity_skills.skill import SkillOutcome
+from comity_skills.skill import SkillInputError, SkillOutcome
 from comity_skills.words.tokens import tokens
 from tests.prepared import handler_of
 

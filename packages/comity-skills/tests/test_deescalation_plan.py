@@ -12,8 +12,7 @@ from comity.testing.vectors import vector_file
 from comity_skills.deescalation_plan import SKILL
 from comity_skills.deescalation_plan.situation import EFFECTS, HIDDEN
 from comity_skills.editing.rules import ruleset
-from comity_skills.errors import SkillInputError
-from comity_skills.skill import SkillOutcome
+from comity_skills.skill import SkillInputError, SkillOutcome
 from tests.prepared import handler_of
 
 MODES = ("strict", "compat", "enhanced")

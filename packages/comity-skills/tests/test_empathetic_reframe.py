@@ -15,8 +15,7 @@ from comity.testing.vectors import vector_file
 from comity_skills.editing.rules import ruleset
 from comity_skills.empathetic_reframe import SKILL
 from comity_skills.empathetic_reframe.reframing import FLAGGED, REWORDED, REWORDED_SINCE
-from comity_skills.errors import SkillInputError
-from comity_skills.skill import SkillOutcome
+from comity_skills.skill import SkillInputError, SkillOutcome
 from tests.prepared import handler_of
 
 MODES = ("strict", "compat", "enhanced")

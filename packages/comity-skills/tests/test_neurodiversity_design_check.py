@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity_skills.errors import SkillInputError
 from comity_skills.neurodiversity_design_check import SKILL
-from comity_skills.skill import SkillOutcome
+from comity_skills.skill import SkillInputError, SkillOutcome
 from tests.prepared import handler_of
 
 JSON = st.recursive(

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from comity.testing.vectors import vector_file
 from comity_skills.editing.rules import ruleset
-from comity_skills.errors import SkillInputError
 from comity_skills.rewrite_depression_sensitive_content import SKILL
 from comity_skills.rewrite_depression_sensitive_content.rewriting import LABELS
-from comity_skills.skill import SkillOutcome
+from comity_skills.skill import SkillInputError, SkillOutcome
 from tests.prepared import handler_of
 
 MODES = ("strict", "compat", "enhanced")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.testing.vectors import vector_file
-from comity_skills.errors import SkillInputError
+from comity_skills.skill import SkillInputError
 from comity_skills.supportive_reply import GRIEF_SKILL, SKILL, SPOKEN
 
 CRISIS = "I want to kill myself tonight"

@@ -23,7 +23,7 @@ from comity.actions.protocol.calls import NAMES, ActionCalls, Registry, contract
 from comity.runtime.lazy import late
 from comity.system import import_user_module, is_missing
 from comity.wire.errors import ActionError, ComityError, ConfigError
-from comity_skills.errors import SkillDataError, SkillInputError
+from comity_skills.skill import SkillDataError, SkillInputError
 
 if TYPE_CHECKING:
     from importlib import metadata

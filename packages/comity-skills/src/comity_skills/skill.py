@@ -1,6 +1,6 @@
 """What a skill is: its contract in each mode of the wire, and a pure function of its input.
 
-- A skill knows nothing of doors, stores or the wire machine. The room of the actions makes an action of it.
+- A skill knows nothing of doors, stores or the wire machine. A node calls it as an action.
 - A handler reads no file and opens no socket. Its data files are handed to `prepare`, once; a page that has
   to be fetched is asked for by answering `PagesWanted`, and the work goes on with what came back.
 - A handler gets input that has passed the validation of its mode's contract, and still trusts no value in
@@ -16,6 +16,22 @@ from msgspec import Struct
 
 Mode = Literal["strict", "compat", "enhanced"]
 Uncertainty = Literal["low", "medium", "high"]
+
+
+class SkillError(Exception):
+    """A refusal with a sentence for the person who caused it. The caller of the skill turns it into an error of its own."""
+
+    @property
+    def message(self) -> str:
+        return str(self.args[0])
+
+
+class SkillInputError(SkillError):
+    """The skill cannot work with this input."""
+
+
+class SkillDataError(SkillError):
+    """A data file cannot be used."""
 
 
 class SkillContract(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import pytest
 from phonenumbers import shortnumberinfo
 
 from comity_skills.crisis.lines import LINES, help_for, overridden, place_of, read_lines
-from comity_skills.errors import SkillDataError
+from comity_skills.skill import SkillDataError
 
 FILE = files("comity_skills").joinpath(LINES).read_bytes()
 

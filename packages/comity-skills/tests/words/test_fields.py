@@ -1,6 +1,6 @@
 import pytest
 
-from comity_skills.errors import SkillInputError
+from comity_skills.skill import SkillInputError
 from comity_skills.words.fields import text_field, texts_field, trimmed
 
 

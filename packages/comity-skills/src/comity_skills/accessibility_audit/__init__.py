@@ -15,8 +15,7 @@ from comity_skills.accessibility_audit.contract import (
     PAGES,
 )
 from comity_skills.accessibility_audit.criteria import LEVELS, Level
-from comity_skills.errors import SkillInputError
-from comity_skills.skill import Mode, PagesWanted, Skill, SkillHandler, SkillOutcome, WebPage
+from comity_skills.skill import Mode, PagesWanted, Skill, SkillHandler, SkillInputError, SkillOutcome, WebPage
 from comity_skills.words.fields import text_field, texts_field
 
 if TYPE_CHECKING:

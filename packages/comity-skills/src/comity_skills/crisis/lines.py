@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from comity_skills.errors import SkillDataError
+from comity_skills.skill import SkillDataError
 
 LINES = "crisis/lines.json"
 

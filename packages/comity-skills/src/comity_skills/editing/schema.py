@@ -3,7 +3,7 @@
 from typing import Any, Final, get_args
 
 from comity_skills.crisis.report import Kind
-from comity_skills.errors import SkillInputError
+from comity_skills.skill import SkillInputError
 
 TEXT: Final[dict[str, Any]] = {"type": "string"}
 TEXTS: Final[dict[str, Any]] = {"type": "array", "items": TEXT}

@@ -6,7 +6,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from comity_skills.errors import SkillInputError
+from comity_skills.skill import SkillInputError
 
 # JavaScript's white space: the byte order mark too, and no control character beyond \t to \r.
 SPACE: Final = (
