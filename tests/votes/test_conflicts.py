@@ -74,12 +74,12 @@ async def test_the_host_is_named_as_soon_as_it_shows_its_other_face():
 async def test_parties_find_out_when_they_compare_their_logs_without_the_host():
     async with two_faces() as (_, bob, carol, stored, _of_bob):
         await refusal(carol.join(bob, stored))
-        for party in (bob, carol):  # whoever was asked found it out as well
+        for party in (bob, carol):  # the node that was asked found it out as well
             assert is_proven((await party.votes.find(stored.id)).conflict)
 
 
 class Telling:
-    """A host that cheats does not look at the tips that it is told."""
+    """A host that cheats ignores the tips of others."""
 
     def __init__(self, post):
         self._post = post
@@ -100,6 +100,28 @@ async def test_a_longer_log_is_searched_for_the_first_number_given_out_twice():
         fault = await refusal(party.refresh(stored.id))
         assert "number 4" in fault.message
         assert (await bob.votes.find(stored.id)).conflict.host == alice.id
+
+
+class Endless(Telling):
+    """A host that has always more entries, and never sends one."""
+
+    asked = 0
+
+    async def post(self, url, node, text, **more):
+        if json.loads(text)["tip"] is not None:
+            return await super().post(url, node, text, **more)
+        self.asked += 1
+        assert self.asked < 3, "asked again and again"
+        return b'{"entries": [], "more": true, "tip": null}'
+
+
+async def test_the_search_ends_when_a_host_sends_nothing():
+    async with two_faces() as (_, bob, carol, stored, _of_bob):
+        for number in range(3):
+            await carol.say(stored, "act", clause_id="c1", action="amend", text=f"More {number}.")
+        fault = await refusal(bob.another_party(wrap=Endless).refresh(stored.id))
+        assert (fault.wire_code, fault.field) == ("CONFLICT", "prev")
+        assert (await bob.votes.find(stored.id)).conflict is None
 
 
 async def test_nothing_more_is_decided_after_that():

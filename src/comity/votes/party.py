@@ -415,7 +415,7 @@ class VoteParty:
                 if conflict is not None:
                     await self._store_conflict(version, conflict)
             number += len(theirs)
-            more = reply.more and len(ours) == len(theirs)
+            more = reply.more and 0 < len(theirs) == len(ours)
 
     async def _store_conflict(self, version: VersionedVote, conflict: log.ConflictingRecord) -> None:
         """Store the proof, and raise it as an error."""
