@@ -61,7 +61,7 @@ def post(body, *lines, first=b"POST /a%20b?c=d HTTP/1.1", length=b"Content-Lengt
 
 
 async def after_two(request, *more):
-    """A house that heard a request twice on one connection, which is when its head is learned, and then more."""
+    """A runtime that got a request twice on one connection, which is when its head is stored, and then more."""
     runtime = Watching()
     connection, wire = runtime.connect()
     await runtime.hear(connection, HELLO, request, request)

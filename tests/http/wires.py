@@ -1,4 +1,4 @@
-"""A connection in simulated time: a wire whose other end is the test, and a house that answers on it."""
+"""A connection in simulated time: a wire whose other end is the test, and a runtime that answers on it."""
 
 import asyncio
 import json

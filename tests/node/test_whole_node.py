@@ -114,7 +114,7 @@ def command(data, *arguments):
 
 
 class Watcher:
-    """A client that reads the events of the house, from the first one to the end of the stream."""
+    """A client that reads the events of the node, from the first one to the end of the stream."""
 
     def __init__(self, runtime):
         self.events = []
@@ -193,7 +193,7 @@ async def use_tools(runtime, guest):
 
 
 async def use_children(runtime):
-    """Children that read and write lines: `comity mcp`, which joins the house, and `comity actions`, which is alone."""
+    """Children that read and write lines: `comity mcp`, which joins the node, and `comity actions`, which is alone."""
     async with comity_mcp(runtime.data) as child:
         await child.ask(initialize())
         joined = (await child.ask(call(1, "cognitive_accessibility_audit", **ACTION)))["result"]
@@ -226,7 +226,7 @@ def share_a_room(runtime, guest, tmp_path):
 
 
 async def vote_with_two_others(runtime, tmp_path):
-    """The house by a tool of its model, and two others who have a command line and no node."""
+    """The node by a tool of its model, and two others who have a command line and no node."""
     bob, carol = tmp_path / "bob", tmp_path / "carol"
     parties = [{"id": create_identity(folder).vacant_id.hex()} for folder in (bob, carol)]
     async with official_client(runtime) as use:

@@ -1,4 +1,4 @@
-"""What the tests of the walk are made of: a room that does as it is told, a store that can be held back."""
+"""What the tests of the pipeline are made of: a handler that does as it is asked, a store that can be held back."""
 
 import asyncio
 import contextlib
@@ -174,7 +174,7 @@ class Observing:
 
 
 class NodeRuntime:
-    """A store, a walk over it, and what was observed."""
+    """A store, a pipeline over it, and what was observed."""
 
     def __init__(self, **named) -> None:
         self.clock = SimulatedClock()

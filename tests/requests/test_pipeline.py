@@ -1,4 +1,4 @@
-"""The walk, step by step: what comes before what, what is stored, and what the caller hears."""
+"""The pipeline, step by step: what comes before what, what is stored, and what the caller gets."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Callers who go away in the middle of the walk: no half step is left behind."""
+"""Callers who go away in the middle of the pipeline: no half step is left behind."""
 
 import asyncio
 
