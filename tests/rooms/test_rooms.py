@@ -548,10 +548,7 @@ async def test_each_offer_of_a_file_is_in_the_record_also_when_the_peer_refuses_
         assert "total_bytes" in await refusal(anna.call("vdo_file_resume", transfer_id="t1"))
         await anna.call("vdo_disconnect")
         *entries, _left = await entries_of(here, "ROOM_FILE_OFFERED", "ROOM_LEFT")
-        assert [entry.checks_passed[-1] for entry in entries] == [
-            OWN_PROCESS.label,
-            oauth_visitor().label,
-        ]
+        assert [entry.checks_passed[-1] for entry in entries] == [OWN_PROCESS.label, oauth_visitor().label]
         kinds = {one.verification_result async for one in tail(here.store, "main", 50)}
         assert "ROOM_FILE_SENT" not in kinds
 

@@ -247,8 +247,7 @@ async def test_an_address_that_has_used_up_its_budget_waits_and_loses_nothing():
 
 
 @pytest.mark.parametrize(
-    "garbage",
-    ["[" * 1000, "[]", '{"request": "fly"}', '{"request": "joinroom", "roomid": "?"}', "{}"],
+    "garbage", ["[" * 1000, "[]", '{"request": "fly"}', '{"request": "joinroom", "roomid": "?"}', "{}"]
 )
 async def test_garbage_is_charged_as_a_fault(garbage):
     budget = Budget(SystemClock(), Figures(requests=1000, per_seconds=1e9, limit_loopback=True))

@@ -124,13 +124,7 @@ FAREWELL_SECONDS: Final = 1.0
 
 
 class RoomMeeting:
-    def __init__(
-        self,
-        attending: Attending,
-        relay: RelayTarget,
-        links: LinkMaker,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, attending: Attending, relay: RelayTarget, links: LinkMaker, clock: Clock) -> None:
         """`links` may serve many rooms, and is closed by its owner."""
         self._machine = Meeting(attending, secrets.token_bytes)
         self._relay = relay

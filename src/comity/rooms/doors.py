@@ -166,13 +166,7 @@ class SignallingDoor:
         return False
 
     async def _serve(
-        self,
-        scope: Scope,
-        peer_id: str,
-        charged: str | None,
-        receive: Receive,
-        send: Send,
-        outbox: "_Outbox",
+        self, scope: Scope, peer_id: str, charged: str | None, receive: Receive, send: Send, outbox: "_Outbox"
     ) -> None:
         try:
             await send({"type": "websocket.accept"})

@@ -176,10 +176,7 @@ class RoomStore:
     async def keep_invite(self, invite: Invite, room_id: str, caller: Caller) -> KeptInvite:
         kept = KeptInvite(line=invite.line(), room=invite.room, exp=invite.exp, room_id=room_id)
         put = Put(
-            space=INVITES,
-            key=invite.room,
-            value=self._sealed(_encode(kept)),
-            expires_at=invite.exp / 1000,
+            space=INVITES, key=invite.room, value=self._sealed(_encode(kept)), expires_at=invite.exp / 1000
         )
         await self._record.commit([put], _invite_act("ROOM_INVITED", caller, invite.room))
         return kept

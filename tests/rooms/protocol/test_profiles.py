@@ -3,12 +3,7 @@
 import pytest
 
 from comity.mcp.protocol.catalog import Selection
-from comity.rooms.protocol.tool_table import (
-    PROFILES,
-    TOOLS_OF,
-    VDO_TOOLS,
-    read_profile,
-)
+from comity.rooms.protocol.tool_table import PROFILES, TOOLS_OF, VDO_TOOLS, read_profile
 from comity.wire.errors import ConfigError
 
 

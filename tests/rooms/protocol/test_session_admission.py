@@ -14,10 +14,7 @@ from tests.simulation.rooms import OPEN, SECURE, Host, World
 
 @pytest.mark.parametrize(
     ("demands", "reason"),
-    [
-        (Demands(), "join token required"),
-        (Demands(join_token_secret="wrong"), "invalid token signature"),
-    ],
+    [(Demands(), "join token required"), (Demands(join_token_secret="wrong"), "invalid token signature")],
 )
 @BOTH
 def test_a_peer_without_the_right_token_gets_nothing_in(own, demands, reason):

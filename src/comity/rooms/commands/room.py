@@ -478,8 +478,7 @@ def export(home: HomeOptions = HomeOptions()) -> None:
     comity room verify messages.ndjson  check signatures and order
 """)
 def verify(
-    file: Annotated[str, argument("FILE", "A file that `comity room export` wrote.")],
-    as_json: Json = False,
+    file: Annotated[str, argument("FILE", "A file that `comity room export` wrote.")], as_json: Json = False
 ) -> None:
     """Check exported messages: every signature is valid, and no number is missing between two messages of a sender."""
     try:

@@ -131,12 +131,7 @@ def prove_layer(
 
 
 def _proof(
-    room: str,
-    stream_id: str,
-    public_key: str,
-    ts: float,
-    nonce: str,
-    fingerprints: tuple[str, str],
+    room: str, stream_id: str, public_key: str, ts: float, nonce: str, fingerprints: tuple[str, str]
 ) -> bytes:
     members = {
         "room": room,

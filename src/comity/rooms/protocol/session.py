@@ -89,10 +89,7 @@ class RoomSession:
             options.files, wall=wall, token=lambda: draw(4).hex(), envelope_bytes=_envelope_bytes(options)
         )
         self.messages = MessageExchange(
-            self._peers,
-            None if node_key is None else node_key.vacant_id,
-            wall,
-            _envelope_bytes(options),
+            self._peers, None if node_key is None else node_key.vacant_id, wall, _envelope_bytes(options)
         )
         self._exchange = StateExchange(self.state, self._peers, options, wall)
         self._dispatcher = MessageDispatcher(self._peers, self.files, self._exchange, self.messages, wall)

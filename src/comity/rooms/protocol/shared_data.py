@@ -71,12 +71,7 @@ class _Held(Struct):
 
 class SharedState:
     def __init__(
-        self,
-        actor: str,
-        *,
-        max_keys: int = 2048,
-        clock_floor: int = 0,
-        max_bytes: int = MAX_STATE_BYTES,
+        self, actor: str, *, max_keys: int = 2048, clock_floor: int = 0, max_bytes: int = MAX_STATE_BYTES
     ) -> None:
         """`clock_floor`: a clock that we may have used before a restart; ours start above it."""
         self._actor = actor
@@ -407,12 +402,7 @@ class StateExchange:
 
 
 def _updated(source: str, entry: StateEntry) -> Effect:
-    members: dict[str, Any] = {
-        "source": source,
-        "key": entry.key,
-        "actor": entry.actor,
-        "clock": entry.clock,
-    }
+    members: dict[str, Any] = {"source": source, "key": entry.key, "actor": entry.actor, "clock": entry.clock}
     if entry.is_deleted:
         return Report("state_updated", {**members, "deleted": True})
     return Report("state_updated", {**members, "value": entry.value}, len(js_stringify(entry.value)))

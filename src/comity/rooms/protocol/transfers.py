@@ -61,12 +61,7 @@ class Transfers:
     """`token` makes 8 hexadecimal digits; `envelope_bytes` is what a sealed envelope takes beside its payload."""
 
     def __init__(
-        self,
-        limits: FileLimits,
-        *,
-        wall: Callable[[], float],
-        token: Callable[[], str],
-        envelope_bytes: int,
+        self, limits: FileLimits, *, wall: Callable[[], float], token: Callable[[], str], envelope_bytes: int
     ) -> None:
         self._limits = limits
         self._wall = wall
