@@ -4,6 +4,7 @@ import contextlib
 from typing import NamedTuple
 
 from cryptography.hazmat.primitives import hashes
+from websockets.asyncio.client import connect
 
 from comity.http.guard import Guard, HttpAccess
 from comity.http.server import HttpServer
@@ -21,15 +22,19 @@ class Scene:
         self.port = server.port
         self.url = server.url.replace("http", "ws", 1) + SIGNAL_PATH
 
+    def come(self, query="", **options):
+        return connect(self.url + query, proxy=None, max_size=None, compression=None, **options)
+
 
 @contextlib.asynccontextmanager
-async def running_relay(*, tls=(None, None), port=0, token=None, relay=None):
+async def running_relay(*, tls=(None, None), port=0, token=None, relay=None, budget=None, **options):
     relay = relay or SignallingRelay()
     clock = SystemClock()
     server = HttpServer("127.0.0.1", port, cert=tls[0], key=tls[1])
-    budget = Budget(clock)
-    knows = (lambda _given: False) if token is None else token.__eq__
-    door = SignallingDoor(relay, clock, budget, knows_token=knows, needs_token=token is not None)
+    budget = budget or Budget(clock)
+    if token is not None:
+        options = {"knows_token": token.__eq__, "needs_token": True, **options}
+    door = SignallingDoor(relay, clock, budget, **options)
     entry = HttpAccess(lambda _token: None, clock, port=server.port, secure=False)
     guard = Guard(door, entry, is_public=lambda _path: True, body_limit=1000, budget=budget)
     await server.start(guard, shutdown_seconds=0.2, websockets=(SIGNAL_PATH,))

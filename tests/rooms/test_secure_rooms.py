@@ -91,25 +91,20 @@ async def test_a_missing_or_wrong_token_keeps_a_peer_out(given, reason, name):
         await refuse_everything(host, guest, here)
 
 
-async def test_an_expired_token_keeps_a_peer_out():
+@pytest.mark.parametrize(
+    ("stream_id", "exp", "reason"),
+    [
+        ("bert", 1_000_000_000_000, "join token expired"),
+        ("carl", 9_000_000_000_000, "join token stream mismatch"),
+    ],
+)
+async def test_a_token_that_is_expired_or_of_another_peer_keeps_a_peer_out(stream_id, exp, reason):
     async with rooms_node() as here, rooms_node() as there:
         host, guest = Client(here, demands=STRICT), Client(there)
-        old = hello.mint(SECRET, room="lab", stream_id="bert", exp=1_000_000_000_000, nonce="join_00000000")
+        token = hello.mint(SECRET, room="lab", stream_id=stream_id, exp=exp, nonce="join_00000000")
         await host.join("lab", stream_id="anna")
-        await guest.join("lab", stream_id="bert", host=relay_of(here), join_token=old)
-        await rejected(host, "join token expired")
-        await refuse_everything(host, guest, here)
-
-
-async def test_a_token_of_another_peer_keeps_a_peer_out():
-    async with rooms_node() as here, rooms_node() as there:
-        host, guest = Client(here, demands=STRICT), Client(there)
-        others = hello.mint(
-            SECRET, room="lab", stream_id="carl", exp=9_000_000_000_000, nonce="join_00000000"
-        )
-        await host.join("lab", stream_id="anna")
-        await guest.join("lab", stream_id="bert", host=relay_of(here), join_token=others)
-        await rejected(host, "join token stream mismatch")
+        await guest.join("lab", stream_id="bert", host=relay_of(here), join_token=token)
+        await rejected(host, reason)
         await refuse_everything(host, guest, here)
 
 

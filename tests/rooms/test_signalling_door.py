@@ -6,62 +6,34 @@ import json
 import struct
 
 import pytest
-from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from comity.http.guard import Guard, HttpAccess
-from comity.http.server import HttpServer
 from comity.requests.budget import Budget, Figures
 from comity.rooms.doors import SIGNAL_PATH, SignallingDoor
 from comity.rooms.protocol.relay import MESSAGE_LIMIT, RelayCounts, RelayLimits, SignallingRelay
 from comity.runtime.system_clock import SystemClock
+from tests.rooms.relay_scene import running_relay
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("patience")
-
-
-class NodeRuntime:
-    def __init__(self, server, relay):
-        self.relay = relay
-        self.port = server.port
-        self.url = f"ws://127.0.0.1:{server.port}{SIGNAL_PATH}"
-
-    def come(self, query="", **options):
-        return connect(self.url + query, proxy=None, max_size=None, compression=None, **options)
-
-
-@contextlib.asynccontextmanager
-async def open_door(relay=None, budget=None, **options):
-    relay = relay or SignallingRelay()
-    clock = SystemClock()
-    server = HttpServer("127.0.0.1", 0, cert=None, key=None)
-    budget = budget or Budget(clock)
-    door = SignallingDoor(relay, clock, budget, **options)
-    entry = HttpAccess(lambda _token: None, clock, port=server.port, secure=False)
-    guard = Guard(door, entry, is_public=lambda _path: True, body_limit=1000, budget=budget)
-    await server.start(guard, shutdown_seconds=1, websockets=(SIGNAL_PATH,))
-    try:
-        yield NodeRuntime(server, relay)
-    finally:
-        await server.stop()
 
 
 async def say(socket, **message):
     await socket.send(json.dumps(message))
 
 
-async def hear(socket):
+async def receive(socket):
     return json.loads(await socket.recv())
 
 
 async def join(socket, room="room"):
     await say(socket, request="joinroom", roomid=room)
-    return await hear(socket)
+    return await receive(socket)
 
 
-async def come_deaf(runtime):
+async def come_deaf(scene):
     """A peer that joins the room and never reads."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", runtime.port, limit=1024)
+    reader, writer = await asyncio.open_connection("127.0.0.1", scene.port, limit=1024)
     key = "dGhlIHNhbXBsZSBub25jZQ=="
     writer.write(
         f"GET {SIGNAL_PATH} HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
@@ -74,85 +46,85 @@ async def come_deaf(runtime):
 
 
 async def test_two_peers_find_each_other_and_exchange_a_handshake():
-    async with open_door() as runtime, runtime.come() as a, runtime.come() as b:
+    async with running_relay() as scene, scene.come() as a, scene.come() as b:
         assert await join(a) == {"request": "listing", "list": []}
         await say(a, request="seed", streamID="sa")
         listing = await join(b)
         (entry,) = listing["list"]
         assert entry["streamID"] == "sa"
-        joined = await hear(a)
+        joined = await receive(a)
         assert joined["request"] == "someonejoined"
         await say(b, request="play", streamID="sa")
-        wanted = await hear(a)
+        wanted = await receive(a)
         assert wanted == {"request": "offerSDP", "UUID": joined["UUID"], "streamID": "sa"}
         await say(a, UUID=wanted["UUID"], description="é" * 1000, session="s")
-        assert await hear(b) == {"UUID": entry["UUID"], "description": "é" * 1000, "session": "s"}
+        assert await receive(b) == {"UUID": entry["UUID"], "description": "é" * 1000, "session": "s"}
 
 
 async def test_who_closes_leaves_its_room_and_its_stream():
-    async with open_door() as runtime:
-        async with runtime.come() as a:
+    async with running_relay() as scene:
+        async with scene.come() as a:
             await join(a)
             await say(a, request="seed", streamID="s")
-            await eventually(lambda: runtime.relay.counts.streams == 1)
-        await eventually(lambda: runtime.relay.counts == RelayCounts(0, 0, 0))
+            await eventually(lambda: scene.relay.counts.streams == 1)
+        await eventually(lambda: scene.relay.counts == RelayCounts(0, 0, 0))
 
 
 async def test_who_is_cut_off_leaves_too():
-    async with open_door() as runtime:
-        a = await runtime.come()
+    async with running_relay() as scene:
+        a = await scene.come()
         await join(a)
         a.transport.abort()
-        await eventually(lambda: runtime.relay.counts.peers == 0)
+        await eventually(lambda: scene.relay.counts.peers == 0)
 
 
 async def test_garbage_is_answered_and_the_connection_lives_on():
-    async with open_door() as runtime, runtime.come() as a:
+    async with running_relay() as scene, scene.come() as a:
         for garbage in ("", "{", "[]", "nonsense", '{"request":"dance"}', "[" * 100_000, '{"UUID":"nobody"}'):
             await a.send(garbage)
-            assert (await hear(a))["request"] == "error"
+            assert (await receive(a))["request"] == "error"
         assert (await join(a))["request"] == "listing"
 
 
 async def test_binary_frames_and_messages_too_long_end_the_connection():
-    async with open_door() as runtime:
+    async with running_relay() as scene:
         for message, code in ((b"\0", 1003), ("x" * (MESSAGE_LIMIT + 5000), 1009)):
-            async with runtime.come() as a:
+            async with scene.come() as a:
                 with contextlib.suppress(ConnectionClosed):
                     await a.send(message)
                 with pytest.raises(ConnectionClosed) as closed:
                     await a.recv()
                 assert closed.value.rcvd.code == code
-        async with runtime.come() as a:
+        async with scene.come() as a:
             await join(a)
-        await eventually(lambda: runtime.relay.counts.peers == 0)
+        await eventually(lambda: scene.relay.counts.peers == 0)
 
 
 async def test_who_sends_too_much_is_let_go_with_a_reason():
     relay = SignallingRelay(RelayLimits(messages=10))
-    async with open_door(relay) as runtime, runtime.come() as a, runtime.come() as b:
+    async with running_relay(relay=relay) as scene, scene.come() as a, scene.come() as b:
         await join(b)
         for _ in range(10):
             await join(a)
         with pytest.raises(ConnectionClosed) as closed:
             await join(a)
         assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1008, "too many messages; send fewer")
-        assert (await hear(b))["request"] == "someonejoined"
+        assert (await receive(b))["request"] == "someonejoined"
         assert (await join(b))["request"] == "listing"
 
 
 async def test_a_relay_that_is_full_says_so_before_the_upgrade():
     relay = SignallingRelay(RelayLimits(peers=1))
-    async with open_door(relay) as runtime, runtime.come():
+    async with running_relay(relay=relay) as scene, scene.come():
         with pytest.raises(InvalidStatus) as refused:
-            await runtime.come()
+            await scene.come()
         assert refused.value.response.status_code == 503
         assert json.loads(refused.value.response.body)["code"] == "overloaded"
 
 
 async def test_a_token_is_taken_as_bearer_or_in_the_address_and_a_wrong_one_never():
     options = {"knows_token": "right".__eq__, "needs_token": True}
-    async with open_door(**options) as runtime:
+    async with running_relay(**options) as scene:
         for query, headers, status in (
             ("", {}, 401),
             ("?token=wrong", {}, 403),
@@ -161,12 +133,12 @@ async def test_a_token_is_taken_as_bearer_or_in_the_address_and_a_wrong_one_neve
             ("?" + "&".join(f"a{number}=b" for number in range(100)), {}, 401),
         ):
             with pytest.raises(InvalidStatus) as refused:
-                await runtime.come(query, additional_headers=headers)
+                await scene.come(query, additional_headers=headers)
             assert refused.value.response.status_code == status
-        assert runtime.relay.counts.peers == 0
+        assert scene.relay.counts.peers == 0
         async with (
-            runtime.come("?token=right") as a,
-            runtime.come(additional_headers={"Authorization": "Bearer right"}) as b,
+            scene.come("?token=right") as a,
+            scene.come(additional_headers={"Authorization": "Bearer right"}) as b,
         ):
             await join(a)
             assert len((await join(b))["list"]) == 1
@@ -175,27 +147,27 @@ async def test_a_token_is_taken_as_bearer_or_in_the_address_and_a_wrong_one_neve
 async def test_a_caller_with_the_token_may_join_what_strangers_may_not():
     relay = SignallingRelay(serves=lambda _room: False)
     async with (
-        open_door(relay, knows_token="right".__eq__) as runtime,
-        runtime.come() as stranger,
-        runtime.come("?token=right") as owner,
+        running_relay(relay=relay, knows_token="right".__eq__) as scene,
+        scene.come() as stranger,
+        scene.come("?token=right") as owner,
     ):
         assert (await join(stranger))["code"] == "ROOM_REFUSED"
         assert (await join(owner))["request"] == "listing"
 
 
 async def test_a_peer_that_never_reads_is_let_go_and_holds_up_nobody():
-    async with open_door(SignallingRelay(RelayLimits(messages=100_000, bytes=1 << 30))) as runtime:
-        writer = await come_deaf(runtime)
-        async with runtime.come() as a, runtime.come() as b:
+    async with running_relay(relay=SignallingRelay(RelayLimits(messages=100_000, bytes=1 << 30))) as scene:
+        writer = await come_deaf(scene)
+        async with scene.come() as a, scene.come() as b:
             (deaf,) = (await join(a))["list"]
             await join(b)
-            talker = (await hear(a))["UUID"]
+            talker = (await receive(a))["UUID"]
             sent = 0
-            while runtime.relay.counts.peers == 3:
+            while scene.relay.counts.peers == 3:
                 await say(a, UUID=deaf["UUID"], filler="x" * 200_000)
                 sent += 1
                 await say(a, UUID=talker, number=sent)
-                while (heard := await hear(b)).get("number") != sent:
+                while (heard := await receive(b)).get("number") != sent:
                     assert heard["request"] == "someonejoined"
             assert sent < 100
         writer.close()
@@ -204,28 +176,28 @@ async def test_a_peer_that_never_reads_is_let_go_and_holds_up_nobody():
 async def test_many_peers_that_never_read_do_not_fill_the_memory_together(monkeypatch):
     monkeypatch.setattr("comity.rooms.doors.QUEUE_BYTES", 1 << 30)  # no queue is full by itself
     limits = RelayLimits(messages=100_000, bytes=1 << 30)
-    async with open_door(SignallingRelay(limits), all_queues_bytes=1_000_000) as runtime:
-        writers = [await come_deaf(runtime) for _ in range(4)]
-        async with runtime.come() as a:
-            await eventually(lambda: runtime.relay.counts.peers == 5)
+    async with running_relay(relay=SignallingRelay(limits), all_queues_bytes=1_000_000) as scene:
+        writers = [await come_deaf(scene) for _ in range(4)]
+        async with scene.come() as a:
+            await eventually(lambda: scene.relay.counts.peers == 5)
             deaf = (await join(a))["list"]
             assert len(deaf) == 4
             for _ in range(200):
                 for each in deaf:
                     await say(a, UUID=each["UUID"], filler="x" * 100_000)
                 await say(a, UUID="nobody")
-                assert (await hear(a))["code"] == "PEER_GONE"
-                if runtime.relay.counts.peers < 5:
+                assert (await receive(a))["code"] == "PEER_GONE"
+                if scene.relay.counts.peers < 5:
                     break
-            assert 1 < runtime.relay.counts.peers < 5
+            assert 1 < scene.relay.counts.peers < 5
         for writer in writers:
             writer.close()
 
 
 async def test_a_stream_of_ticking_bytes_costs_nothing_to_others():
     """A peer that announces a long frame and sends a byte now and then is a peer like any other."""
-    async with open_door() as runtime, runtime.come() as a:
-        reader, writer = await asyncio.open_connection("127.0.0.1", runtime.port)
+    async with running_relay() as scene, scene.come() as a:
+        reader, writer = await asyncio.open_connection("127.0.0.1", scene.port)
         writer.write(
             f"GET {SIGNAL_PATH} HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
             "sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
@@ -239,10 +211,10 @@ async def test_a_stream_of_ticking_bytes_costs_nothing_to_others():
 async def test_an_address_that_has_used_up_its_budget_waits_and_loses_nothing():
     clock = SystemClock()
     budget = Budget(clock, Figures(requests=20, per_seconds=1.0, limit_loopback=True))
-    async with open_door(budget=budget) as runtime, runtime.come() as a:
+    async with running_relay(budget=budget) as scene, scene.come() as a:
         for _ in range(30):
             await say(a, request="joinroom", roomid="room")
-        assert [(await hear(a))["request"] for _ in range(30)] == ["listing"] * 30
+        assert [(await receive(a))["request"] for _ in range(30)] == ["listing"] * 30
         assert budget.refused["address"] > 0
 
 
@@ -251,10 +223,10 @@ async def test_an_address_that_has_used_up_its_budget_waits_and_loses_nothing():
 )
 async def test_garbage_is_charged_as_a_fault(garbage):
     budget = Budget(SystemClock(), Figures(requests=1000, per_seconds=1e9, limit_loopback=True))
-    async with open_door(budget=budget) as runtime, runtime.come() as a:
+    async with running_relay(budget=budget) as scene, scene.come() as a:
         for _ in range(10):
             await a.send(garbage)
-            assert (await hear(a))["request"] == "error"
+            assert (await receive(a))["request"] == "error"
         left = 0
         while not budget.take("127.0.0.1"):
             left += 1
@@ -263,8 +235,8 @@ async def test_garbage_is_charged_as_a_fault(garbage):
 
 async def test_frames_that_break_the_protocol_are_charged_as_a_fault():
     budget = Budget(SystemClock(), Figures(requests=1000, per_seconds=1e9, limit_loopback=True))
-    async with open_door(budget=budget) as runtime:
-        reader, writer = await asyncio.open_connection("127.0.0.1", runtime.port)
+    async with running_relay(budget=budget) as scene:
+        reader, writer = await asyncio.open_connection("127.0.0.1", scene.port)
         writer.write(
             f"GET {SIGNAL_PATH} HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
             "sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
