@@ -3,8 +3,11 @@
 import asyncio
 import contextlib
 
+import pytest
+
 from comity.requests.caller import OWN_PROCESS
 from comity.rooms.part import Peers, PeersSettings
+from comity.rooms.protocol.tool_arguments import VdoToolError
 from comity.rooms.protocol.tool_table import TOOLS, Demands
 from comity.rooms.tool_handlers import ToolContext
 from comity.testing import running_node
@@ -94,3 +97,9 @@ async def meet(left, right, **arguments):
     await left.wait_peer("bert")
     await right.wait_peer("anna")
     return line
+
+
+async def refusal(call):
+    with pytest.raises(VdoToolError) as refused:
+        await call
+    return refused.value.message
