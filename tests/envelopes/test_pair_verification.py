@@ -6,11 +6,11 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from comity.envelopes.pairs import verdict_of, verify_pairs
+from comity.envelopes.pairs import read_pairs, verdict_of, verify_pairs
 from comity.envelopes.protocol.chain import PairKey
 from comity.envelopes.protocol.envelope import from_a2a_message, to_a2a_jsonrpc, to_a2a_message
 from comity.envelopes.replay_stores import chain_of
-from comity.runtime.settings import AgentSettings
+from comity.runtime.settings import AgentSettings, StoreSettings
 from comity.store.audit_trail import log_of
 from comity.store.interface import Advance, Append, DropReply, KeepReply, Tip
 from comity.testing import running_node
@@ -176,3 +176,12 @@ async def test_a_node_goes_on_answering_while_its_chains_are_verified():
         await pair.call(10)
         assert (before.ok, more > 0) == (True, True)
         assert (await pair.report()).calls == 80
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "memory"])
+async def test_all_pairs_are_listed_whatever_the_engine_of_the_store(engine):
+    async with called(2, store=StoreSettings(engine=engine)) as pair:
+        (peer,) = await read_pairs(pair.store, pair.node.vacant_id.hex())
+    assert peer.vacant_id == pair.caller.key.vacant_id.hex()
+    assert (peer.serve.requests.seq, peer.serve.replies.seq, peer.serve.stored_replies) == (2, 2, 2)
+    assert (peer.serve.pending, peer.call) == (0, None)
