@@ -251,9 +251,7 @@ class DirectorySettings(Struct, frozen=True, kw_only=True):
 
 
 class DeliberationSettings(Struct, frozen=True, kw_only=True):
-    """`log_bytes` is the most that the log of one deliberation may come to. `retry_seconds` is how often acts are
-    sent again that wait for their host.
-    """
+    """`log_bytes` limits the log of one vote. `retry_seconds` is how often acts that wait for their host are sent again."""
 
     log_bytes: Annotated[int, whole(65_536, _MAX_BYTES)] = 67_108_864
     retry_seconds: Annotated[float, number(0.1, 86_400)] = 60

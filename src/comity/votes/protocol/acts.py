@@ -292,8 +292,8 @@ def _advance(vote: Vote, who: Stakeholder, args: AdvanceArguments, time: float) 
         return replace(moved, clauses=cleared, votes={})
     if step not in itertools.pairwise(PHASES):
         following = [to for phase, to in itertools.pairwise(PHASES) if phase == vote.phase]
-        what = f"comes {following[0]}" if following else "comes no other phase"
-        raise _not_yet(f"after {vote.phase} {what}, not {args.to}", "to")
+        last = f"{vote.phase} is the last phase"
+        raise _not_yet(f"after {vote.phase} comes {following[0]}" if following else last, "to")
     _need_part(who)
     if args.to == "deliberation" and who.id != vote.author:
         raise ExtensionError("FORBIDDEN", "only the author starts the deliberation; ask the author")
