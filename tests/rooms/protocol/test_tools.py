@@ -1,5 +1,6 @@
 """The contract of the `vdo_*` tools: defaults, caps, refusals in its own words, answers with its members."""
 
+import inspect
 import json
 
 import pytest
@@ -20,7 +21,7 @@ from comity.rooms.protocol.tool_arguments import VdoToolError, fault_type, file_
 from comity.rooms.protocol.tool_table import TOOLS, TOOLS_OF, VDO_TOOLS, Demands, allowed_profiles
 from comity.rooms.tool_handlers import RoomTools
 from comity.wire.json_schema import complainer
-from tests.rooms.protocol.tool_desk import ToolDesk
+from tests.rooms.protocol.simulated_tools import SimulatedTools
 from tests.simulation.rooms import World
 
 DEFAULTS = ConnectDefaults(host="ws://127.0.0.1:1", stream_suffix="0011aabb")
@@ -222,18 +223,18 @@ def test_two_who_share_an_invite_are_connected_and_a_token_that_outlives_it_is_n
     line = Invite(
         host="ws://h", room="blue", password="pw", secret="k" * 64, exp=int(world.wall() * 1000) + 60_000
     ).line()
-    desk = ToolDesk(world, own=True)
-    desk.call("vdo_connect", {"room": line, "stream_id": "alice"})
-    answer = desk.call("vdo_connect", {"room": line, "stream_id": "bob", "target_stream_id": "alice"})
-    [peer] = desk.call("vdo_sync_peers", {"session_id": answer["session_id"]})["peers"]
+    client = SimulatedTools(world, own=True)
+    client.call("vdo_connect", {"room": line, "stream_id": "alice"})
+    answer = client.call("vdo_connect", {"room": line, "stream_id": "bob", "target_stream_id": "alice"})
+    [peer] = client.call("vdo_sync_peers", {"session_id": answer["session_id"]})["peers"]
     assert (peer["stream_id"], peer["handshake_state"]) == ("alice", "ready")
     token = hello.mint("k" * 64, room="blue", stream_id="carol", exp=10**14, nonce="join_0")
-    desk.call(
+    client.call(
         "vdo_connect", {"room": line, "stream_id": "carol", "target_stream_id": "alice", "join_token": token}
     )
     result = world.hosts["alice"].events("sync_peer_rejected")
     assert result[-1]["reason"] == "join token outlives the invite"
-    for payload in (answer, desk.call("vdo_list_sessions", {}), world.hosts["alice"].emitted):
+    for payload in (answer, client.call("vdo_list_sessions", {}), world.hosts["alice"].emitted):
         assert "kkkk" not in json.dumps(payload)
         assert line not in json.dumps(payload)
 
@@ -323,9 +324,15 @@ def test_targets():
     assert fault(target, {"target": "a", "uuid": "b"}) == "provide target or uuid, not both"
 
 
-def test_every_tool_has_a_method_and_a_schema_that_compiles():
+def test_every_tool_has_a_method_that_takes_what_is_read_for_it():
     for name, tool in TOOLS.items():
-        assert callable(getattr(RoomTools, name))
+        read = {argument: None for argument, one in tool.arguments.items() if one.read is not None}
+        before = ("tools", "room", "context") if tool.in_session else ("tools", "context")
+        inspect.signature(getattr(RoomTools, name)).bind(*before, **read)
+
+
+def test_every_schema_compiles():
+    for tool in TOOLS.values():
         complainer(tool.schema("extended"))
         assert tool.schema("extended")["additionalProperties"] is False
     for profile, names in TOOLS_OF.items():
@@ -347,33 +354,33 @@ def test_the_document_s_four_profiles_are_told_unless_ours_is_chosen():
 @given(st.sampled_from(sorted(TOOLS_OF["extended"])), st.data())
 def test_no_argument_crashes_a_tool(tool, data):
     world = World()
-    desk = ToolDesk(world, "extended", own=True)
-    session = desk.call("vdo_connect", {"room": "r", "stream_id": "me"})["session_id"]
+    client = SimulatedTools(world, "extended", own=True)
+    session = client.call("vdo_connect", {"room": "r", "stream_id": "me"})["session_id"]
     names = list(TOOLS[tool].arguments)
     arguments = data.draw(st.dictionaries(st.sampled_from(names), ANYTHING)) if names else {}
     if "session_id" in names:
         arguments["session_id"] = session
     arguments.pop("timeout_ms", None)
-    answer = desk.call(tool, arguments)
+    answer = client.call(tool, arguments)
     assert isinstance(answer["ok"], bool)
     json.dumps(answer)
 
 
 class Caller:
-    """A session of the desk."""
+    """A session of the client."""
 
-    def __init__(self, desk, **arguments):
-        self.desk = desk
-        self.id = desk.call("vdo_connect", {"room": "r", **arguments})["session_id"]
+    def __init__(self, client, **arguments):
+        self.client = client
+        self.id = client.call("vdo_connect", {"room": "r", **arguments})["session_id"]
 
     def call(self, tool, **arguments):
-        return self.desk.call(tool, {"session_id": self.id, **arguments})
+        return self.client.call(tool, {"session_id": self.id, **arguments})
 
 
 def test_the_extended_tools_work_between_our_nodes():
-    desk = ToolDesk(World(), "extended", own=True)
-    one = Caller(desk, stream_id="alice")
-    two = Caller(desk, stream_id="bob", target_stream_id="alice")
+    client = SimulatedTools(World(), "extended", own=True)
+    one = Caller(client, stream_id="alice")
+    two = Caller(client, stream_id="bob", target_stream_id="alice")
     assert one.call("vdo_state_cas", key="k", value=1, expected_clock=0)["entry"]["clock"] == 1
     failed = two.call("vdo_state_cas", key="k", value=2, expected_clock=0)
     assert failed["error"]["message"] == "state changed: k has clock 1, not 0"
@@ -391,7 +398,7 @@ def test_the_extended_tools_work_between_our_nodes():
 
 
 def test_a_tool_outside_the_contract_is_not_in_its_profiles():
-    assert ToolDesk(World(), "full").call("vdo_file_cancel", {})["error"] == {
+    assert SimulatedTools(World(), "full").call("vdo_file_cancel", {})["error"] == {
         "type": "validation_error",
         "message": "tool 'vdo_file_cancel' is disabled by tool profile 'full'",
         "tool": "vdo_file_cancel",

@@ -16,7 +16,7 @@ from comity.rooms.protocol.shared_data import SharedState
 from comity.rooms.protocol.tool_table import TOOLS, TOOLS_OF, VDO_TOOLS
 from comity.testing.vectors import format_runner, known_keys, vector_file
 from comity.wire import strict_json
-from tests.rooms.protocol.tool_desk import ToolDesk
+from tests.rooms.protocol.simulated_tools import SimulatedTools
 from tests.simulation.rooms import Host, World
 
 PRIVATE_PREFIX = "302e020100300506032b656e04220420"
@@ -180,14 +180,14 @@ def all_calls():
 def replayed():
     """What we answer to every recorded call, by side and id."""
     world = World()
-    desks = {"a": ToolDesk(world), "b": ToolDesk(world)}
+    clients = {"a": SimulatedTools(world), "b": SimulatedTools(world)}
     ids = {}
     outcome = {}
     for _, side, number, params, recorded in all_calls():
         arguments = json.loads(json.dumps(params["arguments"]))
         if arguments.get("session_id") in ids:
             arguments["session_id"] = ids[arguments["session_id"]]
-        outcome[side, number] = desks[side].call(params["name"], arguments)
+        outcome[side, number] = clients[side].call(params["name"], arguments)
         if params["name"] == "vdo_connect" and recorded["structuredContent"]["ok"]:
             ids[recorded["structuredContent"]["session_id"]] = outcome[side, number]["session_id"]
     return outcome
@@ -317,9 +317,9 @@ def test_vector_peers_taps_are_replayed(case, own, monkeypatch):
     said = []
     world.transmit = lambda _host, effect: said.append(effect)
     host = Host(world, f"agent_{side}", own=own, room="lab_1")
-    desk = ToolDesk(world)
-    desk.rooms.add("s", host)
-    desk.tools.stop_waiting()
+    client = SimulatedTools(world)
+    client.rooms.add("s", host)
+    client.tools.stop_waiting()
     doing = actions(side)
     host.handle(ChannelOpened("peer#1", "publisher" if side == "a" else "viewer", 262144, ("us", "them")))
     for at, line in enumerate(lines):
@@ -332,7 +332,7 @@ def test_vector_peers_taps_are_replayed(case, own, monkeypatch):
             arguments = {key: value for key, value in arguments.items() if key not in {"target", "uuid"}}
             run, world.run = world.run, lambda _seconds: None
             try:
-                desk.call(name, {**arguments, "session_id": "s"})
+                client.call(name, {**arguments, "session_id": "s"})
             finally:
                 world.run = run
             world.run(0)

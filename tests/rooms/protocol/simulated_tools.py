@@ -132,7 +132,7 @@ class SimulatedRooms:
         del self._rooms[room.id]
 
 
-class ToolDesk:
+class SimulatedTools:
     """One connection to the tools."""
 
     def __init__(self, world, profile="full", own=False):
