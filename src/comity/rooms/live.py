@@ -446,7 +446,7 @@ class LiveRoom:
             case LinkOpened():
                 self._forget_attempts(notice.uuid)
                 self._link_opened(notice)
-            case AttemptFailed(attempt, uuid, _, reason):
+            case AttemptFailed(attempt, uuid, reason):
                 self._attempts.pop(attempt, None)
                 if not any(one.uuid == uuid for one in self._connections.values()):
                     self.handle_event(LinkFailed(uuid, reason))

@@ -127,7 +127,7 @@ def test_who_plays_our_stream_gets_an_offer_and_its_answer_is_taken():
     hand = Hand()
     hand.joins()
     begun, made = hand.hears(request="offerSDP", UUID="u")
-    assert begun == Notify(AttemptBegun(1, "u", None, offering=True))
+    assert begun == Notify(AttemptBegun(1, "u"))
     assert isinstance(made, MakeOffer)
     (offer,) = spoken(hand.machine.described(made.attempt, "our sdp", "ticket", hand.now))
     assert list(offer) == ["UUID", "session", "streamID", "description", "vector"]
@@ -156,7 +156,7 @@ def test_an_offer_that_was_asked_for_is_answered_with_its_early_candidates():
     hand.joins(("u", "other"))
     assert hand.hears_candidates("s", 2) == []
     assert hand.hears_offer(ticket="t") == [
-        Notify(AttemptBegun(1, "u", "other", offering=False)),
+        Notify(AttemptBegun(1, "u")),
         MakeAnswer(1, "offer", "t"),
         AddCandidates(1, (ADDRESS, ADDRESS)),
     ]

@@ -84,18 +84,15 @@ class PeerSeen(Struct, frozen=True):
 
 
 class AttemptBegun(Struct, frozen=True):
-    """A link is being made; `offering`: this side is the one that is viewed."""
+    """A link to a peer is being made."""
 
     attempt: int
     uuid: str
-    stream: str | None
-    offering: bool
 
 
 class AttemptFailed(Struct, frozen=True):
     attempt: int
     uuid: str
-    stream: str | None
     reason: str
 
 

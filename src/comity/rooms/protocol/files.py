@@ -452,6 +452,15 @@ class FileTransfer(ABC):
         self._wall = wall
         self._digests = bytearray(DIGEST_BYTES * offer.total_chunks if offer.frames else 0)
 
+    def _shared_record(self) -> dict[str, Any]:
+        """What is stored of a transfer in either direction."""
+        return {
+            **self.offer.to_payload(),
+            "frames": self.offer.frames,
+            "owner": self.peer.owner,
+            "created_at": self.created_at,
+        }
+
     def cancel(self, *, tell: bool) -> list[Effect]:
         message = [self._message("file.cancel")] if tell else []
         return [*message, *self._end("cancelled", "cancelled")]
@@ -488,6 +497,15 @@ class FileTransfer(ABC):
             "last_error": self.last_error,
             "has_data": has_data,
         }
+
+
+def read_record(record: dict[str, Any]) -> tuple[FileOffer, FilePeer]:
+    """Return what a stored record says of the offer and the peer, who is not linked yet."""
+    offer = FileOffer(**{name: record[name] for name in FileOffer.__struct_fields__})
+    stream_id = record.get("stream_id")
+    return offer, FilePeer(
+        uuid="", owner=record["owner"], stream_id=stream_id, frames=offer.frames, max_message=0
+    )
 
 
 def first_nack(peer: FilePeer, transfer_id: str, reason: str) -> Effect:

@@ -70,9 +70,7 @@ class IncomingFile(FileTransfer):
     ) -> Self:
         """Return a transfer of an earlier process, with what it had written, by sequence and hash."""
         try:
-            offer = FileOffer(**{name: record[name] for name in FileOffer.__struct_fields__})
-            owner, stream_id = record["owner"], record["stream_id"]
-            peer = FilePeer(uuid="", owner=owner, stream_id=stream_id, frames=offer.frames, max_message=0)
+            offer, peer = files.read_record(record)
             incoming = cls(offer, peer, spooled=record["spooled"], token="", wall=wall)
             incoming.created_at = float(record["created_at"])
             for sequence, digest in chunks.items():
@@ -322,14 +320,11 @@ class IncomingFile(FileTransfer):
 
     def _record(self) -> dict[str, Any]:
         return {
-            **self.offer.to_payload(),
-            "frames": self.offer.frames,
-            "owner": self.peer.owner,
+            **self._shared_record(),
             "stream_id": self.peer.stream_id,
             "status": self.status,
             "spooled": self.spooled,
             "spool_path": self.spool_path,
-            "created_at": self.created_at,
             "completed_at": self.completed_at,
             "received_hash": self.file_hash,
         }

@@ -305,7 +305,7 @@ class Meeting:
         self._view_again(number, attempt, now)
         if attempt.opened_at is not None:
             return []
-        return [Notify(AttemptFailed(number, attempt.uuid, self.stream_behind(attempt), reason))]
+        return [Notify(AttemptFailed(number, attempt.uuid, reason))]
 
     def tick(self, now: float) -> list[MeetingEffect]:
         effects: list[MeetingEffect] = []
@@ -406,7 +406,7 @@ class Meeting:
         number = self._begin(attempt)
         return [
             *(GiveUp(old, "the peer asked again") for old in stale),
-            self._begun(number, attempt),
+            Notify(AttemptBegun(number, attempt.uuid)),
             MakeOffer(number),
         ]
 
@@ -424,7 +424,7 @@ class Meeting:
             effects.append(GiveUp(view.attempt, "the peer made a new offer"))
         attempt = Attempt(offer.uuid, offer.session, offer.stream, now, offering=False)
         view.attempt = number = self._begin(attempt)
-        effects += [self._begun(number, attempt), MakeAnswer(number, offer.sdp, offer.ticket)]
+        effects += [Notify(AttemptBegun(number, attempt.uuid)), MakeAnswer(number, offer.sdp, offer.ticket)]
         _, early = self._early.pop((offer.uuid, offer.session), (0.0, []))
         return effects + self._take_candidates(number, attempt, tuple(early)) if early else effects
 
@@ -485,9 +485,6 @@ class Meeting:
         self._last_attempt += 1
         self._attempts[self._last_attempt] = attempt
         return self._last_attempt
-
-    def _begun(self, number: int, attempt: Attempt) -> Notify:
-        return Notify(AttemptBegun(number, attempt.uuid, self.stream_behind(attempt), attempt.offering))
 
     def _give_up(self, number: int, reason: str, now: float) -> list[MeetingEffect]:
         return [GiveUp(number, reason), *self.failed(number, reason, now)]

@@ -73,12 +73,10 @@ class OutgoingFile(FileTransfer):
     def restored(cls, record: dict[str, Any], **given: Any) -> Self:
         """Return a transfer of an earlier process; it is paused until its peer is there again."""
         try:
-            offer = FileOffer(**{name: record[name] for name in FileOffer.__struct_fields__})
+            offer, peer = files.read_record(record)
             source = files.FileSource(
                 kind=record["source"], total_bytes=offer.total_bytes, path=record["source_path"]
             )
-            owner = record["owner"]
-            peer = FilePeer(uuid="", owner=owner, stream_id=None, frames=offer.frames, max_message=0)
             outgoing = cls(offer, source, peer, **given)
             outgoing.created_at = float(record["created_at"])
             outgoing.retries_total = int(record["retries_total"])
@@ -431,15 +429,8 @@ class OutgoingFile(FileTransfer):
         return SetTimer(self._timer, now + seconds)
 
     def _record(self) -> dict[str, Any]:
-        return {
-            **self.offer.to_payload(),
-            "frames": self.offer.frames,
-            "owner": self.peer.owner,
-            "source": self.source.kind,
-            "source_path": self.source.path,
-            "created_at": self.created_at,
-            "retries_total": self.retries_total,
-        }
+        source = {"source": self.source.kind, "source_path": self.source.path}
+        return {**self._shared_record(), **source, "retries_total": self.retries_total}
 
     def summary(self) -> dict[str, Any]:
         kind = self.source.kind
