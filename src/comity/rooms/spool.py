@@ -255,25 +255,27 @@ class Spool:
     # In the threads.
 
     def _read(self, wanted: files.ReadChunk) -> Event:
-        source = self._sources.get(wanted.transfer_id)
-        if source is None:
-            return files.SourceFailed(wanted.transfer_id, "the file to send is gone")
-        try:
+        def read(source: "BinaryIO | bytes") -> Event:
             data = _range(source, wanted.offset, wanted.length)
-        except (OSError, ValueError) as why:
-            return files.SourceFailed(wanted.transfer_id, f"the file cannot be read: {_cause(why)}")
-        if len(data) != wanted.length:
-            return files.SourceFailed(wanted.transfer_id, "the file has become shorter")
-        return files.ChunkRead(wanted.transfer_id, wanted.sequence, data, hashlib.sha256(data).digest())
+            if len(data) != wanted.length:
+                return files.SourceFailed(wanted.transfer_id, "the file has become shorter")
+            digest = hashlib.sha256(data).digest()
+            return files.ChunkRead(wanted.transfer_id, wanted.sequence, data, digest)
+
+        return self._from_source(wanted.transfer_id, read)
 
     def _hash(self, wanted: files.HashSource) -> Event:
-        source = self._sources.get(wanted.transfer_id)
+        name = wanted.transfer_id
+        return self._from_source(name, lambda source: files.SourceHashed(name, _sha256_of(source)))
+
+    def _from_source(self, transfer_id: str, work: "Callable[[BinaryIO | bytes], Event]") -> Event:
+        source = self._sources.get(transfer_id)
         if source is None:
-            return files.SourceFailed(wanted.transfer_id, "the file to send is gone")
+            return files.SourceFailed(transfer_id, "the file to send is gone")
         try:
-            return files.SourceHashed(wanted.transfer_id, _sha256_of(source))
+            return work(source)
         except (OSError, ValueError) as why:
-            return files.SourceFailed(wanted.transfer_id, f"the file cannot be read: {_cause(why)}")
+            return files.SourceFailed(transfer_id, f"the file cannot be read: {_cause(why)}")
 
     def _close_source(self, wanted: files.CloseSource) -> None:
         source = self._sources.pop(wanted.transfer_id, None)

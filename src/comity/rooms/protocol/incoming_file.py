@@ -171,18 +171,15 @@ class IncomingFile(FileTransfer):
     def _opened(self, event: files.IncomingOpened) -> list[Effect]:
         self._phase = Receiving.RECEIVING
         self.spool_path = event.spool_path
-        offer = self.offer
-        report = self._report(
-            "file_offer_received",
-            from_uuid=self.peer.uuid,
-            from_stream_id=self.peer.stream_id,
-            total_bytes=offer.total_bytes,
-            total_chunks=offer.total_chunks,
-            next_seq=self._next,
-            name=offer.name,
-            mime=offer.mime,
-        )
+        chunks = self.offer.total_chunks
+        report = self._report_file("file_offer_received", total_chunks=chunks, next_seq=self._next)
         return [*self._keep(), report, self._accept()]
+
+    def _report_file(self, kind: str, **members: Any) -> Effect:
+        offer, peer = self.offer, self.peer
+        sender = {"from_uuid": peer.uuid, "from_stream_id": peer.stream_id}
+        about = {"name": offer.name, "mime": offer.mime, "total_bytes": offer.total_bytes}
+        return self._report(kind, **sender, **about, **members)
 
     def _stored(self, event: files.ChunkStored) -> list[Effect]:
         length = self._unwritten.pop(event.sequence, None)
@@ -244,17 +241,8 @@ class IncomingFile(FileTransfer):
         self._phase = Receiving.ENDED
         self.status = "completed"
         self.completed_at = self._wall()
-        offer = self.offer
-        report = self._report(
-            "file_received",
-            from_uuid=self.peer.uuid,
-            from_stream_id=self.peer.stream_id,
-            name=offer.name,
-            mime=offer.mime,
-            total_bytes=offer.total_bytes,
-            file_hash=self.file_hash,
-            spooled=self.spooled,
-            spool_path=self.spool_path,
+        report = self._report_file(
+            "file_received", file_hash=self.file_hash, spooled=self.spooled, spool_path=self.spool_path
         )
         return [*self._keep(), report, self._complete_ack()]
 
@@ -290,23 +278,14 @@ class IncomingFile(FileTransfer):
         return self._message("file.nack", expected_seq=expected, reason=reason)
 
     def _progress(self, sequence: int) -> Effect:
-        members = {
-            "transfer_id": self.offer.transfer_id,
-            "seq": sequence,
-            "next_seq": self._next,
-            "received_bytes": self._bytes,
-            "total_bytes": self.offer.total_bytes,
-        }
-        return files.Report("file_chunk_received", members)
+        total = self.offer.total_bytes
+        return self._report("file_chunk_received", **self._received_up_to(sequence), total_bytes=total)
 
     def _ack(self, sequence: int) -> Effect:
-        payload = {
-            "transfer_id": self.offer.transfer_id,
-            "seq": sequence,
-            "next_seq": self._next,
-            "received_bytes": self._bytes,
-        }
-        return files.ToPeer(self.peer.uuid, "file.ack", payload)
+        return self._message("file.ack", **self._received_up_to(sequence))
+
+    def _received_up_to(self, sequence: int) -> dict[str, Any]:
+        return {"seq": sequence, "next_seq": self._next, "received_bytes": self._bytes}
 
     def _complete_ack(self) -> Effect:
         total = self.offer.total_bytes
