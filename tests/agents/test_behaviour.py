@@ -64,7 +64,6 @@ async def test_echo_names_the_vacant_that_answers(texts, answer):
 
 # From what the owner wrote to the behaviour.
 
-
 COMPLETION = b'{"choices":[{"message":{"content":"fine"}}]}'
 
 
@@ -123,7 +122,6 @@ def test_each_kind_is_loaded_when_it_is_asked_for():
 
 
 # Functions of the user's: how they are found, called, and refused.
-
 
 MODULE = """
 import functools

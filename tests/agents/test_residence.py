@@ -94,7 +94,6 @@ async def test_a_state_that_could_not_be_stored_is_not_taken(store, form, ask):
 
 # A node that publishes its agent in the directory of another one.
 
-
 SINGER = AgentSettings(behaviour="echo", capability="sings songs")
 
 

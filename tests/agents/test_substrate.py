@@ -105,7 +105,6 @@ def test_a_failure_on_the_way_is_told_as_one_of_the_substrate(failure, kind):
 
 # A model behind an HTTP endpoint, here a small server that plays one.
 
-
 pytestmark = pytest.mark.usefixtures("patience")
 
 ASKED = SubstrateRequest(system_prompt="be brief", user_prompt="how are you?")

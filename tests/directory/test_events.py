@@ -156,7 +156,6 @@ def linked_to(previous, event):
 
 # Ancestors and descendants, how deep they go and what they do not show.
 
-
 A, B, C, D, E = (agent(name) for name in "abcde")
 
 

@@ -110,7 +110,6 @@ TestPublishing.settings = settings(max_examples=40, stateful_step_count=20, dead
 
 # Two workers over one database.
 
-
 ALICE = agent("alice")
 
 

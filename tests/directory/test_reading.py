@@ -156,7 +156,6 @@ async def test_the_query_is_answered_in_the_shape_of_the_contract(directory):
 
 # How a reader proves who it is.
 
-
 ALICE, MALLORY = agent("alice"), agent("mallory")
 HERE = {"host": "directory.example:8443", "path": "/v1/capability_card/00"}
 NOW = 1_767_225_600.25

@@ -89,7 +89,6 @@ def load_behaviour(
 
 # A function of the user's as a behaviour: `module:name`, sync or async.
 
-
 _THREADS: Final = 32
 _CONTEXT: Final = "context"
 

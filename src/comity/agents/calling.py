@@ -45,7 +45,6 @@ from comity.wire.machine import Clock
 
 # Finding and calling agents of other owners, for a client of this node (ruling 51).
 
-
 MAX_OF_A_VISITOR: Final = 8
 
 

@@ -49,7 +49,6 @@ else:
 
 # A tool of another MCP server as a substrate, over any transport, in the contract's own shape.
 
-
 MCPTransport = DispatchTransport
 """Carries one JSON-RPC request to the server and brings back its answer."""
 

@@ -127,15 +127,7 @@ class Agent(Part):
         )
 
     async def _pairs(self, query: ViewQuery) -> ViewPage:
-        columns = (
-            "agent",
-            "book",
-            "requests",
-            "replies",
-            "last request",
-            "last reply",
-            "verified",
-        )
+        columns = ("agent", "book", "requests", "replies", "last request", "last reply", "verified")
         rows: list[tuple[str, ...]] = []
         for peer in await self._peers():
             whole_id, verdict = peer.vacant_id, self._verdict(peer.vacant_id)
@@ -288,7 +280,6 @@ class Calling(Part):
 
 
 # The node publishes its agent in a directory by itself: `comity up --directory URL`, or `directory.publish`.
-
 
 log = logging.getLogger("comity.publication")
 

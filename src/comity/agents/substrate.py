@@ -101,7 +101,6 @@ def substrate_failure(name: str, failure: ComityError) -> SubstrateError:
 
 # A model behind an OpenAI-compatible HTTP endpoint: `openai:URL#model`.
 
-
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
 
 _PATH: Final = "/chat/completions"

@@ -166,7 +166,6 @@ def is_of(record: CardRecord, reader: VacantId | None) -> bool:
 
 # Reviews of agents, and the reputation that follows from them.
 
-
 REVIEW_LOG = "directory.reviews"
 
 _REPUTATIONS = "directory.reputation"
@@ -265,7 +264,6 @@ def _act(result: str, who: str, about: str) -> Act:
 
 
 # Finding cards: by words, by family, and in which order.
-
 
 LIMIT = 100
 DEFAULT_LIMIT = 20

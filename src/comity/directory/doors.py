@@ -112,7 +112,6 @@ def _query(raw: bytes) -> dict[str, str]:
 
 # One handler for each question that an unknown caller may ask.
 
-
 _NUMBER = re.compile("[0-9]{1,18}")
 
 

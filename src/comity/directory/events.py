@@ -157,7 +157,6 @@ def _key(actor: str, seq: int | None = None) -> str:
 
 # Whose child an agent is, and who its children are.
 
-
 Direction = Literal["ancestors", "descendants"]
 
 DEPTH = 32

@@ -54,7 +54,6 @@ from comity.wire.machine import Clock
 
 # What the vacant of this node offers, and whether it takes calls: `/card`, `/health` and the card of A2A.
 
-
 AGENT_CARD_PATH = "/.well-known/agent-card.json"
 CARD_PATHS = ("/card", "/health", AGENT_CARD_PATH)
 CHAIN_RESET_PATH = "/a2a/chain/reset"
@@ -141,7 +140,6 @@ def _json(value: Mapping[str, Any]) -> Response:
 
 
 # Signed envelopes on a replay store of another program's (ruling 41): the reference's own semantics.
-
 
 log = logging.getLogger("comity.envelopes")
 

@@ -33,7 +33,6 @@ from comity.wire.errors import ComityError, ConflictError
 
 # Whether both chains of a pair are what they were: the stored messages, the audit record and the tips must agree.
 
-
 STORED_REPLIES: Final = 64
 
 _MOVED: Final = frozenset({"CALL_RESYNCHRONISED", "CALL_CHAIN_FORGOTTEN"})

@@ -16,7 +16,6 @@ from comity.wire.errors import StoreError
 
 # A pair's replay state as the store keeps it: one row of a chain.
 
-
 SERVE_BOOK = "serve"
 """Chains of what a vacant accepted as a callee, and of the replies it gave."""
 

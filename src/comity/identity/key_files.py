@@ -26,7 +26,6 @@ from comity.wire.errors import ComityError, ConfigError, KeyRefusedError
 
 # Seeds in the keyring of the operating system, for those who have one.
 
-
 SERVICE = "comity"
 
 _ELSEWHERE = "keep the identity in a key file instead, with a passphrase if others use this machine"
@@ -219,7 +218,6 @@ def _refuse(path: Path, fault: str) -> NoReturn:
 
 
 # The identity of a data folder: made once, opened at every start, copied out on purpose.
-
 
 IDENTITY_FILE = "identity.json"
 

@@ -141,7 +141,6 @@ def _parsed(parts: list[str]) -> list[bytes] | None:
 
 # The tokens that the node's own user made for programs.
 
-
 TOKEN_BOOK_FILE: Final = "tokens.json"  # noqa: S105 - the name of a file
 MAX_TOKENS: Final = 100
 MAX_DAYS: Final = 3650

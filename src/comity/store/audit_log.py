@@ -219,7 +219,6 @@ async def pruning(
 
 # What a store remembers of having been restored from a backup.
 
-
 RESTORED = "RESTORED"
 """The audit entry that goes with each setting of the moment."""
 

@@ -15,7 +15,6 @@ from comity.wire.errors import ConflictError, StoreError
 
 # What can be asked of a store, as data.
 
-
 NO_HASH = bytes(32)
 REPLIES = "replies"
 """The quota that stored replies count on, and each chain with `CHAIN_BYTES` for itself."""

@@ -50,7 +50,6 @@ from comity.wire.errors import ConfigError, NotFoundError
 
 # `comity state`: whether this folder's agent takes calls; asked of the node that serves it, else kept in the database.
 
-
 STATE_PATH = "/v1/state"
 HEALTH_PATH = "/health"
 STATE_SET = "STATE_SET"

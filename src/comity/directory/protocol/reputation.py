@@ -210,7 +210,6 @@ def _lent(held: Posterior, sibling: Posterior, now: float) -> Posterior:
 
 # What one review weighs, and which reviews count at all.
 
-
 Source = Literal[
     "ground_truth", "caller_review", "peer_review", "self_eval", "adoption_event", "redteam_probe"
 ]
@@ -311,7 +310,6 @@ def apply_review(
 
 
 # One number out of five posteriors: for choosing whom to call, and for showing.
-
 
 INSUFFICIENT_DATA = "INSUFFICIENT_DATA"
 UNKNOWN_SCORE = 0.0

@@ -112,7 +112,6 @@ def check_actor_sequence(last: int, event: RegisterEvent) -> None:
 
 # How a reader of the directory proves who it is: three query parameters, signed with its own key.
 
-
 WINDOW_SECONDS = 60.0
 
 _HEADING = b"comity directory read 1\n"

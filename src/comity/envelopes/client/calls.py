@@ -52,7 +52,6 @@ from comity.wire.errors import (
 # | TargetLimitError | was not taken: too many of ours came (429)   |
 # | ReplyLostError   | was accepted; its reply is lost              |
 
-
 DETAIL_LIMIT: Final = 500
 
 
@@ -118,7 +117,6 @@ def explained(refusal: ComityError, card: CapabilityCard) -> str:
 
 
 # Which agent to call, and whether its card may be used (envelope 4).
-
 
 AggregationSearch = Callable[..., Awaitable[Iterable[Any]]]
 """Called as `search(query=…, include_local=False, limit=20)`. A match is a card, or holds one as
@@ -186,7 +184,6 @@ def _card_of(match: Any) -> CapabilityCard:
 
 
 # What the target answered, and whether it is its reply to us and to this request (envelope 4).
-
 
 GONE = 410
 ASLEEP = 423

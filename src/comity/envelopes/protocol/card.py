@@ -214,7 +214,6 @@ def _signature(text: Any) -> bytes:
 
 # The life cycle of a vacant (envelope 3): six states, seven events, and a table of all transitions.
 
-
 DAY = 86_400.0
 
 

@@ -125,7 +125,6 @@ def check_stamped_after(envelope: VacantEnvelope, moment: datetime) -> None:
 
 # The receiver's signed word on where a pair stands: the way back for a sender that lost its place.
 
-
 _HEADING = b"comity chain tip 1\n"
 
 

@@ -208,7 +208,6 @@ def reply_is_bound(reply: VacantEnvelope, request: VacantEnvelope) -> bool | Non
 
 # The JSON-RPC carrier (envelope 1.4): envelopes as requests, replies and bare messages, and back.
 
-
 A2A_VACANT_METADATA_KEY: Final = "urn:vacant:v1"
 METHOD: Final = "message/send"
 

@@ -17,7 +17,6 @@ from comity.identity.protocol.keys import KEY_BYTES, VacantId
 
 # Members of a JSON object whose kind msgspec does not know: ids and bytes in hex, and moments. A fault names the member.
 
-
 _Shape = TypeVar("_Shape")
 
 _MAX_FAULT_LENGTH = 300

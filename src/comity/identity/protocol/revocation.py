@@ -33,7 +33,6 @@ from comity.wire.errors import InvalidError, MalformedError
 
 # Signatures of lists and proofs (vcp 5.4).
 
-
 _PEM_MARK: Final = "-----"
 _PEM_BEGIN: Final = "-----BEGIN PUBLIC KEY-----"
 _PEM_END: Final = "-----END PUBLIC KEY-----"
@@ -318,7 +317,6 @@ def alternate_outcome(received: Any, *, issuer: str, jti: str, now: float) -> Al
 
 
 # Whether something is revoked: the order in which the sources are asked (vcp 5.4).
-
 
 MAX_PROOF_AGE_S: Final = 86_400.0
 

@@ -39,7 +39,6 @@ from comity.wire.errors import InvalidError, MalformedError
 
 # Identity tokens that somebody vouches for (vcp 2.1, forms A and B).
 
-
 TOKEN_LIMIT: Final = 2048
 TAG_LENGTH: Final = 64
 

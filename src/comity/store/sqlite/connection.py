@@ -27,7 +27,6 @@ from comity.wire.errors import (
 
 # The tables, as a list of steps. `user_version` counts the steps a file has taken.
 
-
 APPLICATION_ID = 0x436F6D69  # "Comi"
 
 STEPS = (
@@ -382,7 +381,6 @@ def translate(reason: apsw.Error, path: Path) -> StoreError:
 
 
 # What an owner does with the file now and then: copy it as it is at one moment, and give unused space back.
-
 
 _BUSY_MILLISECONDS = 500
 

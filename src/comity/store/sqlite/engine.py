@@ -33,7 +33,6 @@ from comity.wire.machine import Clock
 
 # Checkpoints: copying the write-ahead log into the database, while the writer goes on.
 
-
 log = logging.getLogger("comity.store")
 
 SOME_PAGES = 2_000

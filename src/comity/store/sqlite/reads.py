@@ -226,7 +226,6 @@ def select_lease(connection: apsw.Connection, now: float, name: str) -> Lease | 
 
 # The reading half: a few threads, each with a connection of its own.
 
-
 READERS = 2
 
 P = ParamSpec("P")
