@@ -37,7 +37,61 @@ _PATIENCE: Final = 60.0
 _FOUND: Final = 10
 _MAX_FOUND: Final = 100
 
-_ID: Final = {"type": "string", "description": "64 hexadecimal digits"}
+
+def _object(properties: dict[str, Any], required: list[str], **more: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": required, **more}
+
+
+def _text(description: str, **limits: int) -> dict[str, Any]:
+    return {"type": "string", **limits, "description": description}
+
+
+_ID: Final = _text("64 hexadecimal digits")
+_FIND_INPUT: Final = _object(
+    {
+        "capability": _text("words of the offer; empty for all agents", maxLength=512),
+        "directory": _text("the URL of another directory than the usual one", maxLength=2048),
+        "limit": {"type": "integer", "minimum": 1, "maximum": _MAX_FOUND, "default": _FOUND},
+    },
+    ["capability"],
+    additionalProperties=False,
+)
+_FOUND_AGENT: Final = _object(
+    {"agent": _ID, "offers": {"type": "string"}, "endpoint": {"type": ["string", "null"]}},
+    ["agent", "offers", "endpoint"],
+)
+_FIND_OUTPUT: Final = _object(
+    {"directory": {"type": "string"}, "agents": {"type": "array", "items": _FOUND_AGENT}},
+    ["directory", "agents"],
+)
+_CALL_INPUT: Final = _object(
+    {
+        "agent": _text(
+            "an id from find_agents, the URL of a node or card, or a capability: then the best match is called",
+            minLength=1,
+            maxLength=2048,
+        ),
+        "message": _text("what to say to the agent", minLength=1),
+        "context_id": _text("the name of a conversation of your own choice", maxLength=256),
+        "timeout_s": {
+            "type": "number",
+            "exclusiveMinimum": 0,
+            "maximum": MAX_CALL_SECONDS,
+            "description": "seconds to wait for the reply; default 60",
+        },
+    },
+    ["agent", "message"],
+    additionalProperties=False,
+)
+_CALL_OUTPUT: Final = _object(
+    {
+        "agent": {**_ID, "description": "who replied"},
+        "number": {"type": "integer", "description": "of the call in the chain with that agent"},
+        "verified": {"const": True, "description": "the reply is signed by that agent"},
+        "reply": _text("the words of the other agent"),
+    },
+    ["agent", "number", "verified", "reply"],
+)
 
 
 CallHandler = tuple["calling.AgentsHandler", "Pipeline"]
@@ -86,43 +140,8 @@ def agent_tools(handler: OpenHandler) -> list[Tool]:
             "best match first. An offer is the agent's own claim.",
             handler=find,
             annotations={"readOnlyHint": True, "openWorldHint": True},
-            input_schema={
-                "type": "object",
-                "properties": {
-                    "capability": {
-                        "type": "string",
-                        "maxLength": 512,
-                        "description": "words of the offer; empty for all agents",
-                    },
-                    "directory": {
-                        "type": "string",
-                        "maxLength": 2048,
-                        "description": "the URL of another directory than the usual one",
-                    },
-                    "limit": {"type": "integer", "minimum": 1, "maximum": _MAX_FOUND, "default": _FOUND},
-                },
-                "required": ["capability"],
-                "additionalProperties": False,
-            },
-            output_schema={
-                "type": "object",
-                "properties": {
-                    "directory": {"type": "string"},
-                    "agents": {
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "properties": {
-                                "agent": _ID,
-                                "offers": {"type": "string"},
-                                "endpoint": {"type": ["string", "null"]},
-                            },
-                            "required": ["agent", "offers", "endpoint"],
-                        },
-                    },
-                },
-                "required": ["directory", "agents"],
-            },
+            input_schema=_FIND_INPUT,
+            output_schema=_FIND_OUTPUT,
         ),
         tool(
             name="call_agent",
@@ -135,42 +154,8 @@ def agent_tools(handler: OpenHandler) -> list[Tool]:
             task="optional",
             deadline=MAX_CALL_SECONDS + _PATIENCE,
             annotations={"readOnlyHint": False, "idempotentHint": False, "openWorldHint": True},
-            input_schema={
-                "type": "object",
-                "properties": {
-                    "agent": {
-                        "type": "string",
-                        "minLength": 1,
-                        "maxLength": 2048,
-                        "description": "an id from find_agents, the URL of a node or card, or a capability: then the "
-                        "best match is called",
-                    },
-                    "message": {"type": "string", "minLength": 1, "description": "what to say to the agent"},
-                    "context_id": {
-                        "type": "string",
-                        "maxLength": 256,
-                        "description": "the name of a conversation of your own choice",
-                    },
-                    "timeout_s": {
-                        "type": "number",
-                        "exclusiveMinimum": 0,
-                        "maximum": MAX_CALL_SECONDS,
-                        "description": "seconds to wait for the reply; default 60",
-                    },
-                },
-                "required": ["agent", "message"],
-                "additionalProperties": False,
-            },
-            output_schema={
-                "type": "object",
-                "properties": {
-                    "agent": {**_ID, "description": "who replied"},
-                    "number": {"type": "integer", "description": "of the call in the chain with that agent"},
-                    "verified": {"const": True, "description": "the reply is signed by that agent"},
-                    "reply": {"type": "string", "description": "the words of the other agent"},
-                },
-                "required": ["agent", "number", "verified", "reply"],
-            },
+            input_schema=_CALL_INPUT,
+            output_schema=_CALL_OUTPUT,
         ),
     ]
 
