@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from comity.agents.tools import GROUP, RIGHT, OpenHandler, search_agents
 from comity.mcp.protocol.catalog import Completer, Prompt
@@ -17,12 +17,12 @@ _COMPLETE_SECONDS: Final = 3.0
 _MAX_COMPLETED: Final = 100
 _DIGITS: Final = re.compile(r"[0-9a-f]{4,64}")
 
-_AGENT: Final = {
-    "name": "agent",
-    "title": "Agent",
-    "description": "an id, the URL of a node, or what the agent offers",
-    "required": True,
-}
+
+def _argument(name: str, description: str, **more: bool) -> dict[str, Any]:
+    return {"name": name, "title": name.capitalize(), "description": description, **more}
+
+
+_AGENT: Final = _argument("agent", "an id, the URL of a node, or what the agent offers", required=True)
 
 
 def node_prompts(handler: OpenHandler) -> list[Prompt]:
@@ -33,10 +33,7 @@ def node_prompts(handler: OpenHandler) -> list[Prompt]:
             title="Introduce yourself to an agent",
             description="Find an agent, introduce yourself to it and ask what it can do for you.",
             handler=_introduce,
-            arguments=(
-                _AGENT,
-                {"name": "purpose", "title": "Purpose", "description": "what you want from the agent"},
-            ),
+            arguments=(_AGENT, _argument("purpose", "what you want from the agent")),
         ),
         about_agent(
             name="hand_over",
@@ -45,8 +42,8 @@ def node_prompts(handler: OpenHandler) -> list[Prompt]:
             handler=_hand_over,
             arguments=(
                 _AGENT,
-                {"name": "task", "title": "Task", "description": "what is to be done", "required": True},
-                {"name": "state", "title": "State", "description": "what has been done so far"},
+                _argument("task", "what is to be done", required=True),
+                _argument("state", "what has been done so far"),
             ),
         ),
         Prompt(
@@ -56,13 +53,8 @@ def node_prompts(handler: OpenHandler) -> list[Prompt]:
             handler=_review,
             group=_ACTIONS_GROUP,
             arguments=(
-                {
-                    "name": "message",
-                    "title": "Message",
-                    "description": "the message as it is now",
-                    "required": True,
-                },
-                {"name": "reader", "title": "Reader", "description": "who will read it, and where"},
+                _argument("message", "the message as it is now", required=True),
+                _argument("reader", "who will read it, and where"),
             ),
         ),
     ]
