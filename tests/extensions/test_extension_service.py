@@ -22,9 +22,9 @@ DAY = 86_400.0
 
 
 async def refused(awaited):
-    with pytest.raises(ExtensionError) as told:
+    with pytest.raises(ExtensionError) as result:
         await awaited
-    return told.value
+    return result.value
 
 
 class TestSeveralProcesses:
@@ -40,19 +40,19 @@ class TestSeveralProcesses:
             return world.call("personal.set", service=world.services[number % 4], signals=signals)
 
         await asyncio.gather(*map(call, range(64)))
-        told = await world.call("personal.get")
-        assert set(told.signals) == set(dimensions)
+        result = await world.call("personal.get")
+        assert set(result.signals) == set(dimensions)
 
     @simulated
     async def test_lose_none_of_five_that_change_one_session_at_once(self):
         world = Processes(5)
         for number in range(13):
             session = session_of(id_=f"ses_{number}")
-            told = {dimension: {"category": categories[1]} for dimension, categories in CATEGORIES.items()}
+            result = {dimension: {"category": categories[1]} for dimension, categories in CATEGORIES.items()}
             await asyncio.gather(
                 *(
                     world.call("personal.set", session, service=service, signals={dimension: signal})
-                    for service, (dimension, signal) in zip(world.services, told.items(), strict=True)
+                    for service, (dimension, signal) in zip(world.services, result.items(), strict=True)
                 )
             )
             assert set((await world.call("personal.get", session)).signals) == set(CATEGORIES)
@@ -103,8 +103,8 @@ class TestTheVault:
                     Put(space=space, key=key, value=world.vault.reseal(held.value), expect=held.version)
                 )
         world.vault = Vault([new])
-        told = await world.call("personal.get")
-        assert told.signals["body_signals"].pinned
+        result = await world.call("personal.get")
+        assert result.signals["body_signals"].pinned
 
     @pytest.mark.parametrize("keys", [[], [Fernet.generate_key()]])
     @simulated

@@ -164,9 +164,9 @@ async def test_the_rest_of_the_node_works_without_it(part):
             assert (await owner.get(f"/v1/views/{view['name']}")).status_code == 200, view
         for path, whose in PATHS.items():
             async with owner.stream("GET", path) as answer:
-                told = (await answer.aread()).decode() if answer.status_code != 200 else ""
-            is_off = (answer.status_code, sentence(whose) in told) == (404, True)
-            assert is_off == (whose == part), (path, told)
+                result = (await answer.aread()).decode() if answer.status_code != 200 else ""
+            is_off = (answer.status_code, sentence(whose) in result) == (404, True)
+            assert is_off == (whose == part), (path, result)
 
 
 async def test_strangers_are_told_only_where_they_would_be_answered():
@@ -174,18 +174,18 @@ async def test_strangers_are_told_only_where_they_would_be_answered():
         running_node(off=SWITCHED_PARTS) as node,
         httpx.AsyncClient(base_url=node.url) as stranger,
     ):
-        told = {path: (await stranger.get(path)).status_code for path in PATHS}
+        result = {path: (await stranger.get(path)).status_code for path in PATHS}
     private = {"/v1/actions", "/v1/actions/supportive_reply", "/mcp", "/v1/rooms"}
     private |= {"/v1/events", "/v1/views", "/v1/views/audit"}
-    assert told == {path: 401 if path in private else 404 for path in PATHS}
+    assert result == {path: 401 if path in private else 404 for path in PATHS}
 
 
 async def test_a_directory_that_is_not_served_says_so():
     directory = DirectorySettings(serve=False)
     async with running_node(directory=directory) as node, httpx.AsyncClient(base_url=node.url) as stranger:
-        told = (await stranger.post("/v1/query_capability", json={})).json()
-    assert told["code"] == "not_found"
-    assert told["detail"].startswith(
+        result = (await stranger.post("/v1/query_capability", json={})).json()
+    assert result["code"] == "not_found"
+    assert result["detail"].startswith(
         "the part directory is switched off on this node; to switch it on, set `dir"
     )
 
@@ -299,13 +299,13 @@ def test_doctor_does_not_look_at_it_and_says_that_it_is_off(comity, monkeypatch)
 async def test_a_command_that_needs_it_says_how_to_switch_it_on(tmp_path, part, command):
     async with running_node(tmp_path / "data", off=(part,)) as node:
         plain = {name: value for name, value in os.environ.items() if not name.startswith("COMITY_")}
-        told = await asyncio.create_subprocess_exec(
+        result = await asyncio.create_subprocess_exec(
             *[sys.executable, "-m", "comity", *command, "--data", str(node.settings.data)],
             env={**plain, "COMITY_OFF": part},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        said, error = await told.communicate()
-    assert told.returncode != 0, said
+        said, error = await result.communicate()
+    assert result.returncode != 0, said
     assert f"the part {part} is switched off on this node; to switch it on, take `{part}`" in error.decode()

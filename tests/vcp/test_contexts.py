@@ -18,8 +18,8 @@ STRANGER = Session(id="ses_2", version="3.1", extensions=(PERSONAL,))
 PEER = "198.51.100.7"
 
 
-def asking(**told):
-    return ExchangeContext(SESSION, read_request(told, SESSION))
+def asking(**result):
+    return ExchangeContext(SESSION, read_request(result, SESSION))
 
 
 def house_of(store_of):
@@ -100,8 +100,8 @@ async def test_strangers_may_exchange_at_once_too():
     requests = ({"categorical": WIRE}, {"generation_preferences": {"depth": 4}})
     await asyncio.gather(
         *(
-            runtime.service.exchange(ExchangeContext(STRANGER, read_request(told, STRANGER)), PEER)
-            for told in requests
+            runtime.service.exchange(ExchangeContext(STRANGER, read_request(result, STRANGER)), PEER)
+            for result in requests
         )
     )
     context = runtime.service._contexts._anonymous["ses_2"]

@@ -447,9 +447,9 @@ def test_a_failure_is_told_to_the_log_and_a_defect_with_its_place(caplog):
             await at.current()
 
     run()
-    told, defect, _ = caplog.records
-    assert "creed" in told.message
-    assert "nobody there" in told.message
+    result, defect, _ = caplog.records
+    assert "creed" in result.message
+    assert "nobody there" in result.message
     assert defect.exc_info[0] is RuntimeError
 
 

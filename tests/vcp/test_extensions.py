@@ -33,9 +33,9 @@ HOUR = 3600.0
 
 
 async def refused(client, op, **args):
-    with pytest.raises(RefusalError) as told:
+    with pytest.raises(RefusalError) as result:
         await client.call(op, **args)
-    return told.value
+    return result.value
 
 
 class TestAHello:
@@ -60,43 +60,43 @@ class TestAHello:
 class TestSignals:
     async def test_fade_as_time_passes_and_the_protection_with_them(self, door):
         async with extension_scene() as scene, scene.session(door=door) as client:
-            told = await client.call("personal.set", signals=PAIN)
-            assert told["signals"]["body_signals"]["effective_intensity"] == 5
-            assert told["model_safe_context"]["protection_level"] == "high"
+            result = await client.call("personal.set", signals=PAIN)
+            assert result["signals"]["body_signals"]["effective_intensity"] == 5
+            assert result["model_safe_context"]["protection_level"] == "high"
             seen = []
-            while told["unchanged_for"] is not None:
-                scene.clock.jump(told["unchanged_for"] + 0.001)
-                told = await client.call("personal.get")
-                level = told["model_safe_context"]["protection_level"]
-                signal = told["signals"].get("body_signals")  # an expired one may be purged already
+            while result["unchanged_for"] is not None:
+                scene.clock.jump(result["unchanged_for"] + 0.001)
+                result = await client.call("personal.get")
+                level = result["model_safe_context"]["protection_level"]
+                signal = result["signals"].get("body_signals")  # an expired one may be purged already
                 seen.append((signal["effective_intensity"] if signal else 1, level))
             assert seen == [(4, "elevated"), (3, "elevated"), (2, "elevated"), (1, "standard")]
 
     async def test_of_a_context_request_fade_too(self, door):
         async with extension_scene() as scene, scene.session(door=door) as client:
-            told = await client.ask({"personal": PAIN, "categorical": WIRE})
-            assert told["accepted"] == ["categorical", "personal"]
-            assert told["model_safe_context"]["protection_level"] == "high"
-            assert told["extensions"][PERSONAL]["signals"]["body_signals"]["intensity"] == 5
-            assert told["extensions"].keys() == set(FOUR)
+            result = await client.ask({"personal": PAIN, "categorical": WIRE})
+            assert result["accepted"] == ["categorical", "personal"]
+            assert result["model_safe_context"]["protection_level"] == "high"
+            assert result["extensions"][PERSONAL]["signals"]["body_signals"]["intensity"] == 5
+            assert result["extensions"].keys() == set(FOUR)
             misspelt = {"cognitive_state": {"category": "foggy", "intensty": 5}}
-            told = await client.ask({"personal": misspelt})
-            assert told["ignored"] == [
+            result = await client.ask({"personal": misspelt})
+            assert result["ignored"] == [
                 {"field": "personal.cognitive_state.intensty", "reason": "unknown member"}
             ]
             scene.clock.jump(8 * HOUR)
-            told = await client.ask({"generation_preferences": {"depth": 2}})
-            assert told["model_safe_context"]["protection_level"] == "elevated"
+            result = await client.ask({"generation_preferences": {"depth": 2}})
+            assert result["model_safe_context"]["protection_level"] == "elevated"
 
     async def test_are_taken_back_one_by_one_and_all_at_once(self, door):
         async with extension_scene() as scene, scene.session(door=door) as client:
             calm = {"emotional_tone": {"category": "calm"}}
             await client.call("personal.set", signals=PAIN | calm)
-            told = await client.call("personal.set", signals={"emotional_tone": None})
-            assert told["signals"].keys() == {"body_signals"}
+            result = await client.call("personal.set", signals={"emotional_tone": None})
+            assert result["signals"].keys() == {"body_signals"}
             assert (await client.call("personal.purge"))["signals"] == {}
-            told = await client.ask({"categorical": WIRE})
-            assert told["model_safe_context"]["protection_level"] == "standard"
+            result = await client.ask({"categorical": WIRE})
+            assert result["model_safe_context"]["protection_level"] == "standard"
 
 
 class TestACall:
@@ -378,9 +378,9 @@ class TestManyAtOnce:
                 await client.say(call | {"args": {"signals": {dimension: signal}}})
             answers = [await client.hear() for _ in range(64)]
             assert [answer["ok"] for answer in answers] == [True] * 64
-            told = (await client.call("personal.get"))["signals"]
+            result = (await client.call("personal.get"))["signals"]
             last = {dimensions[number % 5]: 1 + number // 5 % 5 for number in range(64)}
-            assert {dimension: signal["intensity"] for dimension, signal in told.items()} == last
+            assert {dimension: signal["intensity"] for dimension, signal in result.items()} == last
 
     async def test_norms_from_eight_connections_of_one_owner_are_all_kept(self):
         async with extension_scene() as scene:
@@ -399,9 +399,9 @@ class TestSettings:
     async def test_presets_come_from_the_settings(self):
         settings = ExtensionSettings(presets=("tired=energy_level:depleted:5+cognitive_state:foggy",))
         async with extension_scene(parts={"extensions": settings}) as scene, scene.session() as client:
-            told = (await client.call("personal.preset", id="tired"))["signals"]
+            result = (await client.call("personal.preset", id="tired"))["signals"]
             assert {
-                name: (one["category"], one["intensity"], one["source"]) for name, one in told.items()
+                name: (one["category"], one["intensity"], one["source"]) for name, one in result.items()
             } == {
                 "energy_level": ("depleted", 5, "preset"),
                 "cognitive_state": ("foggy", 3, "preset"),
@@ -425,14 +425,14 @@ class TestADeliberation:
             assert made["keeper"] == scene.node.vacant_id.hex()
             await alice.call("consensus.advance", **one, to="deliberation")
             await alice.call("consensus.act", **one, action="endorse")
-            told = await bob.call("consensus.act", **one, action="amend", text="Most calls are answered.")
-            assert len(told["candidates"]) == 2
+            result = await bob.call("consensus.act", **one, action="amend", text="Most calls are answered.")
+            assert len(result["candidates"]) == 2
             await alice.call("consensus.advance", **one, to="convergence")
-            ranked = await bob.call("consensus.ballot", **one, ranking=list(reversed(told["candidates"])))
+            ranked = await bob.call("consensus.ballot", **one, ranking=list(reversed(result["candidates"])))
             assert ranked["ballot_count"] > 0
             assert (await refused(eve, "consensus.result", **one)).code == "FORBIDDEN"
             assert (
-                await refused(eve, "consensus.ballot", **one, ranking=told["candidates"])
+                await refused(eve, "consensus.ballot", **one, ranking=result["candidates"])
             ).code == "FORBIDDEN"
             assert (await eve.call("consensus.list"))["deliberations"] == []
             assert (await refused(bob, "consensus.vote", **one, vote="accept")).code == "PRECONDITION_FAILED"
@@ -474,12 +474,12 @@ class TestASessionThatIsUsed:
             await client.ask({"categorical": WIRE, "personal": PAIN})
             for _ in range(8):
                 scene.clock.jump(600)
-                told = await client.call("personal.get")
-            assert told["signals"].keys() == {"body_signals"}
-            assert told["model_safe_context"]["domain"] == "medical"
+                result = await client.call("personal.get")
+            assert result["signals"].keys() == {"body_signals"}
+            assert result["model_safe_context"]["domain"] == "medical"
             scene.clock.jump(901)
-            told = await client.call("personal.get")
-            assert (told["signals"], told["model_safe_context"]["domain"]) == ({}, None)
+            result = await client.call("personal.get")
+            assert (result["signals"], result["model_safe_context"]["domain"]) == ({}, None)
 
 
 class TestExchangesInARow:
@@ -488,17 +488,17 @@ class TestExchangesInARow:
         async with extension_scene() as scene, scene.session() as client, scene.session() as second:
             await client.ask({"personal": PAIN})
             await client.call("personal.set", signals=calm)
-            told = await client.ask({"generation_preferences": {"depth": 2}})
-            assert told["extensions"][PERSONAL]["signals"].keys() == {"body_signals", "emotional_tone"}
+            result = await client.ask({"generation_preferences": {"depth": 2}})
+            assert result["extensions"][PERSONAL]["signals"].keys() == {"body_signals", "emotional_tone"}
             await second.call("relational.norm", norm=NORM)
-            told = await client.ask({"generation_preferences": {"formality": 4}})
-            assert told["extensions"][RELATIONAL]["established_norms"]
+            result = await client.ask({"generation_preferences": {"formality": 4}})
+            assert result["extensions"][RELATIONAL]["established_norms"]
             for key, held in await scene.node.store.scan("vcp:session"):
                 await scene.node.store.commit(
                     Put(space="vcp:session", key=key, value=held.value, expires_at=held.expires_at)
                 )
-            told = await client.ask({"personal": {"body_signals": None}})
-            assert told["extensions"][PERSONAL]["signals"].keys() == {"emotional_tone"}
+            result = await client.ask({"personal": {"body_signals": None}})
+            assert result["extensions"][PERSONAL]["signals"].keys() == {"emotional_tone"}
             assert (await client.call("personal.get"))["signals"].keys() == {"emotional_tone"}
 
     async def test_are_forgotten_at_once_although_they_were_remembered(self):
@@ -507,9 +507,9 @@ class TestExchangesInARow:
             for space in ("vcp:session", "vcp:owner"):
                 for key, _ in await scene.node.store.scan(space):
                     await scene.node.store.commit(Delete(space=space, key=key))
-            told = await client.ask({"generation_preferences": {"depth": 1}})
-            assert told["extensions"][PERSONAL]["signals"] == {}
-            assert told["model_safe_context"]["domain"] is None
+            result = await client.ask({"generation_preferences": {"depth": 1}})
+            assert result["extensions"][PERSONAL]["signals"] == {}
+            assert result["model_safe_context"]["domain"] is None
 
 
 async def test_people_on_three_nodes_ratify_a_rule_through_their_vcp_sessions():

@@ -112,11 +112,11 @@ class TestARotatedKey:
                     norm = NORM | {"norm_id": f"n{number}", "description": f"{SECRET}, {number} times"}
                     await client.call("relational.norm", norm=norm)
 
-            told, *_ = await asyncio.gather(
+            result, *_ = await asyncio.gather(
                 rotate(data), talk(socket, range(10, 40)), talk(stream, range(40, 70))
             )
-            assert told["unreadable"] == 0
-            assert told["resealed"] >= 4
+            assert result["unreadable"] == 0
+            assert result["resealed"] >= 4
             [new] = read_vault_keys(data / VAULT_KEY_FILE)
             assert new != old
             assert not in_clear(data, old.decode())
@@ -126,8 +126,8 @@ class TestARotatedKey:
             for client in (socket, stream):
                 assert (await client.call("personal.get"))["signals"]["body_signals"]["category"] == "pain"
                 assert len((await client.call("relational.get"))["established_norms"]) == 61
-                told = await client.ask({"personal": {"emotional_tone": {"category": "tense"}}})
-                assert told["accepted"] == ["personal"]
+                result = await client.ask({"personal": {"emotional_tone": {"category": "tense"}}})
+                assert result["accepted"] == ["personal"]
             assert (await model.call("vcp_get_personal_state"))["protection_level"] == "high"
             assert not in_clear(data, *WORDS)
 

@@ -130,15 +130,15 @@ async def test_the_log_tells_why_and_never_the_token(caplog):
 
 
 async def test_whoever_brings_a_proven_token_is_told_whether_it_is_revoked_or_the_list_was_missing():
-    async def told(found):
+    async def refusal(found):
         with pytest.raises(IdentityRefusedError) as refused:
             await checker(issuers=WITH_LIST, lists=Lists(found)).check(token(), lambda *_: None)
         return refused.value
 
-    revoked = await told(replace(EMPTY, jtis={token_id(token()): "key_compromise"}))
+    revoked = await refusal(replace(EMPTY, jtis={token_id(token()): "key_compromise"}))
     assert "has been revoked" in revoked.message
     assert revoked.retry_after is None
-    missing = await told(Unavailable("no answer"))
+    missing = await refusal(Unavailable("no answer"))
     assert "list of its issuer was not available" in missing.message
     assert "revoked" not in missing.message
     assert missing.retry_after == 10
@@ -213,12 +213,12 @@ class TestAConstitution:
 
     async def test_with_a_proof_needs_no_list(self):
         assert await self.judged(self.proof()) == ("good", [])
-        told, asked = await self.judged(self.proof(Status.REVOKED))
-        assert ("has been revoked" in told, asked) == (True, [])
+        result, asked = await self.judged(self.proof(Status.REVOKED))
+        assert ("has been revoked" in result, asked) == (True, [])
 
     async def test_without_one_is_looked_up(self):
-        told, asked = await self.judged(None)
-        assert ("list of its issuer was not available" in told, asked) == (True, [SOURCE])
+        result, asked = await self.judged(None)
+        assert ("list of its issuer was not available" in result, asked) == (True, [SOURCE])
         revoked = Lists(replace(EMPTY, jtis={self.BUNDLE: "content_unsafe"}))
         assert (await self.judged(None, lists=revoked))[0].endswith("content_unsafe")
         assert (await self.judged(None, lists=Lists(EMPTY)))[0] == "good"
@@ -244,8 +244,8 @@ class TestAConstitution:
 
     async def test_that_this_node_revoked_is_refused_whatever_is_stapled(self):
         denied = Denylist(jtis=frozenset({self.BUNDLE}))
-        told, _ = await self.judged(self.proof(), denylist=lambda: denied)
-        assert "revoked on this node" in told
+        result, _ = await self.judged(self.proof(), denylist=lambda: denied)
+        assert "revoked on this node" in result
 
 
 # Whether what a session depends on is still good.

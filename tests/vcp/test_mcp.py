@@ -125,9 +125,9 @@ async def test_the_core_tools_are_always_there_and_opening_waits_for_a_call(runt
 @ERAS
 async def test_a_token_is_checked(runtime, modern):
     result = await runtime.call("vcp_validate_token", {"token": token()}, modern=modern)
-    told = result["structuredContent"]
-    assert (result["isError"], told["valid"], told["verification"]) == (False, True, "verified")
-    assert json.loads(result["content"][0]["text"]) == told
+    answer = result["structuredContent"]
+    assert (result["isError"], answer["valid"], answer["verification"]) == (False, True, "verified")
+    assert json.loads(result["content"][0]["text"]) == answer
     assert token() not in str(result)
 
 
@@ -141,8 +141,8 @@ async def test_a_token_that_is_none_is_an_error_whose_last_line_is_the_remedy(ru
 
 @ERAS
 async def test_a_code_is_read_and_one_that_is_none_is_an_error(runtime, modern):
-    told = await runtime.call("vcp_parse_csm1", {"code": CODE}, modern=modern)
-    assert (told["isError"], told["structuredContent"]["adherence"]) == (False, 5)
+    result = await runtime.call("vcp_parse_csm1", {"code": CODE}, modern=modern)
+    assert (result["isError"], result["structuredContent"]["adherence"]) == (False, 5)
     refused = await runtime.call("vcp_parse_csm1", {"code": "Q9"}, modern=modern)
     assert (refused["isError"], refused["structuredContent"]["valid"]) == (False, False)
     assert refused["structuredContent"]["error"]
@@ -181,9 +181,9 @@ async def test_status_tells_what_this_asker_has_agreed_on(runtime, modern):
     assert (nothing["negotiated"], nothing["negotiated_version"]) == (False, "1.0")
     assert (nothing["server_version"], nothing["uptime_seconds"]) == ("1.2.3", 7.5)
     session = a_session("ses_1", ALICE, (PERSONAL,))
-    told = (await runtime.call("vcp_status", modern=modern, session=session))["structuredContent"]
-    assert (told["negotiated"], told["active_extensions"]) == (True, [PERSONAL])
-    assert told["identity"] == "verified"
+    result = (await runtime.call("vcp_status", modern=modern, session=session))["structuredContent"]
+    assert (result["negotiated"], result["active_extensions"]) == (True, [PERSONAL])
+    assert result["identity"] == "verified"
 
 
 async def test_without_a_hello_only_what_everybody_may_see_is_listed(runtime):

@@ -283,14 +283,14 @@ def test_whatever_a_hello_holds_it_is_answered(members, modern):
 def test_a_lost_feature_ends_the_session_of_a_legacy_client_for_good():
     async def main():
         over = Over()
-        told = []
-        over.vcp.on_end = lambda: told.append("lists")
+        result = []
+        over.vcp.on_end = lambda: result.append("lists")
         agreed = await over.say(hello(PERSONAL))
         who = agreed.agreed(client())
         assert over.vcp.current(who) is who
         kept, over.runtime.vault = over.runtime.vault, Vault([])
         await asyncio.sleep(1.5)
-        assert (over.live, told) == ([], ["lists"])
+        assert (over.live, result) == ([], ["lists"])
         now = over.vcp.current(who)
         assert (now.attached, now.active, now.token_prefix) == (None, frozenset(), None)
         assert "lost encryption" in now.vcp_ended

@@ -60,10 +60,10 @@ class NodeRuntime:
             ),
         )
 
-    async def open(self, id_, identity=None, **told):
+    async def open(self, id_, identity=None, **result):
         session = a_session(id_, identity)
         self.sessions.began(session)
-        request = read_request({"categorical": WIRE, **told}, session)
+        request = read_request({"categorical": WIRE, **result}, session)
         before = await self.contexts.read(session, self.vault)
         context = after(before.context, request)
         operations = self.contexts.keeping(session, request, before, context, self.vault)
@@ -168,8 +168,8 @@ class TestABundle:
             generation_preferences={"depth": 4},
             personal={"body_signals": {"category": "pain", "intensity": 4}},
         )
-        told = await runtime.read("vcp://bundle/ses_1", Owner(identity=ALICE))
-        assert told == {
+        result = await runtime.read("vcp://bundle/ses_1", Owner(identity=ALICE))
+        assert result == {
             "session_id": "ses_1",
             "session_active": True,
             "version": "3.1",
@@ -191,13 +191,13 @@ class TestABundle:
             },
         }
         words = {word for words in CATEGORIES.values() for word in words}
-        assert not [word for word in words if f'"{word}"' in json.dumps(told)]
+        assert not [word for word in words if f'"{word}"' in json.dumps(result)]
 
     async def test_of_a_session_that_nobody_owns_is_for_that_session_only(self):
         runtime = NodeRuntime()
         session = await runtime.open("ses_1", constitution=CONSTITUTION)
-        told = await runtime.read("vcp://bundle/ses_1", Owner(session=session))
-        assert (told["identity"], told["constitution"]["text"]) == (None, CONSTITUTION)
+        result = await runtime.read("vcp://bundle/ses_1", Owner(session=session))
+        assert (result["identity"], result["constitution"]["text"]) == (None, CONSTITUTION)
         for other in (NOBODY, Owner(identity=ALICE), Owner(session=a_session("ses_2"))):
             with pytest.raises(ForbiddenError):
                 await runtime.read("vcp://bundle/ses_1", other)
@@ -215,10 +215,10 @@ class TestABundle:
     async def test_of_a_session_that_has_ended_is_kept_for_its_owner(self):
         runtime = NodeRuntime()
         runtime.sessions.ended(await runtime.open("ses_1", ALICE, constitution=CONSTITUTION))
-        told = await runtime.read("vcp://bundle/ses_1", Owner(identity=ALICE))
-        assert (told["session_active"], told["constitution"]["text"]) == (False, CONSTITUTION)
-        assert not told["model_safe_context"]["session_active"]
-        assert "version" not in told
+        result = await runtime.read("vcp://bundle/ses_1", Owner(identity=ALICE))
+        assert (result["session_active"], result["constitution"]["text"]) == (False, CONSTITUTION)
+        assert not result["model_safe_context"]["session_active"]
+        assert "version" not in result
 
     async def test_of_no_session_is_not_found(self):
         with pytest.raises(NotFoundError):
@@ -276,8 +276,8 @@ class TestAnIdentity:
 
     async def test_token_of_values_is_read_by_everybody(self):
         runtime = NodeRuntime()
-        told = await runtime.read("vcp://identity/family.safe.guide@1.2.0")
-        assert (told["valid"], told["full"]) == (True, "family.safe.guide@1.2.0")
+        result = await runtime.read("vcp://identity/family.safe.guide@1.2.0")
+        assert (result["valid"], result["full"]) == (True, "family.safe.guide@1.2.0")
         assert not (await runtime.read("vcp://identity/nonsense"))["valid"]
 
     @pytest.mark.parametrize(
@@ -291,20 +291,20 @@ class TestAnIdentity:
 
 class TestTheOthers:
     async def test_capabilities_are_for_everybody(self):
-        told = await NodeRuntime().read("vcp://capabilities")
-        assert (told["server_id"], told["versions"]) == ("here", ["1.0", "2.0", "3.0", "3.1"])
-        assert list(told["extensions"]) == [PERSONAL, RELATIONAL]
-        assert told["extensions"][PERSONAL]["max_intensity"] == 5
-        assert told["core_features"]["encryption"] is True
+        result = await NodeRuntime().read("vcp://capabilities")
+        assert (result["server_id"], result["versions"]) == ("here", ["1.0", "2.0", "3.0", "3.1"])
+        assert list(result["extensions"]) == [PERSONAL, RELATIONAL]
+        assert result["extensions"][PERSONAL]["max_intensity"] == 5
+        assert result["core_features"]["encryption"] is True
 
     @pytest.mark.parametrize("code", ["N5+F+E:ELEM@1.2.0", "N5%2BF%2BE%3AELEM%401.2.0"])
     async def test_a_constitution_is_told_by_its_code(self, code):
-        told = await NodeRuntime().read(f"vcp://constitution/{code}")
-        assert (told["persona_name"], told["canonical"]) == ("nanny", "N5+E+F:ELEM@1.2.0")
+        result = await NodeRuntime().read(f"vcp://constitution/{code}")
+        assert (result["persona_name"], result["canonical"]) == ("nanny", "N5+E+F:ELEM@1.2.0")
 
     async def test_a_compact_code_can_stand_in_an_address(self):
-        told = await NodeRuntime().read("vcp://constitution/CS1%7Cnanny%7C5%7Cfamily.safe.guide%7CF")
-        assert told["token"] == "family.safe.guide"
+        result = await NodeRuntime().read("vcp://constitution/CS1%7Cnanny%7C5%7Cfamily.safe.guide%7CF")
+        assert result["token"] == "family.safe.guide"
 
     async def test_a_constitution_without_a_code_is_refused_by_its_label(self):
         with pytest.raises(InvalidError, match="invalid_persona"):

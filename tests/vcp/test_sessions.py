@@ -26,15 +26,15 @@ class Comings(RuleBasedStateMachine):
 
     @rule(peer=st.sampled_from(PEERS))
     def come(self, peer):
-        told = []
+        result = []
         before = list(self.silent)
         held = [*self.silent.values(), *self.talking.values()].count(peer)
         try:
-            number = self.crowd.enter(peer, lambda: told.append(True))
+            number = self.crowd.enter(peer, lambda: result.append(True))
         except OverloadedError:
             assert (peer != "own" and held >= 2) or len(self.talking) == 6
             return
-        assert not told
+        assert not result
         self.silent = {known: self.silent[known] for known in before if known not in self.displaced}
         self.displaced.clear()
         self.silent[number] = peer

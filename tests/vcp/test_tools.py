@@ -51,10 +51,10 @@ def checker(mode=IdentityMode.VERIFIED, **named):
 
 
 def fits(answer, schema):
-    told = json.loads(json.dumps(answer.structured))
-    Draft202012Validator(schema).validate(told)
-    assert told.keys() <= schema["properties"].keys()
-    return told
+    result = json.loads(json.dumps(answer.structured))
+    Draft202012Validator(schema).validate(result)
+    assert result.keys() <= schema["properties"].keys()
+    return result
 
 
 async def validated(text, **named):
@@ -66,8 +66,8 @@ async def validated(text, **named):
 class TestAToken:
     @pytest.mark.parametrize("mode", list(IdentityMode))
     async def test_of_values_is_taken_apart(self, mode):
-        told = await validated("company.acme.legal.compliance@^1.2.0:SEC", mode=mode)
-        assert told == {
+        result = await validated("company.acme.legal.compliance@^1.2.0:SEC", mode=mode)
+        assert result == {
             "valid": True,
             "kind": "uvc",
             "canonical": "company.acme.legal.compliance",
@@ -108,35 +108,35 @@ class TestAToken:
         ],
     )
     async def test_that_is_none_is_a_finding_with_a_label_and_a_remedy(self, text, label):
-        told = await validated(text)
-        assert (told["valid"], told["kind"]) == (False, None)
-        assert told["error"].startswith(f"{label}: ")
-        assert told["error"].splitlines()[-1] == REMEDY
+        result = await validated(text)
+        assert (result["valid"], result["kind"]) == (False, None)
+        assert result["error"].startswith(f"{label}: ")
+        assert result["error"].splitlines()[-1] == REMEDY
 
     async def test_that_an_issuer_signed_is_verified_and_its_proof_not_repeated(self):
         signed = token()
-        told = await validated(signed)
-        assert (told["valid"], told["kind"], told["verification"]) == (True, "signed_a", "verified")
-        assert (told["issuer"], told["subject"]) == ("creed", "alice")
-        assert told.keys() >= UVC_KEYS
-        assert told["canonical"] == signed.rpartition(":")[0]
-        assert told["uri"] == f"vcp://identity/{token_id(signed)[:8]}"
-        assert told["trust_chain"] == [
+        result = await validated(signed)
+        assert (result["valid"], result["kind"], result["verification"]) == (True, "signed_a", "verified")
+        assert (result["issuer"], result["subject"]) == ("creed", "alice")
+        assert result.keys() >= UVC_KEYS
+        assert result["canonical"] == signed.rpartition(":")[0]
+        assert result["uri"] == f"vcp://identity/{token_id(signed)[:8]}"
+        assert result["trust_chain"] == [
             {"role": "issuer", "id": "creed", "trust": "configured"},
             {"role": "subject", "id": "alice", "trust": "ed25519"},
         ]
-        assert signed.rpartition(":")[2] not in json.dumps(told)
+        assert signed.rpartition(":")[2] not in json.dumps(result)
 
     async def test_that_an_issuer_stamped_is_verified(self):
-        told = await validated(STAMPED, issuers=STAMPING)
-        assert (told["kind"], told["verification"]) == ("signed_b", "verified")
-        assert told["trust_chain"][1] == {"role": "subject", "id": "bob", "trust": "hmac-sha256"}
+        result = await validated(STAMPED, issuers=STAMPING)
+        assert (result["kind"], result["verification"]) == ("signed_b", "verified")
+        assert result["trust_chain"][1] == {"role": "subject", "id": "bob", "trust": "hmac-sha256"}
 
     async def test_is_only_looked_at_where_identities_are_structural(self):
-        told = await validated(
+        result = await validated(
             "vcp-i:creed:user:u_8f3k2m:ed25519:base64url_signature", mode=IdentityMode.STRUCTURAL
         )
-        assert (told["valid"], told["verification"], told["trust_chain"]) == (True, "structural", [])
+        assert (result["valid"], result["verification"], result["trust_chain"]) == (True, "structural", [])
 
     @pytest.mark.parametrize(
         ("text", "named"),
@@ -147,21 +147,21 @@ class TestAToken:
         ],
     )
     async def test_that_is_not_proven_is_refused_and_nobody_is_told_why(self, text, named):
-        told = await validated(text, **named)
-        assert told["error"] == (
+        result = await validated(text, **named)
+        assert result["error"] == (
             f"identity_invalid: the identity token was not accepted; obtain a fresh one\n{REMEDY}"
         )
-        assert (told["valid"], told["verification"], told["trust_chain"]) == (False, "refused", [])
+        assert (result["valid"], result["verification"], result["trust_chain"]) == (False, "refused", [])
 
     async def test_that_is_revoked_is_refused_and_that_is_said(self):
-        told = await validated(token(), denylist=lambda: Denylist(jtis=frozenset({token_id(token())})))
-        assert told["error"].startswith("identity_invalid: the VCP/I identity token has been revoked")
-        assert told["error"].endswith(REMEDY)
+        result = await validated(token(), denylist=lambda: Denylist(jtis=frozenset({token_id(token())})))
+        assert result["error"].startswith("identity_invalid: the VCP/I identity token has been revoked")
+        assert result["error"].endswith(REMEDY)
 
     async def test_of_values_can_be_revoked_here(self):
         denied = Denylist(jtis=frozenset({token_id("family.safe.guide")}))
-        told = await validated("family.safe.guide", mode=IdentityMode.STRUCTURAL, denylist=lambda: denied)
-        assert (told["valid"], told["kind"]) == (False, "uvc")
+        result = await validated("family.safe.guide", mode=IdentityMode.STRUCTURAL, denylist=lambda: denied)
+        assert (result["valid"], result["kind"]) == (False, "uvc")
 
     async def test_is_put_on_record_when_its_revocation_is_decided(self):
         record = []
@@ -175,10 +175,10 @@ class TestACode:
     def test_is_told_in_letters_and_in_words(self):
         answer = parse_csm1("N5+F+H:ELEM@1.2.0")
         assert not answer.is_error
-        told = fits(answer, schemas.PARSE_CSM1_OUTPUT)
-        descriptions = told.pop("scope_descriptions")
+        result = fits(answer, schemas.PARSE_CSM1_OUTPUT)
+        descriptions = result.pop("scope_descriptions")
         assert (len(descriptions), all(descriptions)) == (2, True)
-        assert told == {
+        assert result == {
             "valid": True,
             "persona": "NANNY",
             "persona_name": "nanny",
@@ -198,8 +198,12 @@ class TestACode:
         }
 
     def test_has_a_token_only_when_it_is_compact(self):
-        told = fits(parse_csm1("CS1|nanny|5|family.safe.guide|F,E"), schemas.PARSE_CSM1_OUTPUT)
-        assert (told["tier"], told["token"], told["canonical"]) == ("COMPACT", "family.safe.guide", "N5+E+F")
+        result = fits(parse_csm1("CS1|nanny|5|family.safe.guide|F,E"), schemas.PARSE_CSM1_OUTPUT)
+        assert (result["tier"], result["token"], result["canonical"]) == (
+            "COMPACT",
+            "family.safe.guide",
+            "N5+E+F",
+        )
         assert "token" not in parse_csm1("N5").structured
 
     def test_that_does_not_suit_its_persona_is_valid_with_a_warning(self):
@@ -212,9 +216,9 @@ class TestACode:
         assert not answer.is_error
 
     def test_that_is_none_is_a_finding_with_a_label(self):
-        told = parse_csm1("R4+E").structured
-        assert told == {"valid": False, "label": "invalid_persona", "error": told["error"]}
-        assert told["error"].startswith("invalid_persona: R (anchor) is retired")
+        result = parse_csm1("R4+E").structured
+        assert result == {"valid": False, "label": "invalid_persona", "error": result["error"]}
+        assert result["error"].startswith("invalid_persona: R (anchor) is retired")
 
 
 SITUATION = {"time": "morning", "space": "home", "formality": ["professional"]}
@@ -262,8 +266,8 @@ class TestAContext:
         }
 
     def test_of_nothing_is_empty(self):
-        told = fits(encode_context({}), schemas.ENCODE_CONTEXT_OUTPUT)
-        assert (told["wire_format"], told["dimensions_set"], told["conformance_level"]) == (
+        result = fits(encode_context({}), schemas.ENCODE_CONTEXT_OUTPUT)
+        assert (result["wire_format"], result["dimensions_set"], result["conformance_level"]) == (
             "",
             [],
             "VCP-Minimal",
@@ -294,13 +298,13 @@ class TestAContext:
 
 
 class TestTheStatus:
-    def told(self, session):
+    def status_of(self, session):
         answer = status(server_version="1.2.3", uptime=12.34567, session=session)
         assert not answer.is_error
         return fits(answer, schemas.STATUS_OUTPUT)
 
     def test_without_a_hello_is_that_of_vcp_1_0(self):
-        assert self.told(None) == {
+        assert self.status_of(None) == {
             "server": "comity",
             "server_version": "1.2.3",
             "negotiated": False,
@@ -320,7 +324,7 @@ class TestTheStatus:
         [(None, "anonymous"), (Identity(subject="u"), "structural"), (ALICE, "verified")],
     )
     def test_after_one_is_what_was_agreed_on(self, identity, said):
-        told = self.told(
+        result = self.status_of(
             Session(
                 id="ses_1",
                 version="3.1",
@@ -329,14 +333,20 @@ class TestTheStatus:
                 identity=identity,
             )
         )
-        assert (told["negotiated"], told["negotiated_version"], told["session_id"]) == (True, "3.1", "ses_1")
-        assert (told["active_extensions"], told["identity"]) == ([PERSONAL], said)
-        assert told["core_features"]["encryption"]
-        assert not told["core_features"]["revocation"]
+        assert (result["negotiated"], result["negotiated_version"], result["session_id"]) == (
+            True,
+            "3.1",
+            "ses_1",
+        )
+        assert (result["active_extensions"], result["identity"]) == ([PERSONAL], said)
+        assert result["core_features"]["encryption"]
+        assert not result["core_features"]["revocation"]
 
     def test_of_an_implicit_session_promises_nothing(self):
-        told = self.told(Session(id="s", version="1.0", core_features={"encryption": True}, mode="implicit"))
-        assert (told["negotiated"], any(told["core_features"].values())) == (False, False)
+        result = self.status_of(
+            Session(id="s", version="1.0", core_features={"encryption": True}, mode="implicit")
+        )
+        assert (result["negotiated"], any(result["core_features"].values())) == (False, False)
 
 
 INPUTS = {
@@ -407,5 +417,5 @@ def test_what_was_wrong_is_told_before():
 
 
 def test_a_fault_in_a_context_names_its_field():
-    told = refused(ContextError("INVALID", "too much", "personal.mood")).structured
-    assert (told["code"], told["field"]) == ("invalid", "personal.mood")
+    result = refused(ContextError("INVALID", "too much", "personal.mood")).structured
+    assert (result["code"], result["field"]) == ("invalid", "personal.mood")

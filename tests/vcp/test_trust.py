@@ -71,9 +71,9 @@ class TestTrustIsNotBought:
     )
     async def test_with_a_payload_that_claims_it(self, payload):
         async with extension_scene() as scene, scene.session() as client:
-            told = await client.ask(payload)
-            assert told["accepted"] == []
-            ignored = {one["field"].rpartition(".")[2] for one in told["ignored"]}
+            result = await client.ask(payload)
+            assert result["accepted"] == []
+            ignored = {one["field"].rpartition(".")[2] for one in result["ignored"]}
             assert ignored >= CLAIMS.keys()
             await nothing_was_bought(client)
             async with over_http(scene, hello(*FOUR, identity=scene.token())) as model:
@@ -98,8 +98,10 @@ class TestTrustIsNotBought:
             for torch in (theirs, unsigned | {"jti": "another"}):
                 receipt = await client.call("torch.receive", torch=torch)
                 assert (receipt["counted"], receipt["implausible"]) == (0, True)
-            told = await client.ask({"extensions": {TORCH: theirs}, "relational_context": {"torch": theirs}})
-            assert told["accepted"] == []
+            result = await client.ask(
+                {"extensions": {TORCH: theirs}, "relational_context": {"torch": theirs}}
+            )
+            assert result["accepted"] == []
             await nothing_was_bought(client)
 
 

@@ -593,8 +593,8 @@ class TestMemory:
             rich = ack(PERSONAL, capabilities={PERSONAL: {"levels": [1, 2]}}, session_id="ses_secret")
             poor = ack(unsupported=[PERSONAL], core_features={"encryption": False}, version="3.0")
             assert await self._visit(store, rich, PERSONAL) == []
-            told = await self._visit(store, poor, PERSONAL)
-            assert {"3.0", "encryption", PERSONAL} <= set(told)
+            result = await self._visit(store, poor, PERSONAL)
+            assert {"3.0", "encryption", PERSONAL} <= set(result)
             assert await self._visit(store, poor, PERSONAL) == []
             assert b"ses_secret" not in (await store.scan("vcp:acks"))[0][1].value
 

@@ -26,8 +26,8 @@ async def test_every_extension_is_called_by_its_name(door):
         extension_scene() as scene,
         VcpClient.connect(url(scene, door), extensions=(*FOUR, CONSENSUS), identity=scene.token()) as session,
     ):
-        told = await session.personal.set(signals=PAIN)
-        assert told["signals"]["body_signals"]["category"] == "pain"
+        result = await session.personal.set(signals=PAIN)
+        assert result["signals"]["body_signals"]["category"] == "pain"
         assert (await session.call("personal.get"))["signals"].keys() == {"body_signals"}
         assert (await session.relational.norm(norm=NORM))["established_norms"]
         assert (await session.torch.generate())["primes"] == [NORM["description"]]

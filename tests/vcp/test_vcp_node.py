@@ -190,8 +190,8 @@ async def test_a_part_brings_an_extension_of_its_own(monkeypatch):
     async with running_node() as server:
         async with VcpClient.connect(server.url, extensions=["VCP-X-Weather"], remember=False) as session:
             answer = await session.send_context({"extensions": {"VCP-X-Weather": {"place": "Ghent"}}})
-            told = answer.message["extensions"]["VCP-X-Weather"]
-            assert told == {"node": server.vacant_id.hex(), "place": "Ghent"}
+            result = answer.message["extensions"]["VCP-X-Weather"]
+            assert result == {"node": server.vacant_id.hex(), "place": "Ghent"}
         with pytest.raises(VcpRefusedError, match=f"VCP-X-Weather and {PERSONAL}"):
             await VcpClient.connect(
                 server.url, extensions=["VCP-X-Weather", PERSONAL], remember=False

@@ -32,9 +32,9 @@ class TestATorch:
         again = comity("torch", "take", str(torch))
         assert again.code != 0
         assert "taken before" in again.err
-        told = json.loads(comity("torch", "show", "--json").out)
-        assert len(told["lineage"]["torch_chain"]) == 1
-        assert told["relation"]["trust_level"] == "initial"
+        result = json.loads(comity("torch", "show", "--json").out)
+        assert len(result["lineage"]["torch_chain"]) == 1
+        assert result["relation"]["trust_level"] == "initial"
 
     def test_is_read_from_standard_input(self, folder, comity, monkeypatch):
         given = comity("torch", "give").out
@@ -111,8 +111,8 @@ class TestForgetting:
                 assert (await client.call("vcp_get_personal_state"))["protection_level"] == "standard"
                 assert (await client.call("vcp_get_relational_context"))["established_norms"]
                 arguments = ("context", "forget", "--mine", "--yes", "--json", "--data", data)
-                told = await asyncio.to_thread(program, *arguments)
-                assert json.loads(told.out)["forgotten"] >= 1
+                result = await asyncio.to_thread(program, *arguments)
+                assert json.loads(result.out)["forgotten"] >= 1
                 assert (await client.call("vcp_get_relational_context"))["established_norms"] == []
                 assert (await alice.call("relational.get"))["established_norms"]  # somebody else's
                 arguments = ("context", "forget", "--session", alice.session_id, "--data", data)
@@ -131,18 +131,18 @@ class TestContext:
         wire = comity(
             "context", "encode", "time=morning", "space=office", "company=children", "cognitive_state=foggy:3"
         ).out.strip()
-        told = json.loads(comity("context", "decode", wire, "--json").out)
-        assert told.keys() == {"time", "space", "company", "cognitive_state"}
-        assert told["cognitive_state"] == "foggy:3"
+        result = json.loads(comity("context", "decode", wire, "--json").out)
+        assert result.keys() == {"time", "space", "company", "cognitive_state"}
+        assert result["cognitive_state"] == "foggy:3"
 
     def test_that_is_empty_is_told_so(self, comity):
         assert comity("context", "decode", "").out == "The context is empty.\n"
         assert json.loads(comity("context", "decode", "", "--json").out) == {}
 
     def test_of_nine_symbols_is_read(self, comity):
-        told = json.loads(comity("context", "decode", "🧑⚕️:💬:🔒:🌙:🏠:👤:📱:🧘:" + ABSENT, "--json").out)
-        assert told["setting"] == "🏠"
-        assert "region" not in told
+        result = json.loads(comity("context", "decode", "🧑⚕️:💬:🔒:🌙:🏠:👤:📱:🧘:" + ABSENT, "--json").out)
+        assert result["setting"] == "🏠"
+        assert "region" not in result
 
     @pytest.mark.parametrize(
         ("arguments", "said"),
@@ -163,14 +163,14 @@ class TestContext:
 
 class TestCsm1:
     def test_is_explained(self, comity):
-        told = comity("csm1", "parse", "N5+E+F").out
-        assert "persona    N nanny" in told
+        result = comity("csm1", "parse", "N5+E+F").out
+        assert "persona    N nanny" in result
         assert json.loads(comity("csm1", "parse", "N5+F+E", "--json").out)["canonical"] == "N5+E+F"
 
     def test_is_refused_with_its_label(self, comity):
         refused = comity("csm1", "parse", "X9")
         assert refused.code != 0
         assert "invalid_persona" in refused.err
-        told = comity("csm1", "parse", "X9", "--json")
-        assert told.code == 1
-        assert json.loads(told.out)["label"] == "invalid_persona"
+        result = comity("csm1", "parse", "X9", "--json")
+        assert result.code == 1
+        assert json.loads(result.out)["label"] == "invalid_persona"

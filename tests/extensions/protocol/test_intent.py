@@ -18,29 +18,30 @@ personal = st.fixed_dictionaries(
 situations = st.sets(st.sampled_from([intent.WORKPLACE, intent.HOME, intent.COLLEAGUES, intent.EVENING]))
 
 
-def short(told):
-    return {"category": told.category, "confidence": told.confidence}
+def short(result):
+    return {"category": result.category, "confidence": result.confidence}
 
 
 @format_runner("vcp", "intent")
 def test_vector_vcp_intent_is_inferred_as_recorded(case):
     known_keys(case, "personal", "signals", "primary", "alternatives")
-    told = {dimension: Signal(**signal) for dimension, signal in case["personal"].items()}
-    primary, alternatives = intent.infer(told, intent.read_words(case["signals"]))
+    result = {dimension: Signal(**signal) for dimension, signal in case["personal"].items()}
+    primary, alternatives = intent.infer(result, intent.read_words(case["signals"]))
     assert short(primary) == case["primary"]
     assert [short(other) for other in alternatives] == case["alternatives"]
 
 
-def best(situation=(), **told):
+def best(situation=(), **result):
     signals = {
-        dimension: Signal(category=category, intensity=level) for dimension, (category, level) in told.items()
+        dimension: Signal(category=category, intensity=level)
+        for dimension, (category, level) in result.items()
     }
     return short(intent.infer(signals, situation)[0])
 
 
 class TestARule:
     @pytest.mark.parametrize(
-        ("situation", "told", "category", "confidence"),
+        ("situation", "result", "category", "confidence"),
         [
             ([], {"perceived_urgency": ("critical", 4)}, "crisis_support", 0.9),
             ([], {"perceived_urgency": ("critical", 3)}, "routine_check", 0.3),
@@ -57,8 +58,8 @@ class TestARule:
             ([], {}, "casual_conversation", 0.4),
         ],
     )
-    def test_gives_its_category_and_confidence(self, situation, told, category, confidence):
-        assert best(situation, **told) == {"category": category, "confidence": confidence}
+    def test_gives_its_category_and_confidence(self, situation, result, category, confidence):
+        assert best(situation, **result) == {"category": category, "confidence": confidence}
 
     def test_of_learning_is_silent_beside_anything_as_certain_as_0_7(self):
         signals = {
@@ -69,8 +70,8 @@ class TestARule:
         assert (primary.category, alternatives) == ("emotional_processing", ())
 
     @given(personal, situations)
-    def test_never_gives_more_than_three_alternatives_nor_a_category_twice(self, told, situation):
-        primary, alternatives = intent.infer(told, situation)
+    def test_never_gives_more_than_three_alternatives_nor_a_category_twice(self, result, situation):
+        primary, alternatives = intent.infer(result, situation)
         found = [primary, *alternatives]
         assert len(alternatives) <= 3
         assert len({one.category for one in found}) == len(found)
@@ -102,15 +103,15 @@ class TestTheSituation:
 
 class TestACorrection:
     def test_is_the_effective_intent_and_leaves_the_inference_beside_it(self):
-        told = intent.report(intent.correct("LEARNING"), {}, ["home"])
-        assert told.effective == told.user_correction == "learning"
-        assert told.primary.category == "personal_exploration"
-        assert told.alternatives[0].category == "casual_conversation"
+        result = intent.report(intent.correct("LEARNING"), {}, ["home"])
+        assert result.effective == result.user_correction == "learning"
+        assert result.primary.category == "personal_exploration"
+        assert result.alternatives[0].category == "casual_conversation"
 
     def test_can_be_taken_back(self):
-        told = intent.report(intent.correct(None), {}, ["home"])
-        assert told.user_correction is None
-        assert told.effective == "personal_exploration"
+        result = intent.report(intent.correct(None), {}, ["home"])
+        assert result.user_correction is None
+        assert result.effective == "personal_exploration"
 
     def test_to_something_unknown_is_refused(self):
         with pytest.raises(ExtensionError) as refused:

@@ -200,11 +200,11 @@ class TestPersonal:
     def test_shows_its_owner_all_of_it(self):
         talk = everything()
         talk.now += 30 * HOUR / 60
-        told = talk.call("personal.get")
-        assert isinstance(told, PersonalReport)
-        assert told.signals["cognitive_state"].effective_intensity == 1
-        assert told.signals["body_signals"].effective_intensity == 4
-        assert told.model_safe_context.protection_level == "elevated"
+        result = talk.call("personal.get")
+        assert isinstance(result, PersonalReport)
+        assert result.signals["cognitive_state"].effective_intensity == 1
+        assert result.signals["body_signals"].effective_intensity == 4
+        assert result.model_safe_context.protection_level == "elevated"
 
     def test_takes_back_pins_engages_and_purges(self):
         talk = everything()
@@ -225,9 +225,9 @@ class TestPersonal:
             ("personal.pin", {"dimension": "energy_level", "pinned": True}),
             ("personal.engage", {}),
         ]:
-            told = talk.call(op, **args)
-            assert isinstance(told, ModelSafeContext)
-            text = msgspec.json.encode(told).decode()
+            result = talk.call(op, **args)
+            assert isinstance(result, ModelSafeContext)
+            text = msgspec.json.encode(result).decode()
             words = {word for words in CATEGORIES.values() for word in words} - {"critical"}
             assert not [word for word in words if word in text]
             assert not re.search(r"\d", text)
@@ -250,21 +250,21 @@ class TestIntent:
         talk = everything()
         talk.facts = replace(FACTS, audience="model")
         assert msgspec.to_builtins(talk.call("intent.infer")) == {"category": "learning", "confidence": 1.0}
-        told = msgspec.to_builtins(talk.call("intent.correct", category=None))
-        assert told == {"category": "health_check", "confidence": 0.75}
+        result = msgspec.to_builtins(talk.call("intent.correct", category=None))
+        assert result == {"category": "health_check", "confidence": 0.75}
 
 
 class TestRelational:
     def test_gives_the_relation_with_what_was_kept(self):
-        told = everything().call("relational.get")
-        assert (told.trust_level, told.standing, told.continuity_depth) == ("initial", "none", 0)
-        assert [norm.norm_id for norm in told.established_norms] == ["n1"]
-        assert told.ai_self_model.valence.value == 7
-        assert told.performance_bias.risk_level == "none"
+        result = everything().call("relational.get")
+        assert (result.trust_level, result.standing, result.continuity_depth) == ("initial", "none", 0)
+        assert [norm.norm_id for norm in result.established_norms] == ["n1"]
+        assert result.ai_self_model.valence.value == 7
+        assert result.performance_bias.risk_level == "none"
 
     def test_attests_without_content(self):
-        told = msgspec.json.encode(everything().call("relational.attest"))
-        assert b"uncertain" not in told.replace(b"uncertainty_markers_present", b"")
+        result = msgspec.json.encode(everything().call("relational.attest"))
+        assert b"uncertain" not in result.replace(b"uncertainty_markers_present", b"")
 
     def test_refuses_a_self_model_in_which_all_is_certain(self):
         args = {

@@ -73,9 +73,9 @@ class TestAPayload:
         }
         outcome = applied({"extensions": payloads})
         assert outcome.request.accepted == ()
-        told = ignored(outcome)
-        assert told.keys() == {f"extensions.{extension}" for extension in payloads}
-        assert "torch.receive" in told[f"extensions.{TORCH}"]
+        result = ignored(outcome)
+        assert result.keys() == {f"extensions.{extension}" for extension in payloads}
+        assert "torch.receive" in result[f"extensions.{TORCH}"]
         assert outcome.state == ExtensionState()
 
     def test_with_an_unknown_preset_or_a_transition_says_so(self):
@@ -130,8 +130,8 @@ class TestAnAnswer:
         assert answers(call(state, replace(FACTS, active=frozenset()))) == {}
 
     def test_to_a_model_holds_no_signal(self):
-        told = answers(call(everything().state, replace(FACTS, audience="model")))
-        text = msgspec.json.encode({name: told[name] for name in (PERSONAL, INTENT)})
+        result = answers(call(everything().state, replace(FACTS, audience="model")))
+        text = msgspec.json.encode({name: result[name] for name in (PERSONAL, INTENT)})
         assert b"pain" not in text
         assert b"foggy" not in text
         assert b"dimensions" not in text

@@ -34,8 +34,8 @@ signals = st.fixed_dictionaries(
 )
 
 
-def after(told, *, state=None, rules=RULES, now=NOW):
-    return personal.declare(state or PersonalState(), personal.read_signals(told), rules, now)
+def after(result, *, state=None, rules=RULES, now=NOW):
+    return personal.declare(state or PersonalState(), personal.read_signals(result), rules, now)
 
 
 def shown(state, seconds=0.0, rules=RULES):
@@ -44,10 +44,10 @@ def shown(state, seconds=0.0, rules=RULES):
 
 class TestADeclaration:
     def test_is_shown_with_its_effective_value_and_state(self):
-        [told] = shown(after({"emotional_tone": {"category": "tense", "intensity": 5}}), 1800).values()
-        assert (told.intensity, told.effective_intensity) == (5, 3)
-        assert (told.lifecycle_state, told.source) == ("decaying", "decayed")
-        assert told.declared_at == "2026-02-28T21:30:00.000000Z"
+        [result] = shown(after({"emotional_tone": {"category": "tense", "intensity": 5}}), 1800).values()
+        assert (result.intensity, result.effective_intensity) == (5, 3)
+        assert (result.lifecycle_state, result.source) == ("decaying", "decayed")
+        assert result.declared_at == "2026-02-28T21:30:00.000000Z"
 
     def test_that_is_null_takes_the_signal_back(self):
         state = after({"emotional_tone": {"category": "tense"}, "energy_level": {"category": "rested"}})
@@ -71,11 +71,11 @@ class TestADeclaration:
 
     def test_replaces_the_one_before_and_keeps_the_pin(self):
         state = personal.pin(after({"energy_level": {"category": "rested"}}), "energy_level", pinned=True)
-        told = shown(after({"energy_level": {"category": "wired", "intensity": 4}}, state=state), 1e6)
-        assert (told["energy_level"].category, told["energy_level"].effective_intensity) == ("wired", 4)
+        result = shown(after({"energy_level": {"category": "wired", "intensity": 4}}, state=state), 1e6)
+        assert (result["energy_level"].category, result["energy_level"].effective_intensity) == ("wired", 4)
 
     @pytest.mark.parametrize(
-        ("told", "field"),
+        ("result", "field"),
         [
             ({"emotional_tone": {"category": "pain"}}, "signals.emotional_tone.category"),
             ({"emotional_tone": {"category": "tense", "intensity": 0}}, "signals.emotional_tone.intensity"),
@@ -101,18 +101,18 @@ class TestADeclaration:
             ([], "signals"),
         ],
     )
-    def test_that_is_wrong_is_refused_and_changes_nothing(self, told, field):
+    def test_that_is_wrong_is_refused_and_changes_nothing(self, result, field):
         state = after({"energy_level": {"category": "rested"}})
         before = msgspec.json.encode(state)
         good = {"cognitive_state": {"category": "foggy"}}
         with pytest.raises(ExtensionError) as refused:
-            after(good | told if isinstance(told, dict) else told, state=state)
+            after(good | result if isinstance(result, dict) else result, state=state)
         assert (refused.value.wire_code, refused.value.field) == ("INVALID_ARGUMENT", field)
         assert msgspec.json.encode(state) == before
 
     def test_of_the_body_may_be_inferred_with_consent(self):
-        told = {"body_signals": {"category": "pain", "source": "inferred", "confidence": 0.4}}
-        state = after(told, rules=PersonalRules(infer_body_signals=True))
+        result = {"body_signals": {"category": "pain", "source": "inferred", "confidence": 0.4}}
+        state = after(result, rules=PersonalRules(infer_body_signals=True))
         assert state.signals["body_signals"].confidence == 0.4
 
 
@@ -121,8 +121,12 @@ class TestAPin:
         state = personal.pin(
             after({"energy_level": {"category": "depleted", "intensity": 5}}), "energy_level", True
         )
-        told = shown(state, 1e6)["energy_level"]
-        assert (told.effective_intensity, told.lifecycle_state, told.source) == (5, "active", "declared")
+        result = shown(state, 1e6)["energy_level"]
+        assert (result.effective_intensity, result.lifecycle_state, result.source) == (
+            5,
+            "active",
+            "declared",
+        )
         released = personal.pin(state, "energy_level", pinned=False)
         assert shown(released, 1e6)["energy_level"].lifecycle_state == "expired"
 
@@ -143,9 +147,9 @@ class TestEngagement:
                 "emotional_tone": {"category": "tense", "intensity": 5},
             }
         )
-        told = personal.report(personal.engage(state, RULES, NOW + 1800), RULES, NOW + 1800)
-        assert told["cognitive_state"].lifecycle_state == "set"
-        assert told["emotional_tone"].effective_intensity == 3
+        result = personal.report(personal.engage(state, RULES, NOW + 1800), RULES, NOW + 1800)
+        assert result["cognitive_state"].lifecycle_state == "set"
+        assert result["emotional_tone"].effective_intensity == 3
 
     def test_leaves_a_pinned_signal_alone(self):
         state = personal.pin(
@@ -157,9 +161,9 @@ class TestEngagement:
 class TestAPreset:
     def test_overwrites_the_dimensions_it_lists_and_no_other(self):
         state = after({"cognitive_state": {"category": "foggy"}, "energy_level": {"category": "wired"}})
-        told = shown(personal.apply_preset(state, "deep-work", RULES, NOW))
-        assert (told["cognitive_state"].category, told["cognitive_state"].source) == ("focused", "preset")
-        assert told["energy_level"].category == "wired"
+        result = shown(personal.apply_preset(state, "deep-work", RULES, NOW))
+        assert (result["cognitive_state"].category, result["cognitive_state"].source) == ("focused", "preset")
+        assert result["energy_level"].category == "wired"
 
     def test_that_is_unknown_is_refused(self):
         with pytest.raises(ExtensionError) as refused:
@@ -188,19 +192,19 @@ class TestTime:
         assert personal.unchanged_for(PersonalState(), RULES, NOW) is None
 
     @given(signals, st.floats(0, 1e6), st.floats(0, 1e6))
-    def test_never_raises_the_protection_a_person_needs(self, told, one, other):
-        state = personal.declare(PersonalState(), told, RULES, NOW)
+    def test_never_raises_the_protection_a_person_needs(self, result, one, other):
+        state = personal.declare(PersonalState(), result, RULES, NOW)
         earlier, later = (
             score(personal.effective_signals(state, RULES, NOW + seconds)) for seconds in sorted((one, other))
         )
         assert later <= earlier
 
     @given(signals, st.sampled_from(sorted(CATEGORIES)), st.floats(0, 1e5))
-    def test_keeps_more_intensity_from_ever_meaning_less_protection(self, told, dimension, seconds):
-        if dimension not in told or told[dimension].intensity == 5:
+    def test_keeps_more_intensity_from_ever_meaning_less_protection(self, result, dimension, seconds):
+        if dimension not in result or result[dimension].intensity == 5:
             return
-        more = told | {
-            dimension: msgspec.structs.replace(told[dimension], intensity=told[dimension].intensity + 1)
+        more = result | {
+            dimension: msgspec.structs.replace(result[dimension], intensity=result[dimension].intensity + 1)
         }
         levels = ["standard", "elevated", "high", "critical"]
         low, high = (
@@ -211,7 +215,7 @@ class TestTime:
                     )
                 )
             )
-            for said in (told, more)
+            for said in (result, more)
         )
         assert low <= high
 
@@ -295,9 +299,9 @@ def test_vector_vcp_personal_decay_follows_the_grid(case):
         "lifecycle_state",
     )
     config = DECAY_CONFIGS[case["dimension"]]
-    told = (case["declared_intensity"], config, case["elapsed_seconds"])
-    assert effective_intensity(*told) == case["effective_intensity"]
-    assert lifecycle_state(*told) == case["lifecycle_state"]
+    result = (case["declared_intensity"], config, case["elapsed_seconds"])
+    assert effective_intensity(*result) == case["effective_intensity"]
+    assert lifecycle_state(*result) == case["lifecycle_state"]
 
 
 class TestACurve:

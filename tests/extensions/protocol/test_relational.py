@@ -105,12 +105,12 @@ def test_vector_vcp_performance_bias_is_found_as_recorded(case):
     history = []
     for entry in case["history"]:
         known_keys(entry, "valence", "friction", "uncertain")
-        told = {
+        result = {
             name: DimensionReport(value=entry[name], uncertain=entry["uncertain"])
             for name in ("valence", "friction")
             if entry.get(name) is not None
         }
-        history.append(SelfModel(**told))
+        history.append(SelfModel(**result))
     found = relational.performance_bias(history)
     assert found.risk_level == case["risk_level"]
     assert sorted(found.details) == sorted(case["flags"])
@@ -280,8 +280,8 @@ class TestAnAttestation:
         assert relational.attest(RelationalState()) == Attestation()
 
     def test_tells_levels_and_no_content(self):
-        told = relational.attest(self.state(standing="bilateral", continuity_depth=7))
-        assert told == Attestation(
+        result = relational.attest(self.state(standing="bilateral", continuity_depth=7))
+        assert result == Attestation(
             has_relational_context=True,
             bilateral_alignment=True,
             standing_level="bilateral",
@@ -291,8 +291,8 @@ class TestAnAttestation:
             uncertainty_markers_present=True,
             welfare_monitoring=True,
         )
-        assert NORM["description"].encode() not in msgspec.json.encode(told)
-        assert relational.attestation_faults(told, 1) == ()
+        assert NORM["description"].encode() not in msgspec.json.encode(result)
+        assert relational.attestation_faults(result, 1) == ()
 
     def test_without_standing_exercises_none(self):
         assert not relational.attest(self.state()).standing_exercised
@@ -323,8 +323,8 @@ class TestPrivacy:
 
 
 def test_every_word_is_advertised():
-    told = relational.EXTENSION.capability()
-    assert told["trust_levels"] == [word.upper() for word in relational.TRUST_LEVELS]
-    assert told["standing_levels"] == [word.upper() for word in relational.STANDINGS]
-    assert told["self_model_scaffolds"] == [word.upper() for word in words(Scaffold)]
-    assert told["norm_origins"] == [word.upper() for word in words(NormOrigin)]
+    result = relational.EXTENSION.capability()
+    assert result["trust_levels"] == [word.upper() for word in relational.TRUST_LEVELS]
+    assert result["standing_levels"] == [word.upper() for word in relational.STANDINGS]
+    assert result["self_model_scaffolds"] == [word.upper() for word in words(Scaffold)]
+    assert result["norm_origins"] == [word.upper() for word in words(NormOrigin)]

@@ -46,9 +46,9 @@ def test_vector_vcp_torch_is_handed_over_as_recorded(case):
     if "relational_context" in given_:
         known_keys(expected, "torch")
         context = msgspec.convert(given_["relational_context"], RelationalContext)
-        told = torch.describe(context, () if context.ai_self_model is None else (context.ai_self_model,))
+        result = torch.describe(context, () if context.ai_self_model is None else (context.ai_self_model,))
         for key, value in expected["torch"].items():
-            assert told[key] == value, key
+            assert result[key] == value, key
     elif "torch" in given_:
         judge_receiving(given_["torch"], expected.get("relational_context", expected))
     elif "lineage" in given_:
@@ -87,14 +87,14 @@ EXPECTED_OF_LINEAGE = (
 
 def judge_lineage(value, expected):
     lineage = msgspec.convert(value, TorchLineage)
-    told = msgspec.json.decode(msgspec.json.encode(lineage))
+    result = msgspec.json.decode(msgspec.json.encode(lineage))
     assert expected.get("session_count", lineage.session_count) == lineage.session_count
     assert expected.get("first_session_date", lineage.first_session_date) == lineage.first_session_date
     assert expected.get("lineage_depth", len(lineage.torch_chain)) == len(lineage.torch_chain)
     assert expected.get("chain_length", len(lineage.torch_chain)) == len(lineage.torch_chain)
-    assert expected.get("serialized", told) == told
+    assert expected.get("serialized", result) == result
     if "round_trip_equal" in expected:
-        assert (msgspec.convert(told, TorchLineage) == lineage) == expected["round_trip_equal"]
+        assert (msgspec.convert(result, TorchLineage) == lineage) == expected["round_trip_equal"]
 
 
 def given_by(key, state=None, relation=KNOWN, *, owner=OWNER, jti="t1", now=NOW, session="s1", to=None):
@@ -164,7 +164,7 @@ class TestHandingOver:
         assert "to" not in second
 
     def test_tells_how_the_mood_went(self):
-        for values, told in [
+        for values, result in [
             ((5,), None),
             ((5, 5.5), "Stable"),
             ((5, 5.6), "Improving"),
@@ -172,7 +172,7 @@ class TestHandingOver:
             ((5, 4.5), "Stable"),
         ]:
             models = tuple(model_of({"valence": value}) for value in values)
-            assert torch.trajectory(models) == told
+            assert torch.trajectory(models) == result
         assert torch.trajectory((model_of({"friction": 3}), model_of({"valence": 3}))) is None
 
     def test_rounds_halves_up_in_the_gestalt(self):

@@ -170,9 +170,9 @@ def test_a_refusal_is_its_code_a_sentence_and_what_to_do(comity, serving, settin
     assert outcome.err.count("\n") == 1
     assert code in outcome.err
     assert remedy in outcome.err
-    told = comity("hello", served.urls["ws"], *arguments, "--json")
-    assert told.out == ""
-    assert json.loads(told.err)["error"]["code"] == code
+    result = comity("hello", served.urls["ws"], *arguments, "--json")
+    assert result.out == ""
+    assert json.loads(result.err)["error"]["code"] == code
 
 
 def test_what_the_remedy_says_helps(comity, serving):
@@ -292,14 +292,14 @@ def test_an_mcp_server_is_a_url_or_a_command_and_a_node_of_this_folder_needs_no_
         stdout=subprocess.PIPE,
     ) as node:
         url = json.loads(node.stdout.readline())["url"]
-        told = json.loads(comity("hello", f"{url}/mcp", "--json").out)
-        assert (told["server"], told["version"]) == (f"mcp:{url}/mcp", "3.1")
-        assert told["supported"]
+        result = json.loads(comity("hello", f"{url}/mcp", "--json").out)
+        assert (result["server"], result["version"]) == (f"mcp:{url}/mcp", "3.1")
+        assert result["supported"]
         stranger = comity("hello", f"{url}/mcp", "--data", tmp_path / "other")
         assert (stranger.code, "401" in stranger.err) == (1, True)
         token = f"@{data / 'token'}"
         assert comity("hello", f"{url}/mcp", "--data", tmp_path / "other", "--bearer", token).code == 0
         node.terminate()
     command = shlex.join([sys.executable, "-m", "comity", "mcp", "--data", str(tmp_path / "third")])
-    told = json.loads(comity("hello", f"mcp:{command}", "--json").out)
-    assert (told["server"], told["version"]) == (f"mcp:{command}", "3.1")
+    result = json.loads(comity("hello", f"mcp:{command}", "--json").out)
+    assert (result["server"], result["version"]) == (f"mcp:{command}", "3.1")

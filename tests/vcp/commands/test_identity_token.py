@@ -41,9 +41,9 @@ def issued(comity, *arguments):
 
 def verified(comity, *arguments):
     outcome = comity("id", "token", "verify", *arguments, "--json")
-    told = json.loads(outcome.out)
-    assert outcome.code == (0 if told["ok"] else 1)
-    return told
+    result = json.loads(outcome.out)
+    assert outcome.code == (0 if result["ok"] else 1)
+    return result
 
 
 def test_a_token_is_issued_with_the_key_of_the_node_and_verified_by_anybody(comity, identity):
@@ -51,8 +51,8 @@ def test_a_token_is_issued_with_the_key_of_the_node_and_verified_by_anybody(comi
     assert token.startswith("vcp-i:acme:user:alice:ed25519:")
     issuers = IssuerRegistry([Issuer(name="acme", signature_keys=(SignatureKey(identity.vacant_id.public),))])
     assert verify_identity(token, mode=IdentityMode.VERIFIED, issuers=issuers, now=0).ok
-    told = verified(comity, token, "--key", identity.vacant_id.hex())
-    assert told == {
+    result = verified(comity, token, "--key", identity.vacant_id.hex())
+    assert result == {
         "ok": True,
         "reason": None,
         "form": "signed",
@@ -65,9 +65,9 @@ def test_a_token_is_issued_with_the_key_of_the_node_and_verified_by_anybody(comi
 
 def test_the_issuer_is_the_node_itself_unless_named(comity, identity):
     assert issued(comity, "bot", "--kind", "agent").startswith(f"vcp-i:{identity.vacant_id.hex()}:agent:bot:")
-    told = json.loads(comity("id", "token", "issue", "bot", "--json").out)
-    assert told["issuer"] == told["key"] == identity.vacant_id.hex()
-    assert told["token_id"] == token_id(told["token"])
+    result = json.loads(comity("id", "token", "issue", "bot", "--json").out)
+    assert result["issuer"] == result["key"] == identity.vacant_id.hex()
+    assert result["token_id"] == token_id(result["token"])
 
 
 def test_a_stamped_token_is_issued_and_verified_with_the_shared_secret(comity, identity, secret):
@@ -254,8 +254,8 @@ def test_a_revoked_token_is_refused_and_cannot_be_issued_again(comity, identity,
     again = comity("id", "token", "issue", "alice")
     assert again.code == 1
     assert "revoked here" in again.err
-    told = json.loads(comity("id", "token", "revoke", token, "--json").out)
-    assert told == {
+    result = json.loads(comity("id", "token", "revoke", token, "--json").out)
+    assert result == {
         "revoked": token_id(token),
         "new": False,
         "reason": "issuer_request",

@@ -159,10 +159,10 @@ class TestTheClaim:
 
     @given(flags, st.sampled_from(["1.0", "2.0", "3.0", "3.1"]), st.booleans())
     def test_is_never_more_than_there_is(self, features, version, production):
-        told = claimed(features, parse(version), production=production)
-        assert told.keys() == features.keys()
-        assert not lost(told, features)
-        assert told.get("extra") == features.get("extra")
+        result = claimed(features, parse(version), production=production)
+        assert result.keys() == features.keys()
+        assert not lost(result, features)
+        assert result.get("extra") == features.get("extra")
 
 
 class TestLostFeatures:

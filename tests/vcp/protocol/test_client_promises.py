@@ -18,7 +18,7 @@ from tests.vcp.protocol.negotiation_samples import (
 from tests.vcp.protocol.test_messages import acks
 
 
-def told(before, now):
+def names_of_alerts(before, now):
     return [(notice.about, notice.name) for notice in alerts(before, now)]
 
 
@@ -38,29 +38,31 @@ def with_capability(value, key="limit"):
 
 @given(acks())
 def test_the_same_answer_alerts_nobody(same):
-    assert told(same, same) == []
+    assert names_of_alerts(same, same) == []
 
 
 def test_encryption_that_is_gone_is_told():
-    assert told(ack(), ack(core_features=ALL_FEATURES | {"encryption": False})) == [("feature", "encryption")]
+    assert names_of_alerts(ack(), ack(core_features=ALL_FEATURES | {"encryption": False})) == [
+        ("feature", "encryption")
+    ]
 
 
 def test_a_feature_that_is_new_is_not():
-    assert told(ack(core_features={}), ack()) == []
+    assert names_of_alerts(ack(core_features={}), ack()) == []
 
 
 def test_an_extension_that_is_lost_is_told():
     lost = ack("VCP-X-Personal", "VCP-X-Intent", registry=registry("VCP-X-Intent"))
-    assert told(ack("VCP-X-Personal", "VCP-X-Intent"), lost) == [("extension", "VCP-X-Personal")]
+    assert names_of_alerts(ack("VCP-X-Personal", "VCP-X-Intent"), lost) == [("extension", "VCP-X-Personal")]
 
 
 def test_an_extension_that_is_no_longer_asked_for_is_not_missed():
-    assert told(ack(*EVERY_EXTENSION), ack("VCP-X-Torch", "VCP-X-Intent")) == []
+    assert names_of_alerts(ack(*EVERY_EXTENSION), ack("VCP-X-Torch", "VCP-X-Intent")) == []
 
 
 def test_a_lower_version_is_told_with_what_goes_with_it():
     before, now = ack("VCP-X-Torch"), ack("VCP-X-Torch", versions=(V1_0, V3_0))
-    assert told(before, now) == [("version", "3.0"), ("extension", "VCP-X-Torch")]
+    assert names_of_alerts(before, now) == [("version", "3.0"), ("extension", "VCP-X-Torch")]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,7 @@ def test_a_lower_version_is_told_with_what_goes_with_it():
     ],
 )
 def test_a_capability_that_shrinks_is_told(had, has):
-    assert told(with_capability(had), with_capability(has)) == [("capability", "VCP-X-A.limit")]
+    assert names_of_alerts(with_capability(had), with_capability(has)) == [("capability", "VCP-X-A.limit")]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +89,7 @@ def test_a_capability_that_shrinks_is_told(had, has):
     [(False, True), (5, 6), ([1], [2, 1]), ("a", "b"), ({"x": 1}, {})],
 )
 def test_a_capability_that_grows_or_changes_its_name_is_not(had, has):
-    assert told(with_capability(had), with_capability(has)) == []
+    assert names_of_alerts(with_capability(had), with_capability(has)) == []
 
 
 def test_an_alert_is_a_sentence_about_its_subject():

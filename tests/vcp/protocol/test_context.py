@@ -317,8 +317,8 @@ class TestTheAnswer:
         assert answer["model_safe_context"]["protection_level"] == "standard"
 
     @given(signals)
-    def test_never_shows_a_category_a_score_or_a_constitution(self, told):
-        personal = {dimension: msgspec.to_builtins(signal) for dimension, signal in told.items()}
+    def test_never_shows_a_category_a_score_or_a_constitution(self, result):
+        personal = {dimension: msgspec.to_builtins(signal) for dimension, signal in result.items()}
         _, answer = exchange({"personal": personal, "constitution": "Honour the zebra."})
         shown = json.dumps(answer)
         words = {category for categories in CATEGORIES.values() for category in categories} - {"critical"}
@@ -363,8 +363,8 @@ class TestTheMemoryOfASession:
         )
 
     @given(signals)
-    def test_can_be_stored_and_read_back(self, told):
-        context = SessionContext(categorical=Categorical(mode="💬"), signals=told, constitution="c")
+    def test_can_be_stored_and_read_back(self, result):
+        context = SessionContext(categorical=Categorical(mode="💬"), signals=result, constitution="c")
         assert msgspec.json.decode(msgspec.json.encode(context), type=SessionContext) == context
 
     def test_does_not_take_what_the_session_does_not(self):

@@ -98,8 +98,8 @@ class TestTheWire:
 
     @given(situations, persons, st.randoms(use_true_random=False))
     def test_does_not_depend_on_the_order_in_which_things_are_told(self, situation, person, random):
-        def shuffled(told):
-            return dict(random.sample(sorted(told.items(), key=lambda item: item[0]), len(told)))
+        def shuffled(result):
+            return dict(random.sample(sorted(result.items(), key=lambda item: item[0]), len(result)))
 
         wire = encode(read_context(situation, person))
         assert encode(read_context(shuffled(situation), shuffled(person))) == wire
@@ -259,7 +259,7 @@ class TestAContext:
         assert read_context(situation, person).conformance_level == level
 
     @pytest.mark.parametrize(
-        ("situation", "told"),
+        ("situation", "result"),
         [
             ({}, set()),
             ({"occasion": "emergency"}, {"has_emergency"}),
@@ -273,8 +273,8 @@ class TestAContext:
             ({"relationship": "parent:caregiving"}, {"unknown_relationship"}),
         ],
     )
-    def test_has_metadata(self, situation, told):
-        assert {name for name, holds in read_context(situation, {}).metadata.items() if holds} == told
+    def test_has_metadata(self, situation, result):
+        assert {name for name, holds in read_context(situation, {}).metadata.items() if holds} == result
 
     @given(situations, persons)
     def test_fits_into_the_nine_part_wire_as_far_as_that_goes(self, situation, person):

@@ -276,7 +276,7 @@ def compared(answer, expected):
         assert answer[key] == expected[key], key
 
 
-def told(text):
+def fields_of(text):
     try:
         code = parse_csm1(text)
     except Csm1Error as refusal:
@@ -295,7 +295,7 @@ def told(text):
 @format_runner("vcp", "csm1_parsing")
 def test_vector_vcp_csm1_code_is_read_as_recorded(case):
     known_keys(case, "id", "description", "input", "expected")
-    compared(told(case["input"]), case["expected"])
+    compared(fields_of(case["input"]), case["expected"])
 
 
 @format_runner("vcp", "csm1_encoding")

@@ -25,8 +25,8 @@ OPTIONS = {"level": "--level", "concern": "--concern", "clause_id": "--clause"}
     ],
 )  # fmt: skip
 def test_each_argument_is_called_by_its_option(refusal, message, field):
-    told = in_words_of(OPTIONS, refusal)
-    assert (told.message, told.field, told.wire_code) == (message, field, refusal.wire_code)
+    result = in_words_of(OPTIONS, refusal)
+    assert (result.message, result.field, result.wire_code) == (message, field, refusal.wire_code)
 
 
 @pytest.mark.parametrize(
@@ -56,11 +56,11 @@ def answered(talk, text):
 class TestACall:
     def test_is_answered_with_its_result(self):
         talk = Conversation()
-        told = messages.read_result(
+        result = messages.read_result(
             json.loads(answered(talk, messages.write_call("1", "personal.set", {"signals": PAIN})))
         )
-        assert (told.id, told.ok, told.error) == ("1", True, None)
-        assert told.result["signals"]["body_signals"]["category"] == "pain"
+        assert (result.id, result.ok, result.error) == ("1", True, None)
+        assert result.result["signals"]["body_signals"]["category"] == "pain"
 
     def test_is_answered_with_a_refusal_that_names_the_argument(self):
         answer = json.loads(
@@ -76,8 +76,8 @@ class TestACall:
             "INVALID_ARGUMENT",
             "dimension",
         )
-        told = messages.read_result(answer)
-        assert told.error.field == "dimension"
+        result = messages.read_result(answer)
+        assert result.error.field == "dimension"
 
     def test_leaves_the_field_out_where_no_argument_is_at_fault(self):
         answer = json.loads(messages.write_refusal("1", ExtensionError("FORBIDDEN", "no")))

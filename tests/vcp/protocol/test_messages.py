@@ -230,9 +230,9 @@ class TestAnAck:
             NO_FEATURES | features
         )
 
-    @pytest.mark.parametrize("told", ["yes", 3, None, ["a"], {"since": "2027"}])
-    def test_may_name_features_that_we_do_not_know_in_any_way(self, told):
-        features = {"encryption": True, "quantum": told}
+    @pytest.mark.parametrize("result", ["yes", 3, None, ["a"], {"since": "2027"}])
+    def test_may_name_features_that_we_do_not_know_in_any_way(self, result):
+        features = {"encryption": True, "quantum": result}
         ack = read_ack(self.answer(core_features=features), [TORCH, PERSONAL])
         assert ack.core_features == NO_FEATURES | {"encryption": True}
 
@@ -305,8 +305,8 @@ class TestAnError:
         }
 
     def test_with_a_long_message_keeps_its_code(self):
-        told = {"type": "vcp-error", "code": "RATE_LIMITED", "message": "m" * 5000, "retry_after": 7}
-        error = read_error(told)
+        result = {"type": "vcp-error", "code": "RATE_LIMITED", "message": "m" * 5000, "retry_after": 7}
+        error = read_error(result)
         assert (error.code, error.message, error.retry_after) == ("RATE_LIMITED", "m" * 1024, 7)
 
     def test_of_an_older_server_has_a_code_and_a_message(self):

@@ -202,7 +202,7 @@ class TestExtensions:
 
 class TestCoreFeatures:
     @pytest.mark.parametrize(
-        ("version", "told"),
+        ("version", "result"),
         [
             ("1.0", []),
             ("2.0", ["encryption", "injection_scanning"]),
@@ -210,9 +210,9 @@ class TestCoreFeatures:
             ("3.1", list(ALL_FEATURES)),
         ],
     )
-    def test_are_told_as_far_as_the_version_knows_them(self, version, told):
+    def test_are_told_as_far_as_the_version_knows_them(self, version, result):
         answer = negotiate(hello(version=version), policy())
-        assert answer.core_features == NO_FEATURES | dict.fromkeys(told, True)
+        assert answer.core_features == NO_FEATURES | dict.fromkeys(result, True)
 
     def test_at_1_0_in_production_name_encryption(self):
         answer = negotiate(hello(version="1.0"), policy(environment="production"))
@@ -285,8 +285,8 @@ def test_screening_is_the_part_before_the_identity():
 
 
 def test_a_hello_that_cannot_be_read_is_told_which_versions_there_are_if_that_is_the_matter():
-    told = refusal(HandshakeError("VERSION_UNSUPPORTED", "version must be a text"), policy())
-    assert told.supported_versions == ("1.0", "2.0", "3.0", "3.1")
+    result = refusal(HandshakeError("VERSION_UNSUPPORTED", "version must be a text"), policy())
+    assert result.supported_versions == ("1.0", "2.0", "3.0", "3.1")
     other = refusal(HandshakeError("IDENTITY_INVALID", "identity must be a text"), policy())
     assert (other.code, other.message, other.supported_versions) == (
         "IDENTITY_INVALID",

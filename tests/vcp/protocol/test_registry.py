@@ -99,12 +99,12 @@ class TestDependencies:
     @given(st.permutations([PERSONAL, RELATIONAL, TORCH, INTENT]), st.integers(0, 4))
     def test_do_not_depend_on_the_order_of_requests(self, order, count):
         active = order[:count]
-        told = registry().capabilities(active)
-        assert list(told) == active
+        result = registry().capabilities(active)
+        assert list(result) == active
         if TORCH in active:
-            assert told[TORCH]["degraded"] is (RELATIONAL not in active)
+            assert result[TORCH]["degraded"] is (RELATIONAL not in active)
         if INTENT in active:
-            assert told[INTENT]["personal_signals"] is (PERSONAL in active)
+            assert result[INTENT]["personal_signals"] is (PERSONAL in active)
 
     def test_of_an_extension_of_ones_own_are_told_in_its_own_flag(self):
         mine = extension("VCP-X-Mine", dependencies=(Dependency("VCP-X-Other", "alone", when_active=False),))

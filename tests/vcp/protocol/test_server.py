@@ -466,7 +466,7 @@ def test_two_calls_may_have_one_id():
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "result"),
     [
         (
             ExtensionError("STALE", "too old", "torch"),
@@ -479,10 +479,10 @@ def test_two_calls_may_have_one_id():
         ),
     ],
 )
-def test_a_refusal_is_told_and_nothing_from_inside(error, told):
+def test_a_refusal_is_told_and_nothing_from_inside(error, result):
     server = Server()
     [answer], _ = server.take(Refused(server.call("a").tag, error))
-    assert answer == {"type": "vcp-result", "id": "a", "ok": False, "error": told}
+    assert answer == {"type": "vcp-result", "id": "a", "ok": False, "error": result}
 
 
 def test_a_call_waits_for_the_context_request_before_it_and_not_for_those_behind_it():

@@ -204,8 +204,8 @@ class TestTheRecord:
         talk.ask(hello_object(PERSONAL, "odd name"))
         talk.ask(hello_object())
         talk.ask({"categorical": "x"})
-        told = [(happened.what, happened.code) for happened in talk.happened]
-        assert told == [
+        result = [(happened.what, happened.code) for happened in talk.happened]
+        assert result == [
             ("HANDSHAKE_ERROR", "VERSION_UNSUPPORTED"),
             ("HANDSHAKE_ACK", None),
             ("HANDSHAKE_ERROR", "INTERNAL_ERROR"),

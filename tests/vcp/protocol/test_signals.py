@@ -38,13 +38,13 @@ SIGNAL = {"category": "pain", "intensity": 4}
 dimensions = st.sampled_from(sorted(CATEGORIES))
 
 
-def told(signal, dimension="body_signals"):
+def read_one(signal, dimension="body_signals"):
     return read_personal({dimension: signal}).of[dimension]
 
 
 class TestASignal:
     def test_of_the_first_document_names_its_dimension_and_a_value(self):
-        signal = told(
+        signal = read_one(
             {
                 "category": "body_signals",
                 "value": "pain",
@@ -59,23 +59,23 @@ class TestASignal:
         )
 
     def test_of_the_extension_names_its_category(self):
-        assert told(SIGNAL | {"extended": "left knee", "value": None}) == Signal(
+        assert read_one(SIGNAL | {"extended": "left knee", "value": None}) == Signal(
             category="pain", intensity=4, extended="left knee"
         )
 
     def test_has_defaults(self):
-        assert told({"category": "pain"}) == Signal(
+        assert read_one({"category": "pain"}) == Signal(
             category="pain", intensity=3, source="declared", confidence=1.0, declared_at=None, extended=None
         )
 
     def test_is_read_in_any_case(self):
-        assert told({"category": "PAIN", "source": "Inferred_Local"}).source == "inferred_local"
-        assert told({"category": "body_signals", "value": "Pain"}).category == "pain"
+        assert read_one({"category": "PAIN", "source": "Inferred_Local"}).source == "inferred_local"
+        assert read_one({"category": "body_signals", "value": "Pain"}).category == "pain"
 
     @pytest.mark.parametrize("source", ["inferred", "inferred_local"])
     def test_that_was_inferred_is_never_certain(self, source):
-        assert told(SIGNAL | {"source": source}).confidence == 0.5
-        assert told(SIGNAL | {"source": source, "confidence": 0.99}).confidence == 0.99
+        assert read_one(SIGNAL | {"source": source}).confidence == 0.5
+        assert read_one(SIGNAL | {"source": source, "confidence": 0.99}).confidence == 0.99
 
     @given(dimensions, st.data())
     def test_is_the_same_in_both_shapes(self, dimension, data):
@@ -130,9 +130,9 @@ class TestASignal:
 
 class TestPersonal:
     def test_null_is_no_signal_and_unknown_dimensions_are_named(self):
-        told = read_personal({"body_signals": None, "mood": SIGNAL, "extensions": 5})
-        assert told.of == {"body_signals": None}
-        assert told.unknown_dimensions == ["personal.mood", "personal.extensions"]
+        result = read_personal({"body_signals": None, "mood": SIGNAL, "extensions": 5})
+        assert result.of == {"body_signals": None}
+        assert result.unknown_dimensions == ["personal.mood", "personal.extensions"]
 
     @pytest.mark.parametrize("value", [[], "x", 5, {"signals": []}, {"signals": None}, {"body_signals": 5}])
     def test_is_an_object_of_objects(self, value):
@@ -201,9 +201,9 @@ class TestTheFloatsOf30:
         assert refusal.value.field == "prosaic.health"
 
     def test_may_be_null_and_others_are_named(self):
-        told = read_prosaic({"health": None, "mood": 0.5})
-        assert told.of == {"body_signals": None}
-        assert told.unknown_dimensions == ["prosaic.mood"]
+        result = read_prosaic({"health": None, "mood": 0.5})
+        assert result.of == {"body_signals": None}
+        assert result.unknown_dimensions == ["prosaic.mood"]
 
     def test_come_in_an_object(self):
         with pytest.raises(ContextError, match="must be an object"):
@@ -217,8 +217,8 @@ parts = st.text(
 
 class TestTheWire:
     def test_of_the_document_has_nine_sides(self):
-        told = parse(WIRE)
-        assert told == Categorical(
+        result = parse(WIRE)
+        assert result == Categorical(
             domain="\U0001f9d1\u2695\ufe0f",
             mode="💬",
             safety="🔒",
@@ -229,7 +229,7 @@ class TestTheWire:
             activity="🧘",
             region="🇬🇧",
         )
-        assert told.wire == WIRE
+        assert result.wire == WIRE
 
     @given(st.lists(parts, min_size=9, max_size=9))
     def test_comes_out_as_it_went_in(self, sides):
@@ -281,7 +281,7 @@ class TestWhatAModelMayKnow:
         assert domain(parse(f"{symbol}:💬:🔒:🌙:🏠:👤:📱:🧘:🇬🇧")) == "medical"
 
     @pytest.mark.parametrize(
-        ("symbol", "told"),
+        ("symbol", "result"),
         [
             ("⚖️", "legal"),
             ("💰", "financial"),
@@ -293,11 +293,11 @@ class TestWhatAModelMayKnow:
             (None, None),
         ],
     )
-    def test_a_domain_is_told_by_its_symbol_alone(self, symbol, told):
-        assert domain(about(domain=symbol)) == told
+    def test_a_domain_is_told_by_its_symbol_alone(self, symbol, result):
+        assert domain(about(domain=symbol)) == result
 
     @pytest.mark.parametrize(
-        ("mode", "setting", "told"),
+        ("mode", "setting", "result"),
         [
             ("😎", "🏢", "casual"),
             ("💼", None, "professional"),
@@ -310,14 +310,22 @@ class TestWhatAModelMayKnow:
             ("formal", "formal", None),
         ],
     )
-    def test_formality_is_told_by_the_mode_or_else_by_the_setting(self, mode, setting, told):
-        assert formality(about(mode=mode, setting=setting)) == told
+    def test_formality_is_told_by_the_mode_or_else_by_the_setting(self, mode, setting, result):
+        assert formality(about(mode=mode, setting=setting)) == result
 
     @given(parts)
     def test_no_text_of_a_clients_passes_through(self, text):
-        told = about(domain=text, mode=text, setting=text)
-        assert domain(told) in {"medical", "legal", "financial", "educational", "technical", "general", None}
-        assert formality(told) in {"casual", "professional", "formal", None}
+        result = about(domain=text, mode=text, setting=text)
+        assert domain(result) in {
+            "medical",
+            "legal",
+            "financial",
+            "educational",
+            "technical",
+            "general",
+            None,
+        }
+        assert formality(result) in {"casual", "professional", "formal", None}
 
 
 LEVELS = ["standard", "elevated", "high", "critical"]
@@ -331,9 +339,10 @@ signals = st.fixed_dictionaries(
 )
 
 
-def of(**told):
+def of(**result):
     return {
-        dimension: Signal(category=category, intensity=level) for dimension, (category, level) in told.items()
+        dimension: Signal(category=category, intensity=level)
+        for dimension, (category, level) in result.items()
     }
 
 
@@ -350,9 +359,9 @@ def test_vector_vcp_opacity_is_scored_as_recorded(case):
         assert case["weights"] == WEIGHTS
         return
     known_keys(case, "signals", "score", "protection_level")
-    told = {dimension: Signal(**signal) for dimension, signal in case["signals"].items()}
-    assert score(told) == pytest.approx(case["score"], abs=5e-5)
-    assert protection_level(told) == case["protection_level"]
+    result = {dimension: Signal(**signal) for dimension, signal in case["signals"].items()}
+    assert score(result) == pytest.approx(case["score"], abs=5e-5)
+    assert protection_level(result) == case["protection_level"]
 
 
 class TestTheScore:
@@ -361,44 +370,44 @@ class TestTheScore:
         assert protection_level({}) == "standard"
 
     def test_of_the_worked_example(self):
-        told = of(body_signals=("pain", 4), cognitive_state=("foggy", 3))
-        assert score(told) == 0.4048
-        assert protection_level(told) == "high"
+        result = of(body_signals=("pain", 4), cognitive_state=("foggy", 3))
+        assert score(result) == 0.4048
+        assert protection_level(result) == "high"
 
     @given(signals)
-    def test_is_four_tenths_of_the_mean_and_six_tenths_of_the_greatest(self, told):
+    def test_is_four_tenths_of_the_mean_and_six_tenths_of_the_greatest(self, result):
         weighed = [
-            WEIGHTS[dimension][signal.category] * signal.intensity / 5 for dimension, signal in told.items()
+            WEIGHTS[dimension][signal.category] * signal.intensity / 5 for dimension, signal in result.items()
         ]
         active = [weight for weight in weighed if weight > 0]
         expected = 0.4 * sum(active) / 5 + 0.6 * max(active) if active else 0
-        assert score(told) == pytest.approx(expected)
-        assert 0 <= score(told) <= 1
+        assert score(result) == pytest.approx(expected)
+        assert 0 <= score(result) <= 1
 
     @given(signals, st.sampled_from(sorted(CATEGORIES)))
-    def test_never_falls_when_an_intensity_rises(self, told, dimension):
-        if dimension in told and told[dimension].intensity < 5:
-            stronger = msgspec.structs.replace(told[dimension], intensity=told[dimension].intensity + 1)
-            raised = told | {dimension: stronger}
-            assert score(raised) >= score(told)
-            assert LEVELS.index(protection_level(raised)) >= LEVELS.index(protection_level(told))
+    def test_never_falls_when_an_intensity_rises(self, result, dimension):
+        if dimension in result and result[dimension].intensity < 5:
+            stronger = msgspec.structs.replace(result[dimension], intensity=result[dimension].intensity + 1)
+            raised = result | {dimension: stronger}
+            assert score(raised) >= score(result)
+            assert LEVELS.index(protection_level(raised)) >= LEVELS.index(protection_level(result))
 
     @given(signals, signals)
-    def test_never_falls_when_a_signal_is_added(self, told, more):
-        assert score(more | told) >= score(told)
+    def test_never_falls_when_a_signal_is_added(self, result, more):
+        assert score(more | result) >= score(result)
 
     @given(signals)
-    def test_does_not_depend_on_who_said_it_and_how_surely(self, told):
+    def test_does_not_depend_on_who_said_it_and_how_surely(self, result):
         unsure = {
             dimension: msgspec.structs.replace(signal, source="inferred", confidence=0.1)
-            for dimension, signal in told.items()
+            for dimension, signal in result.items()
         }
-        assert score(unsure) == score(told)
+        assert score(unsure) == score(result)
 
 
 class TestTheLevel:
     @pytest.mark.parametrize(
-        ("told", "points", "level"),
+        ("result", "points", "level"),
         [
             (
                 of(body_signals=("pain", 5), cognitive_state=("overloaded", 5), energy_level=("fatigued", 5)),
@@ -431,15 +440,15 @@ class TestTheLevel:
             (of(body_signals=("recovering", 5)), 0.136, "standard"),
         ],
     )
-    def test_is_reached_at_its_threshold(self, told, points, level):
-        assert score(told) == pytest.approx(points)
-        assert protection_level(told) == level
+    def test_is_reached_at_its_threshold(self, result, points, level):
+        assert score(result) == pytest.approx(points)
+        assert protection_level(result) == level
 
     @given(signals)
-    def test_counts_a_score_on_the_threshold(self, told):
-        points = round(score(told) * 5000)
+    def test_counts_a_score_on_the_threshold(self, result):
+        points = round(score(result) * 5000)
         reached = sum(points >= threshold for threshold in (750, 2000, 3500))
-        assert protection_level(told) == LEVELS[reached]
+        assert protection_level(result) == LEVELS[reached]
 
     def test_gives_a_temperature_and_a_floor(self):
         assert [TEMPERATURE[level] for level in LEVELS] == [0.85, 0.6, 0.5, 0.4]
@@ -456,17 +465,17 @@ class TestTheSafeContext:
         )
 
     @given(signals)
-    def test_names_no_signal_and_no_score(self, told):
-        shown = msgspec.json.encode(model_safe(told, parse(WIRE), session_active=True)).decode()
+    def test_names_no_signal_and_no_score(self, result):
+        shown = msgspec.json.encode(model_safe(result, parse(WIRE), session_active=True)).decode()
         words = {category for categories in CATEGORIES.values() for category in categories} - {"critical"}
         assert not any(word in shown for word in words)
         assert not any(digit in shown for digit in "0123456789")
 
     def test_comes_from_the_wire_and_the_level_alone(self):
-        told = model_safe(
+        result = model_safe(
             of(body_signals=("pain", 4), cognitive_state=("foggy", 3)), parse(WIRE), session_active=True
         )
-        assert told == ModelSafeContext(
+        assert result == ModelSafeContext(
             protection_level="high", formality_level=None, domain="medical", session_active=True
         )
         assert model_safe({}, None, session_active=False) == ModelSafeContext(
