@@ -105,7 +105,7 @@ async def test_what_ends_a_connection_is_on_record_too():
     too_much = runtime.connect()
     assert (await too_much.ask(b"x" * 65_537))["type"] == "vcp-error"
     await too_much.served
-    assert await quiet.served == "nothing was said for 300 seconds"
+    assert await quiet.served == "no message was received for 300 seconds"
     assert await runtime.results() == ["HANDSHAKE_ACK", "HANDSHAKE_ERROR", "SESSION_ENDED"]
 
 

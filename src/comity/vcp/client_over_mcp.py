@@ -125,7 +125,7 @@ class McpLink:
             return _error(MCP_REFUSED, f"the MCP server refuses: {refusal.message}")
         answer = vcp_places.answer_in_initialize(result)
         if answer is None:
-            return _error(NO_VCP, "the MCP server answers without a word of VCP; it has VCP 1.0 at most")
+            return _error(NO_VCP, "the MCP server does not answer the VCP hello; it supports VCP 1.0 at most")
         return answer
 
     async def _send_context(self, request: dict[str, Any]) -> Any:

@@ -258,7 +258,7 @@ def _remedy(error: VcpError) -> str:
             offered = [one_line(version) for version in error.supported_versions]
             return f"it speaks {', '.join(offered)}: try {_flags(offered)}"
         case "VERSION_UNSUPPORTED":
-            return "ask for another --version"
+            return "request another --version"
         case "IDENTITY_REQUIRED":
             return "give a token with --identity, or leave out what needs one with --extensions"
         case "IDENTITY_INVALID":
@@ -267,7 +267,7 @@ def _remedy(error: VcpError) -> str:
             return "leave one of the two out with --extensions"
     if error.retry_after is not None:
         return f"try again in {error.retry_after} s"
-    return "try again later, or ask whoever runs it"
+    return "try again later, or ask its operator"
 
 
 def _flags(offered: Sequence[str]) -> str:
@@ -302,7 +302,7 @@ def _print(url: str, session: VcpSession) -> None:
     if session.id is not None:
         fields.append(("session", one_line(session.id)))
     if not (session.extensions or session.unsupported):
-        fields.append(("extensions", "none asked for"))
+        fields.append(("extensions", "none requested"))
     print_fields(fields)
     rows = [
         row

@@ -134,7 +134,7 @@ class TcpServerLink:
                 return message
             if self._at_end:
                 await self._wait_for_answers()
-                raise LinkClosed("the peer has said everything")
+                raise LinkClosed("the peer has ended its input")
             await self._read()
         raise LinkClosed(self._ended)
 

@@ -176,7 +176,7 @@ class CrlFetcher:
         return found
 
     def _failed(self, source: CrlSource, reason: str) -> Unavailable:
-        failure = f"the list of {source.issuer_id} could not be had: {reason}"
+        failure = f"the list of {source.issuer_id} could not be fetched: {reason}"
         log.warning("%s", failure)
         held = self._held.get(source) or _CachedSource()
         held.failure = failure

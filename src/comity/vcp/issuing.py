@@ -98,7 +98,9 @@ def _read_shown(path: Path) -> bytes:
         reason = str(getattr(why, "strerror", None) or why).lower()
         raise KeyRefusedError(f"{path} cannot be read: {reason}; give the path of another file") from None
     if os.name == "posix" and stat.S_ISREG(mode) and mode & 0o077:
-        note(f"others can read {path}; whoever has the token can use it: chmod 600 {shlex.quote(str(path))}")
+        note(
+            f"others can read {path}; everyone who has the token can use it: chmod 600 {shlex.quote(str(path))}"
+        )
     return data
 
 

@@ -200,14 +200,14 @@ class Vcp(Part):
                 session.id[:12],
                 session.version,
                 session.mode,
-                "proven" if session.identity is not None else "not said",
+                "proven" if session.identity is not None else "anonymous",
                 ", ".join(name.removeprefix("VCP-X-") for name in session.extensions) or "none",
                 ", ".join(name for name, runs in session.core_features.items() if runs) or "none",
             )
             for session in self.service.sessions
         ]
         shown, more = paged(rows, query)
-        columns = ("session", "version", "how", "identity", "extensions", "core features")
+        columns = ("session", "version", "mode", "identity", "extensions", "core features")
         empty = f"no session is open; open one: `comity hello {self._runtime.url}`"
         return ViewPage(tables=[Table(columns, shown, more=more, empty=empty)])
 
@@ -216,7 +216,7 @@ class Vcp(Part):
             "VCP",
             [
                 ("open sessions", f"{len(self.service.sessions):,}"),
-                ("last client", self.service.last_client or "none that gave a name"),
+                ("last client", self.service.last_client or "no client yet"),
             ],
         )
 

@@ -39,6 +39,7 @@ Schema = dict[str, Any]
 _TEXT: Final[Schema] = {"type": "string"}
 _MAYBE_TEXT: Final[Schema] = {"type": ["string", "null"]}
 _YES_OR_NO: Final[Schema] = {"type": "boolean"}
+_WHOLE_NUMBER: Final[Schema] = {"type": "integer"}
 _TEXTS: Final[Schema] = {"type": "array", "items": _TEXT}
 
 
@@ -112,16 +113,10 @@ VALIDATE_TOKEN_OUTPUT: Final = _answer(
         "kind": {"enum": ["uvc", "signed_a", "signed_b", None]},
         "verification": {"enum": ["none", "structural", "verified", "refused"]},
         "trust_chain": {"type": "array", "items": {"type": "object"}},
-        "canonical": _MAYBE_TEXT,
-        "full": _MAYBE_TEXT,
-        "domain": _MAYBE_TEXT,
-        "approach": _MAYBE_TEXT,
-        "role": _MAYBE_TEXT,
+        **dict.fromkeys(("canonical", "full", "domain", "approach", "role"), _MAYBE_TEXT),
         "segments": _TEXTS,
-        "depth": {"type": "integer"},
-        "version": _MAYBE_TEXT,
-        "namespace": _MAYBE_TEXT,
-        "uri": _MAYBE_TEXT,
+        "depth": _WHOLE_NUMBER,
+        **dict.fromkeys(("version", "namespace", "uri"), _MAYBE_TEXT),
         "issuer": _TEXT,
         "subject": _TEXT,
     },
@@ -140,18 +135,12 @@ PARSE_CSM1_INPUT: Final = _closed(
 PARSE_CSM1_OUTPUT: Final = _answer(
     {
         "valid": _YES_OR_NO,
-        "error": _TEXT,
-        "label": _TEXT,
-        "persona": _TEXT,
-        "persona_name": _TEXT,
-        "persona_code": _TEXT,
-        "persona_description": _TEXT,
-        "adherence": {"type": "integer"},
-        "adherence_level": {"type": "integer"},
+        **dict.fromkeys(
+            ("error", "label", "persona", "persona_name", "persona_code", "persona_description"), _TEXT
+        ),
+        **dict.fromkeys(("adherence", "adherence_level"), _WHOLE_NUMBER),
         "adherence_name": _TEXT,
-        "scopes": _TEXTS,
-        "scope_codes": _TEXTS,
-        "scope_descriptions": _TEXTS,
+        **dict.fromkeys(("scopes", "scope_codes", "scope_descriptions"), _TEXTS),
         "namespace": _MAYBE_TEXT,
         "version": _MAYBE_TEXT,
         "token": _TEXT,
@@ -204,14 +193,8 @@ STATUS_OUTPUT: Final = _answer(
         "session_ended": _MAYBE_TEXT,
         "uptime_seconds": {"type": "number", "minimum": 0},
     },
-    *(
-        "server",
-        "server_version",
-        "negotiated_version",
-        "active_extensions",
-        "core_features",
-        "uptime_seconds",
-    ),
+    *("server", "server_version", "negotiated_version"),
+    *("active_extensions", "core_features", "uptime_seconds"),
 )
 
 

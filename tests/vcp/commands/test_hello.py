@@ -93,7 +93,7 @@ def test_all_five_extensions_are_asked_for_unless_some_are_named(comity, serving
     served = serving(ours())
     assert len(json.loads(comity("hello", served.urls["ws"], "--json").out)["supported"]) == 5
     nothing = comity("hello", served.urls["ws"], "--extensions", "")
-    assert "none asked for" in nothing.out
+    assert "none requested" in nothing.out
     some = comity("hello", served.urls["ws"], "--extensions", f" {TORCH} , {RELATIONAL}", "--json")
     assert json.loads(some.out)["supported"] == [TORCH, RELATIONAL]
 

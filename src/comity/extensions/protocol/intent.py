@@ -9,7 +9,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -244,8 +244,9 @@ def _correct(call: OperationCall, args: CorrectArguments) -> OperationOutcome:
     return after.state, intent_view(after)
 
 
-def _capability() -> dict[str, Any]:
-    return {
+EXTENSION: Final = Extension(
+    id=INTENT,
+    capability=lambda: {
         "categories": [
             "PROFESSIONAL_INQUIRY",
             "URGENT_TASK",
@@ -260,12 +261,7 @@ def _capability() -> dict[str, Any]:
         ],
         "max_alternatives": MAX_ALTERNATIVES,
         "user_correction": True,
-    }
-
-
-EXTENSION: Final = Extension(
-    id=INTENT,
-    capability=_capability,
+    },
     dependencies=(Dependency(PERSONAL, "personal_signals", when_active=True),),
     state=(STATE,),
     view=intent_view,

@@ -406,24 +406,6 @@ def _apply(call: OperationCall, request: ContextRequest, ignore: Callable[[str, 
     return STATE.put(call.state, after)
 
 
-def _capability() -> dict[str, Any]:
-    return {
-        "decay": True,
-        "dimensions": [
-            "cognitive_state",
-            "emotional_tone",
-            "energy_level",
-            "perceived_urgency",
-            "body_signals",
-        ],
-        "intensity_range": [1, MAX_INTENSITY],
-        "max_intensity": MAX_INTENSITY,
-        "lifecycle_tracking": True,
-        "lifecycle_states": ["SET", "ACTIVE", "DECAYING", "STALE", "EXPIRED"],
-        "signal_sources": ["DECLARED", "INFERRED", "INFERRED_LOCAL", "PRESET", "DECAYED"],
-    }
-
-
 _SIGNALS_SCHEMA: Final = {
     "type": "object",
     "properties": {
@@ -442,7 +424,21 @@ _writing: Final = partial(_reading, writes=("session",))
 
 EXTENSION: Final = Extension(
     id=PERSONAL,
-    capability=_capability,
+    capability=lambda: {
+        "decay": True,
+        "dimensions": [
+            "cognitive_state",
+            "emotional_tone",
+            "energy_level",
+            "perceived_urgency",
+            "body_signals",
+        ],
+        "intensity_range": [1, MAX_INTENSITY],
+        "max_intensity": MAX_INTENSITY,
+        "lifecycle_tracking": True,
+        "lifecycle_states": ["SET", "ACTIVE", "DECAYING", "STALE", "EXPIRED"],
+        "signal_sources": ["DECLARED", "INFERRED", "INFERRED_LOCAL", "PRESET", "DECAYED"],
+    },
     state=(STATE,),
     view=personal_view,
     unchanged_for=seconds_unchanged,

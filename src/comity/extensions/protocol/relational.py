@@ -399,19 +399,15 @@ def _with_norms(state: RelationalState, value: Any, field: str) -> RelationalSta
     return state
 
 
-def _capability() -> dict[str, Any]:
-    return {
+EXTENSION: Final = Extension(
+    id=RELATIONAL,
+    capability=lambda: {
         "trust_levels": ["INITIAL", "DEVELOPING", "ESTABLISHED", "DEEP"],
         "standing_levels": ["NONE", "ADVISORY", "COLLABORATIVE", "BILATERAL"],
         "self_model_scaffolds": ["MINIMAL", "STANDARD", "INTERIORA", "CUSTOM"],
         "norm_origins": ["HUMAN", "AI", "CO_AUTHORED", "INHERITED"],
         "performance_bias_detection": True,
-    }
-
-
-EXTENSION: Final = Extension(
-    id=RELATIONAL,
-    capability=_capability,
+    },
     state=(STATE, COUNTED),
     view=relational_view,
     apply=_apply,

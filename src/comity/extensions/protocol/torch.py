@@ -452,18 +452,14 @@ def _purge(call: OperationCall, _args: Any) -> OperationOutcome:
     return state, torch_view(replace(call, state=state))
 
 
-def _capability() -> dict[str, Any]:
-    return {
+EXTENSION: Final = Extension(
+    id=TORCH,
+    capability=lambda: {
         "gestalt_tokens": True,
         "lineage_tracking": True,
         "max_lineage_depth": MAX_LINEAGE_DEPTH,
         "lineage_depth": MAX_LINEAGE_DEPTH,
-    }
-
-
-EXTENSION: Final = Extension(
-    id=TORCH,
-    capability=_capability,
+    },
     dependencies=(Dependency(RELATIONAL, "degraded", when_active=False),),
     state=(STATE,),
     view=torch_view,

@@ -101,7 +101,7 @@ INVALID_IDENTITY = VcpError(
 )
 
 NO_ENCRYPTION = VcpError(
-    code="INTERNAL_ERROR", message="This server cannot encrypt what it stores and therefore serves nobody"
+    code="INTERNAL_ERROR", message="This server refuses connections because it cannot encrypt what it stores"
 )
 
 

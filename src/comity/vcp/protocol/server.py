@@ -372,7 +372,7 @@ class ServerMachine:
         if event.tag != _FEATURES or session is None:
             return []
         if isinstance(event, Refused):
-            return self._end("The session ends because the server cannot tell its features; connect again")
+            return self._end("The session ends because the server cannot check its features; connect again")
         running = agreement.configured(event.answer)
         claimed = agreement.claimed(running, session.speaks, production=self._policy.production)
         lost = agreement.lost(session.core_features, claimed)
@@ -411,7 +411,7 @@ class ServerMachine:
         if now < ends_at:
             return [SetTimer(_IDLE, ends_at)]
         self._phase = ServerPhase.ENDED
-        why = f"nothing was said for {self._policy.idle_seconds:g} seconds"
+        why = f"no message was received for {self._policy.idle_seconds:g} seconds"
         if self._session is None:
             return [Close(why)]
         return [Ask(_RECORD, Happened(what="SESSION_ENDED", session=self._session, reason=why)), Close(why)]

@@ -4,7 +4,7 @@ An act becomes an entry of the log of the vote. The node runs these operations t
 """
 
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -127,23 +127,19 @@ def voice_of(own_id: str, owner: str | None) -> Voice:
     return Voice(own_id, None if owner == own_id else owner)
 
 
-def _capability() -> dict[str, Any]:
-    return {
-        "voting_method": "schulze",
-        "deliberation_phases": [phase.upper() for phase in PHASES],
-        "max_stakeholders": MAX_STAKEHOLDERS,
-        "ai_standing": True,
-        "self_referential_detection": True,
-    }
-
-
 _PARTIES: Final[tuple[Code, ...]] = ("NOT_FOUND", "FORBIDDEN")
 _ACT_CODES: Final[tuple[Code, ...]] = (*_PARTIES, "CONFLICT", "PRECONDITION_FAILED", "LIMIT_EXCEEDED")
 _act: Final = partial(ExtensionOperation, writes=("shared",), codes=_ACT_CODES)
 
 EXTENSION: Final = Extension(
     id=CONSENSUS,
-    capability=_capability,
+    capability=lambda: {
+        "voting_method": "schulze",
+        "deliberation_phases": [phase.upper() for phase in PHASES],
+        "max_stakeholders": MAX_STAKEHOLDERS,
+        "ai_standing": True,
+        "self_referential_detection": True,
+    },
     remedy="take part in a vote with the operations of consensus",
     resource=VcpAddress(
         host="consensus",
