@@ -173,7 +173,7 @@ async def test_what_has_come_waits_until_the_client_reads(talk):
     assert talk.stream.waits
     assert talk.heard == []
     unread = False
-    talk.stream.go_on()
+    talk.stream.proceed()
     assert [one["id"] for one in talk.heard] == [1, 2]
     assert not talk.stream.waits
 

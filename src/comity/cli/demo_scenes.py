@@ -414,7 +414,7 @@ async def audit(nodes: DemoNodes, stage: Stage) -> Facts:
 async def _joined(anna: DemoNode, bert: DemoNode, session: str) -> str:
     """Wait until Bert is connected, and return how."""
 
-    async def look() -> str | None:
+    async def inspect() -> str | None:
         known = (await anna.room("vdo_sync_peers", session_id=session))["peers"]
         ready = [peer for peer in known if peer["connected"] and peer["handshake_state"] == "ready"]
         if not ready:
@@ -423,7 +423,7 @@ async def _joined(anna: DemoNode, bert: DemoNode, session: str) -> str:
         links = (await anna.room("links", session_id=session))["links"]
         return str(links[ready[0]["uuid"]]["path"])
 
-    return str(await _until(anna, look, "the two nodes did not find each other in the room"))
+    return str(await _until(anna, inspect, "the two nodes did not find each other in the room"))
 
 
 def _path_in_words(path: str) -> str:
@@ -438,7 +438,7 @@ async def _sent(node: DemoNode, session: str, file: Path, stage: Stage) -> tuple
     sending = {"session_id": session, "file_path": str(file), "timeout_ms": 1}
     transfer = (await node.room("vdo_file_send_path", file.parent, **sending))["transfer"]
 
-    async def look() -> bool:
+    async def inspect() -> bool:
         listed = (await node.room("vdo_file_transfers", session_id=session, direction="outgoing"))["outgoing"]
         now = next(one for one in listed if one["transfer_id"] == transfer["transfer_id"])
         progress(min(now["acked_chunks"] * now["chunk_bytes"], now["total_bytes"]))
@@ -446,7 +446,7 @@ async def _sent(node: DemoNode, session: str, file: Path, stage: Stage) -> tuple
         return bool(now["status"] == "completed")
 
     with stage.bar(file.name, transfer["total_bytes"]) as progress:
-        await _until(node, look, "the file did not arrive")
+        await _until(node, inspect, "the file did not arrive")
     return time.monotonic() - begun, transfer["transfer_id"]
 
 
@@ -454,10 +454,10 @@ async def _shared(node: DemoNode, session: str, key: str) -> Any:
     return (await node.room("vdo_state_get", session_id=session))["value"].get(key)
 
 
-async def _until(node: DemoNode, look: Callable[[], Awaitable[Any]], otherwise: str) -> Any:
+async def _until(node: DemoNode, inspect: Callable[[], Awaitable[Any]], otherwise: str) -> Any:
     """Wait until a function returns something, and return that."""
     until = time.monotonic() + ROOM_SECONDS
-    while not (found := await look()):
+    while not (found := await inspect()):
         expect(time.monotonic() < until, f"{otherwise} within {ROOM_SECONDS:g} seconds", node)
         await asyncio.sleep(POLL_SECONDS)
     return found

@@ -46,7 +46,7 @@ from comity.terminal.options import (
     Data,
     HomeOptions,
     Json,
-    Rooms,
+    ToolGroups,
     Yes,
     argument,
     confirm,
@@ -216,7 +216,7 @@ def install_command(
             "secure-extended also require join tokens and authenticated messages.",
         ),
     ] = "full",
-    rooms: Rooms = None,
+    rooms: ToolGroups = None,
     scope: Annotated[
         str | None,
         option(

@@ -415,9 +415,9 @@ class HttpConnection(asyncio.BufferedProtocol):
             if self._since <= now - self._limits.keep_alive:
                 self._transport.close()
         elif self._since <= late:
-            self._lose_patience(now)
+            self._end_timed_out(now)
 
-    def _lose_patience(self, now: float) -> None:
+    def _end_timed_out(self, now: float) -> None:
         if self._phase is _BODY and self._bytes >= BODY_BYTES:
             self._since, self._bytes = now, 0
         elif self._phase is _BODY or self._bytes:

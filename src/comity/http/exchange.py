@@ -180,7 +180,7 @@ class Exchange:
         if kind == "http.response.start" and not self.status:
             self._start(message["status"], list(message.get("headers", ())))
         elif kind == "http.response.body" and self.status and not self.complete:
-            self._go_on(message.get("body", b""), more=message.get("more_body", False))
+            self._send_body(message.get("body", b""), more=message.get("more_body", False))
         else:
             raise RuntimeError(f"{kind} is not what an answer goes on with here")
 
@@ -205,7 +205,7 @@ class Exchange:
         self._head = _head_of(status, self._connection.date, headers)
         self._head_at_the_latest = asyncio.get_running_loop().call_soon(self._send_head)
 
-    def _go_on(self, body: bytes, *, more: bool) -> None:
+    def _send_body(self, body: bytes, *, more: bool) -> None:
         if self._without_body:
             part = b""
         elif self._left is None and not self._old:

@@ -94,7 +94,7 @@ class HttpServer:
                     lambda: HttpConnection(commands, admits=is_owner), sock=bind_private(owner_socket)
                 )
             )
-        self._spell_date()
+        self._format_date()
 
     async def stop(self) -> None:
         """Stop listening; what is under way may finish within the time given at the start, then it is ended."""
@@ -122,12 +122,12 @@ class HttpServer:
         for connection in list(serving.connections):
             connection.abort()
 
-    def _spell_date(self) -> None:
+    def _format_date(self) -> None:
         """Format the date of all answers, once a second."""
         date = formatdate(usegmt=True).encode()
         for serving in self._servings:
             serving.date = date
-        self._date_timer = asyncio.get_running_loop().call_later(1.0, self._spell_date)
+        self._date_timer = asyncio.get_running_loop().call_later(1.0, self._format_date)
 
 
 def bind(host: str, port: int) -> socket.socket:

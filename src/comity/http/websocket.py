@@ -63,8 +63,8 @@ _WITHOUT_CLOSE_FRAME: Final = 1006
 _JSON: Final = (b"content-type", JSON)
 
 log = logging.getLogger("comity.websocket")
-_chatter = logging.getLogger("comity.websocket.protocol")
-_chatter.setLevel(logging.WARNING)  # each connection and its query string are not for the log
+_protocol_log = logging.getLogger("comity.websocket.protocol")
+_protocol_log.setLevel(logging.WARNING)  # each connection and its query string are not for the log
 
 
 class PeerGone(OSError):  # noqa: N818 - an end, not a failure
@@ -94,7 +94,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
         self._address = address_name(address)
         self._loop = asyncio.get_running_loop()
         self._scope = _scope_of(head, address, {_SET_LIMIT: self._set_limit, _CUT_OFF: transport.abort})
-        self._protocol = ServerProtocol(state=State.OPEN, max_size=None, logger=_chatter)
+        self._protocol = ServerProtocol(state=State.OPEN, max_size=None, logger=_protocol_log)
         self._response = self._protocol.accept(Request(head.scope["path"], _headers(head.headers)))
         self._denial: Response | None = None  # an answer in HTTP that the application has begun
         self._limit = FIRST_LIMIT

@@ -51,7 +51,13 @@ from comity.mcp.protocol.results import (
     status_of,
     unsupported_version,
 )
-from comity.mcp.protocol.session import KEPT_METHODS, McpSession, check_introduction, introduced, welcome
+from comity.mcp.protocol.session import (
+    KEPT_METHODS,
+    McpSession,
+    check_introduction,
+    initialize_result,
+    introduced,
+)
 from comity.mcp.sessions import HttpSession, Sessions
 from comity.mcp.stream import Negotiate, warn_of_differing_hellos
 from comity.mcp.streams import EventStream, Following
@@ -346,7 +352,9 @@ class _Exchange:
             negotiated = await self._endpoint.negotiate(hello, client)
         session = McpSession(introduced(params, self._caller, negotiated))
         held = await self._endpoint.sessions.begin(session)
-        result = welcome(self._endpoint.calls.server, self._endpoint.selection, session.client, negotiated)
+        result = initialize_result(
+            self._endpoint.calls.server, self._endpoint.selection, session.client, negotiated
+        )
         session_header = (http_rules.SESSION, held.id.encode())
         await self._respond.with_body(200, around(request.id, result), headers=[session_header])
 

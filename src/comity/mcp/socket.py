@@ -180,7 +180,7 @@ class McpSocket:
                     stream.end()
                 await writer.drain()
                 while stream.waits:
-                    stream.go_on()
+                    stream.proceed()
                     await writer.drain()
                 if not data:
                     break

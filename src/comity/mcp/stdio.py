@@ -163,7 +163,7 @@ async def _read(descriptor: int, stream: McpStream, outflow: Outflow) -> None:
     if _is_pollable(descriptor):
         os.set_blocking(descriptor, False)
         inflow = _Inflow(descriptor, stream, outflow)
-        inflow.go_on()
+        inflow.proceed()
         try:
             await inflow.over
         finally:
@@ -173,14 +173,14 @@ async def _read(descriptor: int, stream: McpStream, outflow: Outflow) -> None:
             stream.receive(data)
             await outflow.ready()
             while stream.waits:
-                stream.go_on()
+                stream.proceed()
                 await outflow.ready()
     stream.end()
     while stream.waits:
         await outflow.finish(CLOSE_SECONDS)
         if outflow.is_clogged():
             return  # the client has closed its end
-        stream.go_on()
+        stream.proceed()
 
 
 def _is_pollable(descriptor: int) -> bool:
@@ -199,12 +199,12 @@ class _Inflow:
         self._stream = stream
         self._outflow = outflow
 
-    def go_on(self) -> None:
+    def proceed(self) -> None:
         if self.over.done():
             return
-        self._let(self._stream.go_on)
+        self._run_guarded(self._stream.proceed)
         if self._outflow.is_clogged():
-            self._outflow.when_drained(self.go_on)
+            self._outflow.when_drained(self.proceed)
         elif not self.over.done():
             self._loop.add_reader(self._descriptor, self._ready)
 
@@ -223,12 +223,12 @@ class _Inflow:
             self._loop.remove_reader(self._descriptor)
             self.over.set_result(None)
             return
-        self._let(self._stream.receive, data)
+        self._run_guarded(self._stream.receive, data)
         if self._outflow.is_clogged() and not self.over.done():
             self._loop.remove_reader(self._descriptor)
-            self._outflow.when_drained(self.go_on)
+            self._outflow.when_drained(self.proceed)
 
-    def _let(self, act: Callable[..., None], *given: bytes) -> None:
+    def _run_guarded(self, act: Callable[..., None], *given: bytes) -> None:
         try:
             act(*given)
         except Exception as fault:  # noqa: BLE001 - it ends the reading, and `over` raises it

@@ -50,7 +50,7 @@ Negotiate = Callable[[Any, McpClient], Awaitable[HandshakeResult]]
 
 class McpStream:
     """`write` takes bytes and never waits. Its owner sets `clogged`, which returns whether too much is still unread, and
-    calls `go_on` once it is not. `exit_asked` is set when the client says exit.
+    calls `proceed` once it is not. `exit_asked` is set when the client says exit.
     """
 
     def __init__(
@@ -88,19 +88,19 @@ class McpStream:
 
     def receive(self, data: bytes) -> None:
         self._incoming.append(self._stream.receive(data))
-        self.go_on()
+        self.proceed()
 
     def end(self) -> None:
         """Note the end of the input, and serve what was received."""
         self._incoming.append(self._stream.end())
-        self.go_on()
+        self.proceed()
 
     @property
     def waits(self) -> bool:
         """Return whether received messages are not processed yet."""
         return bool(self._incoming)
 
-    def go_on(self) -> None:
+    def proceed(self) -> None:
         while self._incoming and not self.clogged():
             self._take(self._incoming[0])
 

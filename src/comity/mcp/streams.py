@@ -83,7 +83,7 @@ class EventStream:
         self.last = 0
         self.ended = False
         self._release = False
-        self._stirred = asyncio.Event()
+        self._changed = asyncio.Event()
         self._left = asyncio.Event()
 
     @property
@@ -98,23 +98,23 @@ class EventStream:
         self._bytes += len(message)
         while len(self._events) > MAX_EVENTS or (self._bytes > MAX_BYTES and len(self._events) > 1):
             self._bytes -= len(self._events.popleft()[1])
-        self._stirred.set()
+        self._changed.set()
 
     def end(self) -> None:
         self.ended = True
-        self._stirred.set()
+        self._changed.set()
 
     def release(self) -> None:
         """Disconnect the current reader, or the next one. It may connect again."""
         if self.followed or not self.streamed:
             self._release = True
-            self._stirred.set()
+            self._changed.set()
 
     async def wait(self) -> None:
         """Wait until there is something to read, or the end."""
         while not (self.last or self.ended or self._release):
-            self._stirred.clear()
-            await self._stirred.wait()
+            self._changed.clear()
+            await self._changed.wait()
 
     async def wait_for_leaving(self, seconds: float) -> None:
         """Wait until there is no reader, at most so long: a disconnect is noticed a moment later."""
@@ -134,7 +134,7 @@ class EventStream:
         mark = object()
         if self.followed:
             self._release = False
-            self._stirred.set()
+            self._changed.set()
         self._reader = mark
         return Following(self._read(mark, after, with_ids), lambda: self._leave(mark))
 
@@ -152,14 +152,14 @@ class EventStream:
                     return
             if self._reader is not reader or self._release or (self.ended and after >= self.last):
                 return
-            if after >= self.last and not await self._something():
+            if after >= self.last and not await self._wait_changed():
                 yield jsonrpc.KEEPALIVE
 
-    async def _something(self) -> bool:
-        self._stirred.clear()
+    async def _wait_changed(self) -> bool:
+        self._changed.clear()
         try:
             async with asyncio.timeout(KEEPALIVE_SECONDS):
-                await self._stirred.wait()
+                await self._changed.wait()
         except TimeoutError:
             return False
         return True

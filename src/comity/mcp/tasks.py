@@ -126,8 +126,8 @@ class StoredTasks:
         open_ = {fresh: requests[key] for fresh, key in keys.items()}
         await self._change(job.id, lambda held: tasks.asking(held, open_, self._clock.now()))
         while not keys.keys() <= job.answers.keys():
-            job.stirred.clear()
-            await job.stirred.wait()
+            job.changed.clear()
+            await job.changed.wait()
         return {key: job.answers[fresh] for fresh, key in keys.items()}
 
     def report_progress(self, job: "_Job", doing: str) -> None:
@@ -293,7 +293,7 @@ class _Job:
         self.answers: dict[str, Any] = {}
         self.task: Task | None = None
         self.doing = ""
-        self.stirred = asyncio.Event()
+        self.changed = asyncio.Event()
         self.running: asyncio.Task[None] | None = None
         self._keys: set[str] = set()
 
@@ -309,7 +309,7 @@ class _Job:
     def update(self, task: Task) -> None:
         self.task = task
         self.answers |= task.answers
-        self.stirred.set()
+        self.changed.set()
         if task.over and self.running is not None and self.running is not asyncio.current_task():
             self.running.cancel()
 

@@ -264,13 +264,13 @@ def check_storage(settings: Settings) -> CheckResult:
     """Check how much is stored for others, and how much room is left."""
     totals = _totals(settings)
 
-    async def look() -> dict[str, int] | None:
+    async def inspect() -> dict[str, int] | None:
         async with opening.reading(settings, system_clock.SystemClock()) as store:
             return {name: await store.held(name) for name in totals} if await store.is_current() else None
 
     name = "quotas"
     try:
-        held = asyncio.run(look()) if settings.database.exists() else dict.fromkeys(totals, 0)
+        held = asyncio.run(inspect()) if settings.database.exists() else dict.fromkeys(totals, 0)
         places = (settings.data, *settings.data.parents)
         free = shutil.disk_usage(next(place for place in places if place.is_dir())).free
     except (ComityError, OSError):

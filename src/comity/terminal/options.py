@@ -70,7 +70,7 @@ Directory = Annotated[
         "The directory to use. Default: the setting directory.url, else the directory of your running node.",
     ),
 ]
-Rooms = Annotated[
+ToolGroups = Annotated[
     str | None,
     option(
         "--rooms", "A,B", "The groups of tools to offer: agents, vcp, vacant, actions, vdo. Default: all."

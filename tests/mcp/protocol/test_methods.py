@@ -26,7 +26,7 @@ from comity.mcp.protocol.results import (
     said,
     structured,
 )
-from comity.mcp.protocol.session import welcome
+from comity.mcp.protocol.session import initialize_result
 from comity.requests.caller import OWN_PROCESS, UNKNOWN
 from comity.wire import strict_json
 from comity.wire.errors import NotFoundError
@@ -136,7 +136,7 @@ def test_discover_names_versions_capabilities_and_extensions(server):
 
 
 def test_tasks_are_not_advertised_to_legacy_clients(server):
-    shown = strict_json.loads(welcome(server, Selection(), LEGACY, None))["capabilities"]
+    shown = strict_json.loads(initialize_result(server, Selection(), LEGACY, None))["capabilities"]
     assert "extensions" not in shown
 
 

@@ -31,7 +31,13 @@ from comity.mcp.protocol.results import (
     invalid_params,
     invalid_request,
 )
-from comity.mcp.protocol.session import KEPT_METHODS, McpSession, introduced, welcome, without_handshake
+from comity.mcp.protocol.session import (
+    KEPT_METHODS,
+    McpSession,
+    initialize_result,
+    introduced,
+    without_handshake,
+)
 from comity.requests.caller import Caller
 from comity.wire import strict_json
 from comity.wire.errors import ComityError, DeadlineError, NotFoundError, PeerError, RetryLaterError
@@ -222,15 +228,15 @@ class McpConversation:
         if request is None:
             self._given = negotiated
             self.session.client = negotiated.agreed(self.session.client)
-            return self._go_on([])
+            return self._process_held([])
         if greet.client.modern:
             if self._greeted.get(request.id) is not greet:
                 return []  # cancelled meanwhile
             del self._greeted[request.id]
             return self._begin(request, negotiated.agreed(greet.client), greet.batch, negotiated.reply)
-        return self._go_on([*self._welcome(request, negotiated, greet.batch)])
+        return self._process_held([*self._initialized_answer(request, negotiated, greet.batch)])
 
-    def _go_on(self, effects: list[Effect]) -> list[Effect]:
+    def _process_held(self, effects: list[Effect]) -> list[Effect]:
         """Process the messages that waited for a hello."""
         self._greeting = False
         while self._held and not self._greeting:
@@ -330,16 +336,16 @@ class McpConversation:
         params = request.params or {}
         hello = self.server.hello_in_initialize(params)
         if hello is None:
-            return self._welcome(request, None, batch)
+            return self._initialized_answer(request, None, batch)
         self._greeting = True
         return [Greet(request, hello, introduced(params, self._caller, None), batch)]
 
-    def _welcome(
+    def _initialized_answer(
         self, request: RpcRequest, negotiated: HandshakeResult | None, batch: BatchAnswers | None
     ) -> list[Effect]:
         params = request.params if isinstance(request.params, dict) else {}
         self.session.client = introduced(params, self._caller, negotiated or self._given)
-        result = welcome(self.server, self.selection, self.session.client, negotiated)
+        result = initialize_result(self.server, self.selection, self.session.client, negotiated)
         return self._answer(around(request.id, result), batch)
 
     def _other(self, message: Incoming) -> list[Effect]:

@@ -170,7 +170,7 @@ def check_introduction(params: Json) -> None:
         raise invalid_params(f"capabilities and clientInfo exceed {MAX_INTRODUCTION:,} bytes; send less")
 
 
-def welcome(
+def initialize_result(
     server: Server, selection: Selection, client: McpClient, negotiated: HandshakeResult | None
 ) -> bytes:
     """Return the result of `initialize`."""

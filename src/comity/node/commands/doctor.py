@@ -241,13 +241,13 @@ def check_database(settings: Settings) -> CheckResult:
             "database", "warn", "this build of apsw has no page checksums", "install apsw from its wheel"
         )
 
-    async def look() -> None:
+    async def inspect() -> None:
         async with opening.reading(settings, SystemClock()):
             pass
 
     try:
         size = settings.database.stat().st_size
-        asyncio.run(look())
+        asyncio.run(inspect())
     except FileNotFoundError:
         return CheckResult("database", "ok", "does not exist yet; `comity up` creates it")
     except (ComityError, OSError) as refusal:

@@ -294,7 +294,7 @@ class TerminalLines:
         more, self._more = self._more, 0
         if not more:
             return ""
-        said = with_flags(f"… and {more:,} more; `comity watch` shows every act")
+        said = with_flags(f"… and {more:,} more; `comity watch` shows every event")
         return paint(said, "dim", wanted=self._coloured) + "\n"
 
 

@@ -18,7 +18,7 @@ from comity.rooms.protocol.tool_table import Demands, read_profile
 from comity.rooms.tools import select
 from comity.runtime.lazy import late
 from comity.terminal.help import HelpfulApp
-from comity.terminal.options import HomeOptions, Rooms, option, read_groups, settings_of, whole_number
+from comity.terminal.options import HomeOptions, ToolGroups, option, read_groups, settings_of, whole_number
 from comity.wire.errors import ConfigError, PeerError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def mcp(
             "VDON_MCP_TOOL_PROFILE.",
         ),
     ] = None,
-    rooms: Rooms = None,
+    rooms: ToolGroups = None,
     vcp: Annotated[
         str | None,
         option(

@@ -111,9 +111,7 @@ class _Watching:
     def _take(self, message: ServerSentEvent) -> None:
         if message.kind == "reset":
             oldest = strict_json.loads(message.data[0].encode())["oldest"]
-            note(
-                f"acts before number {oldest} are gone: the node keeps {KEPT:,}, and none from before its start"
-            )
+            note(f"events before number {oldest} are gone; the node keeps the last {KEPT:,} since its start")
         else:
             for line in message.data:
                 self._show(strict_json.loads(line.encode()))
