@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from comity.hosts import json_text
 from comity.wire.errors import MalformedError
@@ -111,6 +111,7 @@ def test_putting_in_changes_nothing_but_our_key(text):
 
 
 @given(json_texts())
+@example('{"a":[""],"mcpServers":{\n    "other":"","third":""}}')
 @settings(max_examples=80, deadline=None)
 def test_taking_out_of_a_text_that_was_changed_since_keeps_the_change(text):
     changed = json_text.put(json_text.put(text, PATH, ENTRY), ("mcpServers", "later"), [1])

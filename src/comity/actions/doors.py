@@ -63,7 +63,13 @@ def openapi(registry: Registry, version: str) -> dict[str, Any]:
         },
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "schemas": {"Refusal": _refusal()},
+            "schemas": {
+                "Refusal": {
+                    "type": "object",
+                    "required": ["detail", "code"],
+                    "properties": {"detail": {"type": "string"}, "code": {"type": "string"}},
+                }
+            },
         },
     }
 
@@ -101,11 +107,6 @@ def _operation(entry: RegisteredAction) -> dict[str, Any]:
             **{status: _refused(status) for status in _REFUSALS},
         },
     }
-
-
-def _refusal() -> dict[str, Any]:
-    text = {"type": "string"}
-    return {"type": "object", "required": ["detail", "code"], "properties": {"detail": text, "code": text}}
 
 
 def _refused(status: str) -> dict[str, Any]:

@@ -238,7 +238,9 @@ def _plan_install(target: Target, launch: Launch, machine: Computer, records: Re
             client=target.client,
             scope=target.scope,
             path=path,
-            made=ours.made if ours else _missing(language, text, path),
+            made=ours.made
+            if ours
+            else sum(language.find(text, path[:n]) is None for n in range(1, len(path))),
             replaced=ours.replaced if ours else have,
         ),
         entry=entry,
@@ -310,10 +312,6 @@ def _path_of_ours(target: Target, text: str, machine: Computer) -> KeyPath | Non
     return None
 
 
-def _missing(language: ConfigLanguage, text: str, path: KeyPath) -> int:
-    return sum(language.find(text, path[:depth]) is None for depth in range(1, len(path)))
-
-
 def _is_bare(language: ConfigLanguage, text: str) -> bool:
     return not text.strip() or (language is json_text and "".join(text.split()) == "{}")
 
@@ -352,7 +350,7 @@ def _install(plan: Plan, machine: Computer, records: Records) -> InstallOutcome:
     if plan.call:
         fault = _add_by_program(plan, machine)
         now = config_file.look(plan.target.file)
-        if not fault and _entry_matches(plan, now):
+        if not fault and same_entry(_entry_in(plan, now), plan.entry):
             copy = _remember(plan, now.data, former, made, records)
             return InstallOutcome(plan=plan, call=plan.call, copy=copy)
         notes = _fell_back(plan, fault or "it ended well, but its file does not have the entry")
@@ -382,7 +380,7 @@ def _uninstall(plan: Plan, machine: Computer, records: Records) -> InstallOutcom
     if plan.call:
         fault = run_program(plan.call, machine)
         now = config_file.look(plan.target.file)
-        if not fault and not _has_key(plan, now):
+        if not fault and _entry_in(plan, now, unreadable=True) is None:
             call = plan.call
         else:
             notes = _fell_back(plan, fault or "it ended well, but its file still has the entry")
@@ -448,18 +446,12 @@ def _add_by_program(plan: Plan, machine: Computer) -> str:
     return run_program(plan.call, machine)
 
 
-def _entry_matches(plan: Plan, now: ConfigFile) -> bool:
+def _entry_in(plan: Plan, now: ConfigFile, unreadable: Any = None) -> Any:
+    """Return the entry in the file as it is now. Return `unreadable` if the file cannot be read."""
     try:
-        return same_entry(plan.target.language.find(now.text, plan.path), plan.entry)
+        return plan.target.language.find(now.text, plan.path)
     except ComityError:
-        return False
-
-
-def _has_key(plan: Plan, now: ConfigFile) -> bool:
-    try:
-        return plan.target.language.find(now.text, plan.path) is not None
-    except ComityError:
-        return True
+        return unreadable
 
 
 def _forget_entry(plan: Plan, record: Record | None, records: Records) -> None:

@@ -35,6 +35,8 @@ class Node:
 
     @property
     def pairs(self) -> list[tuple[Self, Self]]:
+        if self.kind != "mapping":
+            return []
         return list(zip(self.children[::2], self.children[1::2], strict=True))
 
     def pair(self, key: str) -> tuple[Self, Self] | None:

@@ -458,7 +458,7 @@ def _act(
 
 
 def _read_party(text: str) -> dict[str, Any]:
-    """A stakeholder: ID or NAME@ID, then perhaps =ROLE; a representative is =ai_representative:PRINCIPAL:FIDELITY."""
+    """Read a stakeholder: ID or NAME@ID, optionally =ROLE; a representative is =ai_representative:PRINCIPAL:FIDELITY."""
     who, _, given = text.partition("=")
     role, *more = (given or "participant").split(":")
     one_of("the role of a party", role, _ROLES)
