@@ -23,6 +23,7 @@ from comity.requests.handler import HandlerDefaults, Identified
 from comity.runtime.node_runtime import NodeRuntime
 from comity.runtime.settings import (
     AuditSettings,
+    DispatchSettings,
     HttpSettings,
     RateSettings,
     Settings,
@@ -622,3 +623,16 @@ def test_a_process_that_is_asked_to_stop_drains_and_ends_well(data):
         assert process.wait(10) == 0
     results = [entry.verification_result for entry in asyncio.run(entries_at(data))]
     assert results == ["NODE_STARTED", "NODE_STOPPED"]
+
+
+# Hosts that may be called although their addresses are private.
+
+
+@pytest.mark.parametrize("host", ["[::1]", "::1", "127.0.0.1", "10.1.0.0/16", "node.example"])
+async def test_a_node_starts_with_a_host_as_it_is_written_in_a_url_or_without_brackets(tmp_path, host):
+    node = Node(Settings(data=tmp_path, port=0, dispatch=DispatchSettings(allowed_hosts=(host,))))
+    try:
+        await node.start()
+        assert node.url
+    finally:
+        await node.stop()

@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from comity.mcp.protocol import conversation
 from comity.mcp.protocol.catalog import Catalog, Namespace, Prompt, Resources, Selection, resource
 from comity.mcp.protocol.context import McpClient
 from comity.mcp.protocol.conversation import refusal, result_of
@@ -19,6 +20,8 @@ from comity.mcp.protocol.results import (
     META_SERVER,
     TASKS,
     Contents,
+    InputRequest,
+    InputRequired,
     McpError,
     PromptResult,
     ToolResult,
@@ -29,10 +32,18 @@ from comity.mcp.protocol.results import (
 from comity.mcp.protocol.session import initialize_result
 from comity.requests.caller import OWN_PROCESS, UNKNOWN
 from comity.wire import strict_json
-from comity.wire.errors import NotFoundError
+from comity.wire.errors import (
+    ConflictError,
+    DeadlineError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    OverloadedError,
+    PeerError,
+)
 from comity.wire.jsonrpc import RpcRequest
 from tests.callers import visitor
-from tests.mcp.protocol.talk import PERSONAL, TEXT, a_server, tool
+from tests.mcp.protocol.talk import ACK, PERSONAL, TEXT, Talk, a_server, meta, tool
 
 LENGTH = {"type": "object", "properties": {"length": {"type": "integer"}}, "required": ["length"]}
 WHO = [{"name": "who", "required": True}, {"name": "how"}]
@@ -451,3 +462,64 @@ def test_subscriptions_of_a_session_want_a_resource_that_is_there(server):
     )
     assert work.special.uris == (own,)
     assert refused(server, LEGACY, "resources/unsubscribe", {}).code == -32602
+
+
+# Answers as bytes: around their id, in the shape of the era, and with nothing of what broke inside.
+
+
+SERVER = a_server()
+
+
+def a_work(*, modern):
+    more = {"_meta": meta()} if modern else {}
+    return Talk(SERVER).call(**more)
+
+
+@pytest.mark.parametrize("id_", [0, -7, 10**30, 1.5, "a", 'q"\n', "ö"])
+def test_a_result_stands_around_its_id(id_):
+    assert strict_json.loads(conversation.around(id_, b'{"a":1}')) == {
+        "jsonrpc": "2.0",
+        "id": id_,
+        "result": {"a": 1},
+    }
+
+
+def test_a_modern_result_says_that_it_is_complete_and_whose_it_is():
+    modern = strict_json.loads(conversation.result_of(SERVER, a_work(modern=True), said("x")))
+    assert (modern["resultType"], modern["_meta"]) == ("complete", {META_SERVER: SERVER.info})
+    legacy = strict_json.loads(conversation.result_of(SERVER, a_work(modern=False), said("x")))
+    assert legacy == {"content": [{"type": "text", "text": "x"}], "isError": False}
+
+
+def test_a_question_is_a_result_with_its_state_and_the_word_on_a_hello():
+    asked = InputRequired({"who": InputRequest("elicitation/create", {"message": "?"})})
+    result = strict_json.loads(conversation.input_required(SERVER, a_work(modern=True), asked, "sealed", ACK))
+    assert result["resultType"] == "input_required"
+    assert result["inputRequests"] == {"who": {"method": "elicitation/create", "params": {"message": "?"}}}
+    assert result["requestState"] == "sealed"
+    assert result["_meta"]["space.creed.vcp/ack"] == ACK
+    plain = strict_json.loads(conversation.input_required(SERVER, a_work(modern=True), asked, None))
+    assert "requestState" not in plain
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (McpError(-32021, "lacks", {"x": 1}), -32021, "lacks"),
+        (InvalidError("too blue"), -32602, "too blue"),
+        (ForbiddenError("not yours"), -32602, "not yours"),
+        (NotFoundError("none"), -32602, "none"),
+        (ConflictError("moved on"), -32602, "moved on"),
+        (DeadlineError("too slow"), -32603, "too slow"),
+        (OverloadedError("too many"), -32603, "too many"),
+        (PeerError("the other side"), -32603, "the other side"),
+        (RuntimeError("the secret is 42"), -32603, conversation.INTERNAL.message),
+    ],
+)
+def test_each_fault_has_its_code_and_only_ours_keep_their_words(error, code, words):
+    found = conversation.refusal(a_work(modern=True), error)
+    assert (found.code, found.message) == (code, words)
+
+
+def test_an_error_without_an_id_says_null():
+    assert strict_json.loads(conversation.refused(None, conversation.INTERNAL))["id"] is None

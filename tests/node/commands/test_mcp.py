@@ -1,5 +1,7 @@
 """`comity mcp` by itself: its flags, its profiles, and a data folder that is not as it should be."""
 
+import asyncio
+import contextlib
 import json
 import os
 import subprocess
@@ -9,9 +11,11 @@ import pytest
 
 from comity.rooms.protocol.tool_table import PROFILES, TOOLS_OF, allowed_profiles
 from comity.terminal.options import read_groups
+from comity.testing.nodes import bearer, running_node
 from comity.wire.errors import ConfigError
 from tests.mcp.conversing import call, initialize, notify, request, said_by
-from tests.mcp.processes import comity_mcp
+from tests.mcp.http_talk import Http
+from tests.mcp.processes import comity_mcp, started
 
 CORE = {"vcp_validate_token", "vcp_parse_csm1", "vcp_encode_context", "vcp_status"}
 HELLO = {"type": "vcp-hello", "version": "3.1", "extensions": []}
@@ -267,3 +271,142 @@ async def test_what_was_asked_before_the_input_ended_is_answered(data, flags, mo
     answers = {one["id"]: one for one in map(json.loads, out.splitlines()) if "id" in one}
     assert sorted(answers) == [0, 1, 2, 3, 4, 5]
     assert all("result" in one for one in answers.values())
+
+
+# What `comity mcp` costs before the first call: it must not load the house for a greeting.
+
+
+TELLING = """
+import atexit, sys
+from comity.cli.app import run
+atexit.register(lambda: print("\\n".join(sorted(sys.modules)), file=sys.stderr))
+sys.exit(run(sys.argv[1:]))
+"""
+HEAVY = {
+    "aiohttp",
+    "apsw",
+    "cryptography",
+    "httpx",
+    "jsonschema_rs",
+    "mcp",
+    "nacl",
+    "prometheus_client",
+    "pydantic",
+    "rich",
+    "starlette",
+    "uvicorn",
+    "yaml",
+}
+NOT_YET = {"comity.runtime.node_runtime", "comity.node.http_server", "comity.actions.protocol.action"}
+MOST_RESIDENT = 40 << 20
+
+
+async def greeted(data, *more):
+    """The modules that were loaded, and the memory in use after the last answer."""
+    async with started(sys.executable, "-c", TELLING, "mcp", "--data", str(data)) as client:
+        for message in (initialize(), *more):
+            assert "result" in await client.ask(message)
+        resident = client.resident()
+        client.end()
+        code, _, err = await client.over()
+    assert code == 0
+    return set(err.split()), resident
+
+
+async def test_a_greeting_loads_no_room(data):
+    modules, _ = await greeted(data)
+    assert "comity.mcp.stdio" in modules
+    assert NOT_YET & modules == set()
+    assert {name.partition(".")[0] for name in modules} & HEAVY == set()
+
+
+async def test_lists_load_neither_a_database_nor_a_web_server(data):
+    asked = [request(name, name) for name in ("tools/list", "prompts/list", "resources/templates/list")]
+    modules, _ = await greeted(data, *asked)
+    compiles = {"jsonschema_rs"}  # the table of actions has its schemas compiled
+    assert {name.partition(".")[0] for name in modules} & (HEAVY - compiles) == set()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+async def test_little_memory_is_used_before_the_first_call(data):
+    _, resident = await greeted(data, request(1, "tools/list"))
+    assert resident <= MOST_RESIDENT
+
+
+# Whichever way a call comes, it is in the record, and the record is whole.
+
+
+CALLS = 3
+
+
+async def alone(data):
+    async with comity_mcp(data) as client:
+        await called(client)
+
+
+async def attached(data):
+    async with running_node(data), comity_mcp(data) as client:
+        await called(client)
+
+
+async def called(client):
+    for number in range(CALLS):
+        assert not (await client.ask(call(number, "vcp_status")))["result"]["isError"]
+    assert "error" in await client.ask(call("no", "burn"))
+    client.end()
+    code, _, err = await client.over()
+    assert (code, err) == (0, "")
+
+
+async def over_http(data):
+    async with running_node(data) as node, Http(f"{node.url}/mcp", **bearer(node)) as http:
+        session = await http.begin()
+        for number in range(CALLS):
+            assert (await http.post(call(number, "vcp_status"), **session)).status_code == 200
+        await http.send("DELETE", **session)
+
+
+@pytest.mark.parametrize("way", [alone, attached, over_http])
+def test_a_call_leaves_its_entry_and_the_record_verifies(data, comity, way):
+    asyncio.run(way(data))
+    verified = comity("audit", "verify")
+    assert verified.code == 0, verified.err
+    tail = comity("audit", "tail", "-n", "100", "--json")
+    entries = [json.loads(line) for line in tail.out.splitlines()]
+    mine = [one for one in entries if one["verification_result"] == "MCP_VCP_STATUS_OK"]
+    counted = [check for one in mine for check in one["checks_passed"] if check.startswith("count:")]
+    assert sum(int(check.removeprefix("count:")) for check in counted) == CALLS
+    events = {one["verification_result"] for one in entries}
+    assert ({"MCP_SESSION_BEGUN", "MCP_SESSION_ENDED"} <= events) is (way is over_http)
+
+
+def test_a_call_that_needs_no_room_is_recorded_too(data, comity):
+    async def parse():
+        async with comity_mcp(data) as client:
+            await client.ask(initialize())
+            await client.ask(call(1, "vcp_parse_csm1", code="N5+F+E"))
+            client.end()
+            await client.over()
+
+    asyncio.run(parse())
+    assert comity("audit", "verify").code == 0
+    assert "MCP_VCP_PARSE_CSM1_" in comity("audit", "tail", "--json").out
+
+
+def test_clients_that_share_a_folder_do_not_disturb_each_other_nor_a_node_that_comes_later(data, comity):
+    async def share():
+        async with contextlib.AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(comity_mcp(data)) for _ in range(3)]
+            await asyncio.gather(*[client.ask(call(1, "vcp_status")) for client in clients])
+            async with running_node(data) as node, comity_mcp(data) as guest:
+                answers = await asyncio.gather(
+                    *[one.ask(call(2, "vacant_describe")) for one in (*clients, guest)]
+                )
+                ids = {answer["result"]["structuredContent"]["vacant_id"] for answer in answers}
+                assert ids == {node.vacant_id.hex()}
+            for client in clients:
+                client.end()
+                assert (await client.over())[0] == 0
+
+    asyncio.run(share())
+    assert comity("audit", "verify").code == 0
