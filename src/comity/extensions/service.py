@@ -20,8 +20,7 @@ from comity.extensions.handler import (
 )
 from comity.extensions.protocol import personal
 from comity.extensions.protocol.calls import CallFacts, OperationCall
-from comity.extensions.protocol.operations import ExtensionRules
-from comity.extensions.protocol.payloads import answers, apply_payload
+from comity.extensions.protocol.operations import ExtensionRules, answers, apply_payload
 from comity.extensions.protocol.relational import StandingLevel
 from comity.extensions.protocol.state import ExtensionState
 from comity.extensions.state import ExtensionStates

@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from comity.extensions.protocol.calls import CallFacts, OperationCall
-from comity.extensions.protocol.payloads import answers, apply_payload
+from comity.extensions.protocol.operations import answers, apply_payload
 from comity.extensions.protocol.relational import count_exchange
 from comity.extensions.protocol.state import ExtensionState, SessionExtensions
 from comity.vcp.protocol.agreement import Session

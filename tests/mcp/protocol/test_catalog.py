@@ -121,6 +121,31 @@ def test_tools_that_are_made_later_are_made_once_for_who_looks_first(catalog):
     assert (made, heard) == ([1], [])
 
 
+@pytest.mark.parametrize("asked", [{"active": frozenset({PERSONAL})}, {"active": NOTHING, "complete": True}])
+def test_what_belongs_to_extensions_is_made_once_it_matters_and_stands_in_its_place(asked):
+    catalog, made = Catalog(), []
+
+    def of_extensions(*added):
+        made.append(added)
+        return added
+
+    kind = Resources(group="r", owns=lambda uri: uri == "x://p", read=lambda *_: None, extension=PERSONAL)
+    catalog.add_tools([tool("first")])
+    catalog.add_of_extensions(
+        lambda: of_extensions(tool("feel", extension=PERSONAL)), lambda: of_extensions(kind)
+    )
+    catalog.add_tools_later(lambda: [tool("last")])
+    assert (names(catalog), made) == (["first", "last"], [])
+    view = catalog.view(EVERYTHING, **asked)
+    assert len(made) == 2
+    if asked["active"]:
+        assert (list(view.tools), view.resources) == (["first", "feel", "last"], (kind,))
+    else:
+        assert (view.dormant["feel"].extension, view.dormant_for("x://p")) == (PERSONAL, kind)
+    catalog.view(EVERYTHING, **asked)
+    assert len(made) == 2
+
+
 def test_a_tool_is_listed_with_what_it_has_and_no_more():
     bare = tool("bare").to_json(modern=True)
     assert bare == {"name": "bare", "description": "For tests.", "inputSchema": {"type": "object"}}

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.vcp.protocol.built_in import built_in
+from comity.vcp.protocol.built_in import NAMES, built_in
 from comity.vcp.protocol.messages import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
 from comity.vcp.protocol.registry import Dependency, Extension, ExtensionRegistry
 from comity.wire.errors import ConfigError
@@ -15,6 +15,13 @@ def extension(id_, **members):
 
 class TestTheFiveExtensions:
     """vcp 1.6 and 1.7: the keys of both documents."""
+
+    def test_are_one_module_each_that_says_all_of_them(self):
+        for id_, extension in built_in().items():
+            assert extension.id == id_
+            assert extension.resource.extension == id_
+            assert {operation.extension for operation in extension.operations} == {id_}
+        assert NAMES == ("personal", "relational", "consensus", "torch", "intent")
 
     def test_advertise_what_the_documents_say(self):
         assert registry().capabilities([PERSONAL, RELATIONAL, CONSENSUS, TORCH, INTENT]) == {

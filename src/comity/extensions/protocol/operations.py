@@ -2,6 +2,9 @@
 
 `perform` is pure. It returns the state after the call and a result, or raises ExtensionError; then nothing has changed.
 Inactive extensions are refused first, and all strings of the arguments are scanned before the operation sees them.
+
+In a context request each extension applies its own data. Trust, standing, continuity and torches are never taken from it:
+they are listed as ignored, with the operation that is meant for it. One wrong value refuses the whole request.
 """
 
 from collections.abc import Collection, Mapping
@@ -9,16 +12,19 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from comity.extensions.protocol.calls import CallFacts, OperationCall, OperationOutcome
 from comity.extensions.protocol.personal import PersonalRules
 from comity.extensions.protocol.state import ExtensionState
 from comity.extensions.protocol.texts import refuse_injection
 from comity.extensions.protocol.torch import TorchRules
-from comity.vcp.protocol.built_in import operations
+from comity.vcp.protocol.built_in import built_in, operations
+from comity.vcp.protocol.context import ContextRequest, Ignored
 from comity.vcp.protocol.extension_calls import ExtensionError, ExtensionOperation, invalid, shaped
 from comity.vcp.protocol.injection import Severity
 
+_MAX_NAME_LENGTH: Final = 128
 REMEDY: Final = "Extension {name} is not active. Re-initialize with the extension in your VCP-Hello"
 
 _MEMBERS: Final = {
@@ -85,3 +91,41 @@ def input_schema(operation: ExtensionOperation) -> dict[str, Any]:
     properties = {**members, **schema["properties"], **operation.described}
     schema = {**schema, "properties": properties, "additionalProperties": False}
     return {**schema, "$defs": parts} if parts else schema
+
+
+# What a context request changes in the extensions, and what an answer says of them (ruling 49).
+
+
+class AppliedPayload(Struct, frozen=True, kw_only=True):
+    """`request` names as accepted only what was applied."""
+
+    state: ExtensionState
+    request: ContextRequest
+
+
+def apply_payload(call: OperationCall, request: ContextRequest) -> AppliedPayload:
+    """Return the state after a context request. Raises ExtensionError."""
+    ignored: list[Ignored] = []
+
+    def ignore(field: str, reason: str) -> None:
+        ignored.append(Ignored(field[:_MAX_NAME_LENGTH], reason))
+
+    for extension in built_in().values():
+        if extension.apply is not None:
+            call = replace(call, state=extension.apply(call, request, ignore))
+        elif extension.id in request.extensions:
+            ignore(f"extensions.{extension.id}", extension.remedy)
+    fields = {each.field for each in ignored}
+    accepted = tuple(field for field in request.accepted if field not in fields)
+    return AppliedPayload(
+        state=call.state, request=replace(request, accepted=accepted, ignored=(*request.ignored, *ignored))
+    )
+
+
+def answers(call: OperationCall) -> dict[str, Any]:
+    """Return what the active extensions say in a context response; the audience decides how much."""
+    return {
+        extension.id: extension.view(call)
+        for extension in built_in().values()
+        if extension.view is not None and extension.id in call.facts.active
+    }
