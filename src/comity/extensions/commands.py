@@ -206,7 +206,7 @@ torch_app = HelpfulApp(
     "that takes it starts with the trust that the earlier sessions built, instead of from zero."
 )
 
-_LARGEST = 65_536
+_MAX_BYTES = 65_536
 
 
 @torch_app.add("""
@@ -288,14 +288,14 @@ def _run(home: KeyOptions, work: Callable[[Any], Awaitable[Any]]) -> Any:
 def _read_torch(file: str) -> dict[str, Any]:
     try:
         if file == "-":
-            text = sys.stdin.buffer.read(_LARGEST + 1)
+            text = sys.stdin.buffer.read(_MAX_BYTES + 1)
         else:
             with Path(file).expanduser().open("rb") as held:
-                text = held.read(_LARGEST + 1)
+                text = held.read(_MAX_BYTES + 1)
     except OSError as fault:
         raise ConfigError(f"{file} cannot be read: {fault.strerror}") from None
-    if len(text) > _LARGEST:
-        raise InvalidError(f"{file} has more than {_LARGEST:,} bytes; a torch is much smaller")
+    if len(text) > _MAX_BYTES:
+        raise InvalidError(f"{file} has more than {_MAX_BYTES:,} bytes; a torch is much smaller")
     try:
         torch = strict_json.loads(text, unique_keys=True)
     except MalformedError as fault:

@@ -172,8 +172,8 @@ class TcpServerLink:
     def _cut_off(self) -> bytes | None:
         """Drop a line that is too long. Return the error message, only the first time."""
         # one more may be the CR of a line that just fits
-        longest = self.max_message_bytes + self._held.endswith(b"\r")
-        if not self._skipping and len(self._held) <= longest:
+        allowed = self.max_message_bytes + self._held.endswith(b"\r")
+        if not self._skipping and len(self._held) <= allowed:
             return None
         first, self._skipping = not self._skipping, True
         self._held.clear()

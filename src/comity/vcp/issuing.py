@@ -61,7 +61,7 @@ from comity.wire.errors import ComityError, ConfigError, ConflictError, KeyRefus
 
 FROM_FILE: Final = "@"
 _STDIN: Final = "-"
-_LONGEST: Final = 65_536
+_MAX_BYTES: Final = 65_536
 
 
 def read_token(written: str) -> str:
@@ -82,7 +82,7 @@ def _read(written: str, read: Callable[[Path], bytes]) -> str:
     if not written.startswith(FROM_FILE):
         return written.strip()
     name = written.removeprefix(FROM_FILE)
-    data = sys.stdin.buffer.read(_LONGEST) if name == _STDIN else read(Path(name).expanduser())
+    data = sys.stdin.buffer.read(_MAX_BYTES) if name == _STDIN else read(Path(name).expanduser())
     words = data.decode("ascii", "replace").split()
     if len(words) != 1:
         raise KeyRefusedError(f"{one_line(written)} holds no VCP/I token; put one there and nothing else")
@@ -93,7 +93,7 @@ def _read_shown(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
-            data = file.read(_LONGEST)
+            data = file.read(_MAX_BYTES)
     except (OSError, ValueError) as why:
         reason = str(getattr(why, "strerror", None) or why).lower()
         raise KeyRefusedError(f"{path} cannot be read: {reason}; give the path of another file") from None

@@ -124,7 +124,7 @@ def _load(spec: str) -> VcpExtension:
         found = getattr(import_user_module(module_name), name, None)
     except ConfigError as fault:
         raise ConfigError(f"the VCP extension {spec} cannot be used: {fault.message}") from None
-    except Exception as failure:  # noqa: BLE001 - a module of somebody else may raise anything
+    except Exception as failure:  # noqa: BLE001 - a module of others may raise anything
         raise ConfigError(
             f"the VCP extension {spec} cannot be imported: {type(failure).__name__}: {failure}"
         ) from None

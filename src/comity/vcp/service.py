@@ -473,7 +473,7 @@ class ServedConnection:
             case WatchFeatures(features):
                 return await self._service.features.wait_for_change(features)
             case _:
-                raise TypeError(f"nobody here answers {type(question).__name__}")
+                raise TypeError(f"there is no answer for {type(question).__name__}")
 
     def cancel(self) -> None:
         assert self.running is not None

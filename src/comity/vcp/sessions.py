@@ -201,7 +201,7 @@ class ConnectionLimits(Struct, frozen=True, kw_only=True):
 
 class OpenConnections:
     def __init__(self, limits: ConnectionLimits, *, has_share: Callable[[str], bool]) -> None:
-        """`has_share` tells an address with a limit from one that may open as many as there are."""
+        """`has_share` returns whether an address has a limit."""
         self._limits = limits
         self._has_share = has_share
         self._silent: OrderedDict[int, Callable[[], None]] = OrderedDict()

@@ -50,8 +50,8 @@ class TestTheScan:
 
 class TestAText:
     def test_is_measured_in_bytes(self):
-        assert texts.read_text("é" * 512, "reason", most_bytes=1024)
-        assert refused(texts.read_text, "é" * 513, "reason", most_bytes=1024).wire_code == "LIMIT_EXCEEDED"
+        assert texts.read_text("é" * 512, "reason", max_bytes=1024)
+        assert refused(texts.read_text, "é" * 513, "reason", max_bytes=1024).wire_code == "LIMIT_EXCEEDED"
 
     @pytest.mark.parametrize("text", ["", " \n\t", "\ud800"])
     def test_that_is_none_is_refused(self, text):

@@ -249,7 +249,7 @@ def read_self_model(value: Any, field: str = "model") -> SelfModel:
         if not MIN_VALUE <= each.value <= MAX_VALUE:
             raise invalid(f"{place}.value must be a number from 1 to 9", f"{place}.value")
         if each.label is not None:
-            read_text(each.label, f"{place}.label", most_bytes=_MAX_LABEL_BYTES, may_be_empty=True)
+            read_text(each.label, f"{place}.label", max_bytes=_MAX_LABEL_BYTES, may_be_empty=True)
         if name in ALWAYS_UNCERTAIN and not each.uncertain:
             raise invalid(f"{place} is always uncertain; mark it so", f"{place}.uncertain")
     return model

@@ -56,14 +56,14 @@ def _refuse_text(text: str, threshold: Severity, field: str) -> None:
         raise refused(place, failed)
 
 
-def read_text(text: str, field: str, *, most_bytes: int = TEXT_BYTES, may_be_empty: bool = False) -> str:
+def read_text(text: str, field: str, *, max_bytes: int = TEXT_BYTES, may_be_empty: bool = False) -> str:
     """Return the text if it has an allowed size."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
         raise refused(field, "holds half a surrogate pair; send whole characters") from None
-    if size > most_bytes:
-        raise refused(field, f"has more than {most_bytes:,} bytes; shorten it", code="LIMIT_EXCEEDED")
+    if size > max_bytes:
+        raise refused(field, f"has more than {max_bytes:,} bytes; shorten it", code="LIMIT_EXCEEDED")
     if not may_be_empty and not text.strip():
         raise refused(field, "must not be empty")
     return text

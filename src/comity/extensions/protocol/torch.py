@@ -280,13 +280,13 @@ def read_torch(value: Any) -> Torch:
     if size > MAX_TORCH_BYTES:
         raise limit_exceeded(f"torch has more than {MAX_TORCH_BYTES:,} bytes", "torch")
     torch = shaped(value, Torch, "torch")
-    for name, text, longest in (
+    for name, text, max_length in (
         ("quality_description", torch.quality_description, MAX_QUALITY_LENGTH),
         ("gift", torch.gift or "", MAX_GIFT_LENGTH),
         *((f"primes[{index}]", prime, MAX_PRIME_LENGTH) for index, prime in enumerate(torch.primes)),
     ):
-        if len(text) > longest:
-            raise limit_exceeded(f"torch.{name} has more than {longest} characters", f"torch.{name}")
+        if len(text) > max_length:
+            raise limit_exceeded(f"torch.{name} has more than {max_length} characters", f"torch.{name}")
     if len(torch.primes) > MAX_PRIMES:
         raise limit_exceeded(f"torch.primes has at most {MAX_PRIMES} entries", "torch.primes")
     if not 1 <= torch.session_count <= MAX_SESSIONS:
@@ -311,7 +311,7 @@ def _refuse_signature(torch: Torch, value: dict[str, Any]) -> None:
 
 def _refuse_place(torch: Torch, owner: str, own_key: str) -> None:
     if torch.owner is not None and torch.owner != owner_hash(owner):
-        raise ExtensionError("FORBIDDEN", "this torch belongs to somebody else", "torch.owner")
+        raise ExtensionError("FORBIDDEN", "this torch belongs to another owner", "torch.owner")
     if torch.to is not None and torch.to != own_key:
         raise ExtensionError("FORBIDDEN", "this torch was handed to another node", "torch.to")
 

@@ -69,7 +69,7 @@ from comity.wire.machine import (
 
 MAX_WAIT_SECONDS: Final = 30.0
 
-_STEPS_TO_LONGEST: Final = 5
+_STEPS_TO_MAX: Final = 5
 
 
 class Notice(Struct, frozen=True):
@@ -416,5 +416,5 @@ def retry_delay(failures: int, random: float, at_least: float = 0.0) -> float:
     The step is 1 s, doubled with each failure, at most 30 s. A wait is half to one and a half of the step, so that clients
     that failed together do not return together; at most 30 s, and at least what the server asked for.
     """
-    step = min(2.0 ** min(failures - 1, _STEPS_TO_LONGEST), MAX_WAIT_SECONDS)
+    step = min(2.0 ** min(failures - 1, _STEPS_TO_MAX), MAX_WAIT_SECONDS)
     return max(min(step * (0.5 + random), MAX_WAIT_SECONDS), at_least)

@@ -271,7 +271,7 @@ def _groups(band: str, symbols: Mapping[str, str]) -> Iterable[tuple[str, str]]:
         rest = group.removeprefix(_plain(symbols[name])).removeprefix(SELECTOR)
         if not rest or name in seen:
             fault = "there twice" if rest else "there without a value"
-            raise ContextError("INVALID", f"{name} is {fault}; tell it once, or leave it out", "wire")
+            raise ContextError("INVALID", f"{name} is {fault}; give it once, or leave it out", "wire")
         seen.add(name)
         yield name, rest
 

@@ -242,17 +242,17 @@ def _member(value: Any, name: str, fits: Any, kind: str) -> Any:
     return member
 
 
-def _label(value: dict[str, Any], name: str, longest: int) -> str | UnsetType:
+def _label(value: dict[str, Any], name: str, max_length: int) -> str | UnsetType:
     label = value.get(name)
     if label is None:
         return UNSET
-    if not _is_text(label, longest):
-        raise InvalidError(f"the ack's {name} must be a text of 1 to {longest} characters")
+    if not _is_text(label, max_length):
+        raise InvalidError(f"the ack's {name} must be a text of 1 to {max_length} characters")
     return str(label)
 
 
-def _is_text(value: Any, longest: int) -> bool:
-    return type(value) is str and 0 < len(value) <= longest
+def _is_text(value: Any, max_length: int) -> bool:
+    return type(value) is str and 0 < len(value) <= max_length
 
 
 def _are_ids(value: Any) -> bool:

@@ -143,8 +143,8 @@ _VERSION: Final = {"$ref": "#/$defs/version"}
 _EXTENSION: Final = {"$ref": "#/$defs/extension"}
 
 
-def _text(longest: int) -> dict[str, Any]:
-    return {"type": "string", "minLength": 1, "maxLength": longest}
+def _text(max_length: int) -> dict[str, Any]:
+    return {"type": "string", "minLength": 1, "maxLength": max_length}
 
 
 def _message(kind: str, required: tuple[str, ...], members: dict[str, Any]) -> dict[str, Any]:

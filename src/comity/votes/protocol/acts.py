@@ -248,7 +248,7 @@ def _act(vote: Vote, who: Stakeholder, args: ActArguments, time: float) -> Vote:
             raise refused(("level", "concern"), "are needed to object", field=missing)
         if not 0 < len(args.level) <= MAX_LEVEL_LENGTH or not args.level.replace("_", "a").isalnum():
             raise refused("level", f"must be one word of at most {MAX_LEVEL_LENGTH} characters")
-        read_text(args.concern, "concern", most_bytes=REASON_BYTES)
+        read_text(args.concern, "concern", max_bytes=REASON_BYTES)
     position = Position(
         action=args.action, at=time, variant_id=variant_id, level=args.level, concern=args.concern
     )
@@ -324,7 +324,7 @@ def _vote(vote: Vote, who: Stakeholder, args: VoteArguments, time: float) -> Vot
     _need_part(who)
     _need_phase(vote, "ratification")
     if args.reason is not None:
-        read_text(args.reason, "reason", most_bytes=REASON_BYTES)
+        read_text(args.reason, "reason", max_bytes=REASON_BYTES)
     elif args.vote == "reject":
         raise refused("reason", "is needed to reject")
     cast = CastVote(vote=args.vote, at=time, reason=args.reason)
@@ -337,7 +337,7 @@ def _welfare(vote: Vote, who: Stakeholder, args: WelfareArguments, time: float) 
     _need_phase(vote, "deliberation", "convergence")
     if len(vote.welfare) >= MAX_WELFARE_SIGNALS:
         raise _too_many("welfare signals", MAX_WELFARE_SIGNALS)
-    text = read_text(args.signal, "signal", most_bytes=REASON_BYTES)
+    text = read_text(args.signal, "signal", max_bytes=REASON_BYTES)
     signal = WelfareSignal(stakeholder_id=who.id, signal=text, at=time)
     return replace(vote, welfare=(*vote.welfare, signal))
 
