@@ -29,7 +29,7 @@ from comity.rooms.protocol.effects import (
 from comity.rooms.protocol.files import FileSource
 from comity.rooms.protocol.hello import SessionKeys
 from comity.rooms.protocol.meeting import Attending, Meeting
-from comity.rooms.protocol.message_dispatch import CloseSignalling, OpenSignalling
+from comity.rooms.protocol.message_dispatch import OpenSignalling
 from comity.rooms.protocol.messages import (
     ForgetMessage,
     KeepMessage,
@@ -195,7 +195,6 @@ class Host:
         KeepClock: _keep_clock,
         CloseLink: lambda self, effect: self.world.close(self, effect.uuid),
         OpenSignalling: lambda self, _effect: self.world.signal(self),
-        CloseSignalling: lambda _self, _effect: None,
         SignalLink: lambda _self, _effect: None,
         KeepMessage: _keep,
         ForgetMessage: _keep,

@@ -40,7 +40,7 @@ from comity.rooms.protocol.effects import (
     SignalLink,
 )
 from comity.rooms.protocol.files import ForgetTransfer, KeepTransfer
-from comity.rooms.protocol.message_dispatch import CloseSignalling, OpenSignalling
+from comity.rooms.protocol.message_dispatch import OpenSignalling
 from comity.rooms.protocol.messages import ForgetMessage, KeepMessage, MarkRead, MessageKept
 from comity.rooms.protocol.outgoing_file import OutgoingFile
 from comity.rooms.protocol.session import RoomSession
@@ -569,7 +569,6 @@ class LiveRoom:
         ForgetMessage: lambda self, effect: self.keeping.forget_out(self.id, effect.node, effect.message_id),
         MarkRead: lambda self, effect: self.keeping.mark_read(self.id, effect.node, effect.message_id),
         OpenSignalling: _open_signalling,
-        CloseSignalling: lambda _self, _effect: None,
         **dict.fromkeys(Spool.WORK, lambda self, effect: self.spool.carry_out(effect)),
     }
 

@@ -25,7 +25,7 @@ from comity.rooms.protocol.effects import (
 )
 from comity.rooms.protocol.files import FileSource
 from comity.rooms.protocol.hello import SessionKeys
-from comity.rooms.protocol.message_dispatch import CloseSignalling, OpenSignalling
+from comity.rooms.protocol.message_dispatch import OpenSignalling
 from comity.rooms.protocol.messages import ForgetMessage, KeepMessage, MarkRead, MessageKept
 from comity.rooms.protocol.session import RoomSession
 from comity.rooms.protocol.tool_table import Demands
@@ -143,7 +143,6 @@ class Shell:
         OpenSignalling: lambda self, _effect: asyncio.get_running_loop().call_soon(
             self.hear, SignallingReady()
         ),
-        CloseSignalling: lambda _self, _effect: None,
     }
 
     async def read(self, channel):

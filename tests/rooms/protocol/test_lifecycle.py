@@ -46,7 +46,7 @@ def test_nothing_happens_before_the_start_and_after_the_stop():
     one = life()
     assert one.ready({}) == one.lost("x", 1) == []
     one.start()
-    assert kinds(one.stop()) == ["CloseSignalling", "stopped"]
+    assert kinds(one.stop()) == ["stopped"]
     assert one.stop() == one.ready({}) == one.lost("x", 1) == one.start() == []
 
 

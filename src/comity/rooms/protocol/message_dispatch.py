@@ -244,10 +244,6 @@ class OpenSignalling(Effect, frozen=True):
     """Join the room, announce the stream id, view the target, and come back whenever the connection is lost."""
 
 
-class CloseSignalling(Effect, frozen=True):
-    pass
-
-
 class Lifecycle:
     def __init__(self, *, reconnect_ms: int, wall: Callable[[], float]) -> None:
         self._first_ms = reconnect_ms
@@ -293,7 +289,7 @@ class Lifecycle:
         if self.state == "stopped":
             return []
         self.state = "stopped"
-        return [CloseSignalling(), Report("stopped", {})]
+        return [Report("stopped", {})]
 
     def members(self) -> dict[str, Any]:
         """Return its part of the status (peers 1.5)."""
