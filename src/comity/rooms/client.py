@@ -152,10 +152,6 @@ class RoomMeeting:
 
     def start(self) -> None:
         self._start_task(self._watch_time())
-        self.dial()
-
-    def dial(self) -> None:
-        """Go to the relay now, if we are not there, and do not wait for the next try."""
         self._perform(self._machine.dial())
 
     def view(self, stream: str) -> None:
