@@ -185,7 +185,7 @@ async def test_an_attempt_that_cannot_be_made_is_told_with_the_remedy(tmp_path, 
         crowd.come("bert", "anna", settings=LinkSettings())
         failed = await news(anna, AttemptFailed)
         assert "pip install " in failed.reason
-        assert failed.stream in ("bert", None)
+        assert [failed.uuid] == [peer.uuid for peer in anna.peers]
 
 
 async def test_leaving_frees_the_stream_and_ends_the_links(tmp_path):
