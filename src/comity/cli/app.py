@@ -167,7 +167,7 @@ def load_command(name: str) -> Any:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line; what went wrong is said on stderr, never as a traceback."""
+    """Run one command line. Failures are reported on stderr, never as a traceback."""
     as_json = "--json" in arguments
     Given.forget()
     try:

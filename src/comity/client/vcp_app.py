@@ -1,4 +1,4 @@
-"""A VCP server inside an ASGI application of somebody's own:
+"""A VCP server inside another ASGI application:
 
     vcp = VcpApp("vcp-data")
     app = Starlette(routes=[WebSocketRoute("/vcp", vcp)], lifespan=vcp.lifespan)

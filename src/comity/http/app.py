@@ -222,7 +222,7 @@ class Readiness(NamedTuple):
 
 
 class OffPath(NamedTuple):
-    """A path of a part that is switched off, with all below it, and what is said there. `public`: to everybody."""
+    """A path of a part that is switched off, with all below it, and the sentence that is answered there, to everybody if `public`."""
 
     path: str
     sentence: str

@@ -1,25 +1,21 @@
-"""One HTTP connection, and what a peer may do with it before anybody knows who it is.
+"""One HTTP connection, and what a peer may do with it before it is identified.
 
-- One request is answered at a time, and one address begins its requests one by one (`FaultPolicy`). What comes meanwhile
-  waits, unparsed, and once there is some of it nothing more is read: a peer that sends requests and reads no answers costs
-  us `AHEAD_BYTES`.
-- A head is refused as soon as it is too large or has too many headers.
-- A head must be complete within `patience` of its first byte, the first one of the connection itself.
-- A body must keep coming: at least `BODY_BYTES` in each `patience`, unless we hold the peer back. Of a body that waits
-  for the application, `BODY_AHEAD_BYTES` are kept.
-- What we send must be taken within `patience`.
-- A connection on which nothing happens is closed after `keep_alive`. No timer is started for each answer: the
-  look that is taken now and then sees to it.
-- Of a body that nobody wants any more, `DISCARD_LIMIT` is thrown away; then the connection is closed. After our last
-  answer at most `LINGER_BYTES` more are read.
-- A peer that got 429 is not read for up to `HOLD_SECONDS`. An address that has sent too much that
-  is no request finds its new connections closed at once.
-- One connection too many gets 503 and is closed; where another address holds more of them than this one, it gives
-  up an idle one instead.
-- On the paths named for it a peer may go on as a WebSocket (`websocket`); elsewhere it is answered as ever.
+- One request is answered at a time, and one address begins its requests one by one (`FaultPolicy`). Later data waits
+  unparsed, and reading pauses: a peer that sends requests and reads no answers costs `AHEAD_BYTES`.
+- A head is refused as soon as it is too large or has too many headers. It must be complete within `patience` of its first
+  byte; the first head within `patience` of the connection.
+- A body must keep coming: at least `BODY_BYTES` in each `patience`, unless we pause reading. Of a body that waits for the
+  application, `BODY_AHEAD_BYTES` are kept. Of a body that is not needed, `DISCARD_LIMIT` is discarded, then the connection
+  is closed. After our last answer at most `LINGER_BYTES` more are read.
+- What we send must be taken within `patience`. An idle connection is closed after `keep_alive`. A periodic check enforces
+  both, so no timer is started for each answer.
+- A peer that got 429 is not read for up to `HOLD_SECONDS`. New connections of an address with too many malformed requests
+  are closed at once.
+- One connection too many gets 503 and is closed. If another address holds more connections, it loses an idle one instead.
+- On the paths of `websockets` a peer may upgrade to a WebSocket; elsewhere it gets the usual answer.
 
-A refusal is JSON like every other one. While the answer to an earlier request is under way there is no place for it:
-the connection then ends after that answer.
+A refusal is JSON like every other one. While an earlier request is answered it cannot be sent; then the connection ends
+after that answer.
 """
 
 import asyncio

@@ -2,22 +2,21 @@
 
 - A message is limited before it is kept: one that announces or has more than the limit is reported to the application as
   soon as that is certain, nothing more is read, and the application may still answer. `set_limit` moves the limit, so an
-  announced length is compared with it once the application waits for the next message.
-- Messages are taken apart a small piece at a time, and the next message waits until the application has taken the
-  one before. So a piece full of tiny messages costs no more than its bytes.
-- Messages and pings have a budget (`ServerLimits.messages` in a second). Over it nothing is read for a moment; nothing is
-  closed, and nothing is lost.
+  announced length is compared with it once the application waits for the next message. The report is a
+  `websocket.receive` with `oversize` in the place of text.
+- Messages are parsed in small pieces, and the next message waits until the application has taken the one before. So a
+  piece full of tiny messages costs no more than its bytes.
+- Messages and pings have a budget (`ServerLimits.messages` in a second). Over it reading pauses; nothing is lost.
 - What a peer sent before its close frame reaches the application; answers to that are dropped.
 - A peer that does not take what it is sent is not read either, and is aborted after `ServerLimits.patience`. A silent
-  peer gets a ping, and is closed if it does not answer. `send` returns when the peer, or the system, has taken
-  nearly all of it, so the sender knows what is still in memory. `cut_off` ends a connection at once.
-- All messages of one server that are not complete have at most `MAX_UNFINISHED` bytes together. Beyond it, the peer with the
-  longest message is closed.
-- A message in too many fragments ends the connection; so does text that is no UTF-8, with 1007, as the protocol
-  demands, and a length that is not in its shortest form, with 1002. Nothing is compressed.
-- A fault is charged to the address, unless the guard knows the caller. After our farewell, at most `LINGER_BYTES` are read.
-
-What is too long reaches the application as a `websocket.receive` with `oversize` in the place of text.
+  peer gets a ping, and is closed if it does not answer. `send` returns when the peer, or the system, has taken nearly all
+  of it, so the sender knows what is still in memory. `cut_off` ends a connection at once.
+- All incomplete messages of one server have at most `MAX_UNFINISHED` bytes together. Beyond it, the peer with the longest
+  message is closed.
+- A message in too many fragments ends the connection; so does text that is no UTF-8, with 1007, and a length that is not
+  in its shortest form, with 1002. Nothing is compressed.
+- A fault is charged to the address, unless the guard knows the caller. After our close frame, at most `LINGER_BYTES` are
+  read.
 """
 
 import asyncio
@@ -423,14 +422,14 @@ class WebSocketConnection(asyncio.BufferedProtocol):
         self._break_off()
 
     def _break_off(self) -> None:
-        """The protocol has said why it ends the connection."""
+        """End the connection as the protocol demands."""
         close = self._protocol.close_sent
         self._stop_listening()
         if not self._closed:
             self._part(close.code if close else _WITHOUT_CLOSE_FRAME, close.reason if close else "")
 
     def _part(self, code: int, reason: str) -> None:
-        """The last word is said; the peer may take it in for a moment."""
+        """Send the close frame, and close after a moment."""
         self._flush()
         self._closed = True
         self._end(code, reason)

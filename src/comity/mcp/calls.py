@@ -424,7 +424,7 @@ class McpCalls:
             self._tally(work.label, work.client.caller, outcome)
 
 
-# Questions of ours to a legacy client, and the answers that come back for them.
+# Questions to a legacy client, and their answers.
 
 
 MAX_OPEN: Final = 256

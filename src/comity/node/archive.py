@@ -1,9 +1,9 @@
 """What is in a backup: the data folder as a tar archive, in a stream that a passphrase seals.
 
 - The database is a copy of one moment (`copy_database`); all other files are read as they are. What belongs to a
-  running node, and what is made anew from the database, is left out.
+  running node, and what is rebuilt from the database, is left out.
 - The first member, `backup.json`, says what the rest is.
-- Names from an archive are checked before anything is written: the file may have been made by somebody else.
+- Names from an archive are checked before anything is written: the file may be forged.
 """
 
 import contextlib
@@ -71,7 +71,7 @@ def pack(data: Path, database: Path, manifest: Manifest, sealed: SealedWriter) -
 
 
 def unpack(sealed: SealedReader, folder: Path | None, name: str) -> Manifest:
-    """Put the files into an empty folder of ours; with None only see that all of them are there."""
+    """Put the files into an empty folder; with None only check that all of them are there."""
     manifest: Manifest | None = None
     try:
         with tarfile.open(mode="r|", fileobj=cast("Any", sealed), bufsize=FRAME_BYTES) as archive:
@@ -108,7 +108,7 @@ def _files(data: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _is_head(name: str) -> bool:
-    """Return whether it is a head, which is made anew from the database."""
+    """Return whether it is a head, which is rebuilt from the database."""
     return name.startswith("audit/") and name.endswith(".head")
 
 

@@ -1,14 +1,13 @@
 """`/v1/events`: what happens on this node, as server-sent events, for its own user.
 
-- A frame holds what came since the last one: an `id` to come back with and one `data` line for each act. A reader gets at
-  most `FRAMES` a second. Where more than `LINES` acts came, alike ones are one line with their count, so that neither a
-  flood of acts nor a thousand readers cost more than that. Readers that are equally far share the bytes of a frame.
-- Nothing is queued for a reader: it has a place in what the node keeps. One that does not read holds one frame until the
-  server gives up on it; when it comes back too late, an event `reset` says that acts are missing.
-- `Last-Event-ID`, or `since` in the query where a client cannot send that, is where reading begins; without either it
-  begins now. An id of another life of the node gives a `reset` too. What happened before the stream was opened comes
-  act by act, at most `PAGE` in a frame.
-- Reading is no act: nothing of it is written down.
+- A frame contains the events since the last one: an `id` to resume from and one `data` line for each event. A reader gets
+  at most `FRAMES` a second. Of more than `LINES` events, similar ones are one line with their count. Readers at the same
+  number share the bytes of a frame, so neither many events nor many readers cost more.
+- Nothing is queued for a reader: it has a place in the events that the node keeps. A reader that does not read holds one
+  frame until the server closes it. If it comes back too late, an event `reset` says that events are missing.
+- Reading begins at `Last-Event-ID`, or `since` in the query, else now. An id of another run gives a `reset` too. Events
+  before the start of the stream come one by one, at most `PAGE` in a frame.
+- Reading is not recorded.
 """
 
 import asyncio

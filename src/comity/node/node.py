@@ -87,7 +87,7 @@ class Node:
                     asyncio.get_running_loop().remove_signal_handler(self._signals.pop())
 
     async def wait_stopped(self) -> None:
-        """Wait until somebody asks us to stop: SIGTERM, SIGINT, or `ask_to_stop`."""
+        """Wait for a request to stop: SIGTERM, SIGINT, or `ask_to_stop`."""
         loop = asyncio.get_running_loop()
         for asked in (signal.SIGTERM, signal.SIGINT):
             with contextlib.suppress(NotImplementedError):  # Windows has Ctrl-C only

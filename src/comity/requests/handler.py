@@ -168,7 +168,7 @@ class KeyedLocks:
 
 
 class HandlerDefaults:
-    """The steps of a handler that keeps no state before its work and makes nobody wait."""
+    """The steps of a handler without state before its work and without locks."""
 
     def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
         return nullcontext()

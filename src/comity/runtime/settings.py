@@ -230,8 +230,8 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
 
 
 class ActionSettings(Struct, frozen=True, kw_only=True):
-    """How many characters an input may have, from the user of this node and from anybody else; how many seconds the
-    work for anybody else may take; how many calls of one caller may wait.
+    """How many characters an input may have, from the user of this node and from others; how many seconds the work for
+    others may take; how many calls of one caller may wait.
     """
 
     own_characters: Annotated[int, whole(1, 1_073_741_824)] = 4_194_304

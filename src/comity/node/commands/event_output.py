@@ -1,9 +1,8 @@
 """`comity up` writes each event to the log and to the terminal.
 
 - Both read the events of the node in batches, separately from the request that caused an event.
-- Nobody who reads slowly holds up the node: what a reader has no room for stays where events are kept, and what is gone
-  from there before it was written is counted in one line. Of a pipe at most half is filled, so that warnings, which are
-  waited for, find room.
+- A slow reader never delays the node: what cannot be written waits where events are kept, and what is dropped there is
+  counted in one line. A pipe is filled at most by half, so that warnings, which block, still fit.
 - A terminal shows at most `LINES` lines a second; the last of them counts the rest.
 """
 
