@@ -12,12 +12,7 @@ from comity.runtime.settings import VcpSettings
 from comity.testing import VirtualClock, running_node
 from tests.ports import unused_port
 
-PERSONAL, RELATIONAL, TORCH, INTENT = (
-    "VCP-X-Personal",
-    "VCP-X-Relational",
-    "VCP-X-Torch",
-    "VCP-X-Intent",
-)
+PERSONAL, RELATIONAL, TORCH, INTENT = ("VCP-X-Personal", "VCP-X-Relational", "VCP-X-Torch", "VCP-X-Intent")
 CONSENSUS = "VCP-X-Consensus"
 FOUR = (PERSONAL, RELATIONAL, TORCH, INTENT)
 DOORS = ("websocket", "tcp")

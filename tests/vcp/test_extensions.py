@@ -402,10 +402,7 @@ class TestSettings:
             result = (await client.call("personal.preset", id="tired"))["signals"]
             assert {
                 name: (one["category"], one["intensity"], one["source"]) for name, one in result.items()
-            } == {
-                "energy_level": ("depleted", 5, "preset"),
-                "cognitive_state": ("foggy", 3, "preset"),
-            }
+            } == {"energy_level": ("depleted", 5, "preset"), "cognitive_state": ("foggy", 3, "preset")}
             answer = await client.ask({"preset_id": "tired"})
             assert answer["accepted"] == ["preset_id"]
 

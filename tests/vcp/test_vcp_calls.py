@@ -64,10 +64,7 @@ async def test_over_mcp_the_same_calls_answer_what_a_model_may_see(tmp_path):
 
 
 async def test_a_refusal_keeps_its_code_and_its_field():
-    async with (
-        extension_scene() as scene,
-        VcpClient.connect(scene.node.url, extensions=FOUR) as session,
-    ):
+    async with extension_scene() as scene, VcpClient.connect(scene.node.url, extensions=FOUR) as session:
         with pytest.raises(ExtensionError) as refused:
             await session.personal.set(signals={"energy_level": {"category": "calm"}})
         assert refused.value.wire_code == "INVALID_ARGUMENT"

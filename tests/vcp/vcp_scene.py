@@ -87,10 +87,7 @@ class OurServer:
                     return await asyncio.shield(self.lost_features)
 
         machine = ServerMachine(
-            self.policy,
-            peer="198.51.100.7",
-            session_id=f"ses_{next(self._numbers)}",
-            limiter=self.limiter,
+            self.policy, peer="198.51.100.7", session_id=f"ses_{next(self._numbers)}", limiter=self.limiter
         )
         self.ends.append(
             await Conductor(machine, Listening(link, self.heard, self.clock), self.clock, answer).run()

@@ -291,12 +291,7 @@ EXPECTED_OF_STATE = (
 @format_runner("vcp", "personal_decay_grid")
 def test_vector_vcp_personal_decay_follows_the_grid(case):
     known_keys(
-        case,
-        "dimension",
-        "declared_intensity",
-        "elapsed_seconds",
-        "effective_intensity",
-        "lifecycle_state",
+        case, "dimension", "declared_intensity", "elapsed_seconds", "effective_intensity", "lifecycle_state"
     )
     config = DECAY_CONFIGS[case["dimension"]]
     result = (case["declared_intensity"], config, case["elapsed_seconds"])

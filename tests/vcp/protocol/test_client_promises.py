@@ -84,10 +84,7 @@ def test_a_capability_that_shrinks_is_told(had, has):
     assert names_of_alerts(with_capability(had), with_capability(has)) == [("capability", "VCP-X-A.limit")]
 
 
-@pytest.mark.parametrize(
-    ("had", "has"),
-    [(False, True), (5, 6), ([1], [2, 1]), ("a", "b"), ({"x": 1}, {})],
-)
+@pytest.mark.parametrize(("had", "has"), [(False, True), (5, 6), ([1], [2, 1]), ("a", "b"), ({"x": 1}, {})])
 def test_a_capability_that_grows_or_changes_its_name_is_not(had, has):
     assert names_of_alerts(with_capability(had), with_capability(has)) == []
 

@@ -172,11 +172,7 @@ class TestAResult:
 
     @pytest.mark.parametrize(
         ("text", "medium", "high", "critical"),
-        [
-            ("fine", False, False, False),
-            ("you are now x", True, True, True),
-            ("<system>", True, True, False),
-        ],
+        [("fine", False, False, False), ("you are now x", True, True, True), ("<system>", True, True, False)],
     )
     def test_is_refused_down_to_the_threshold_and_critical_always(self, text, medium, high, critical):
         result = scan(text, NOON)
