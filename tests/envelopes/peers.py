@@ -6,7 +6,6 @@ from typing import Any
 import httpx
 
 from comity.envelopes.client.calls import build_envelope
-from comity.envelopes.doors import MessageSend
 from comity.envelopes.protocol.envelope import (
     EMPTY_PREV_HASH,
     VacantEnvelope,
@@ -14,7 +13,7 @@ from comity.envelopes.protocol.envelope import (
     to_a2a_jsonrpc,
 )
 from comity.envelopes.protocol.message import A2AMessage, A2APart
-from comity.envelopes.server import EnvelopeHandler
+from comity.envelopes.server import EnvelopeHandler, MessageSend
 from comity.identity.protocol.keys import SigningKey
 from comity.requests.pipeline import Pipeline
 from comity.requests.record import Recorder

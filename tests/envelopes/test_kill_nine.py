@@ -15,7 +15,7 @@ import pytest
 
 from comity.envelopes.protocol.chain import PairKey
 from comity.envelopes.protocol.envelope import from_a2a_result, reply_is_bound, to_a2a_jsonrpc
-from comity.envelopes.replay_stores import chain_of
+from comity.envelopes.queues import chain_of
 from comity.identity.protocol.keys import VacantId
 from comity.runtime.system_clock import SystemClock
 from comity.store.interface import CHAIN_BYTES, REPLIES

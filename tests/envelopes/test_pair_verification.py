@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from comity.envelopes.pairs import read_pairs, verdict_of, verify_pairs
 from comity.envelopes.protocol.chain import PairKey
 from comity.envelopes.protocol.envelope import from_a2a_message, to_a2a_jsonrpc, to_a2a_message
-from comity.envelopes.replay_stores import chain_of
+from comity.envelopes.queues import chain_of
 from comity.runtime.settings import AgentSettings, StoreSettings
 from comity.store.audit_trail import log_of
 from comity.store.interface import Advance, Append, DropReply, KeepReply, Tip

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from comity.envelopes.doors import MessageSend
 from comity.envelopes.protocol.chain import PairKey
 from comity.envelopes.protocol.envelope import to_a2a_jsonrpc
-from comity.envelopes.replay_stores import chain_of
+from comity.envelopes.queues import chain_of
+from comity.envelopes.server import MessageSend
 from comity.requests.budget import KEPT_SECONDS, Budget, Figures, Quota
 from comity.requests.pipeline import Pipeline
 from comity.requests.record import Recorder

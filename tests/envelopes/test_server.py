@@ -15,7 +15,7 @@ from comity.envelopes.protocol.envelope import (
     reply_is_bound,
     to_a2a_jsonrpc,
 )
-from comity.envelopes.replay_stores import chain_of
+from comity.envelopes.queues import chain_of
 from comity.requests.budget import Budget, Figures
 from comity.runtime.system_clock import SystemClock
 from comity.store.interface import Advance, Tip

@@ -7,7 +7,7 @@ import pytest
 
 from comity.envelopes.protocol.chain import PairKey
 from comity.envelopes.protocol.envelope import to_a2a_jsonrpc
-from comity.envelopes.replay_stores import chain_of
+from comity.envelopes.queues import chain_of
 from comity.runtime.part import ViewQuery, paged
 from comity.runtime.settings import AgentSettings
 from comity.store.audit_chain import AuditDraft, timestamp

@@ -10,7 +10,7 @@ import pytest
 
 from comity.envelopes.protocol.chain import PairKey
 from comity.envelopes.protocol.envelope import to_a2a_jsonrpc
-from comity.envelopes.replay_stores import chain_of
+from comity.envelopes.queues import chain_of
 from comity.node.http_server import NodeHttp
 from comity.requests.record import Act
 from comity.runtime.settings import AgentSettings

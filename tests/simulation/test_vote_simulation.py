@@ -10,7 +10,7 @@ import os
 
 import pytest
 
-from comity.envelopes.doors import MessageSend
+from comity.envelopes.server import MessageSend
 from comity.identity.protocol.keys import SigningKey
 from comity.requests.pipeline import Pipeline
 from comity.requests.record import Recorder

@@ -14,7 +14,7 @@ from comity.envelopes.protocol.envelope import (
     reply_is_bound,
     to_a2a_jsonrpc,
 )
-from comity.envelopes.replay_stores import chain_of
+from comity.envelopes.queues import chain_of
 from comity.store.interface import Tip
 from tests.envelopes.peers import Caller
 from tests.torture.live_node import NoAnswerError

@@ -37,9 +37,10 @@ if TYPE_CHECKING:
     from comity.directory import client as directory_client
     from comity.directory import publishing
     from comity.envelopes import app as cards
-    from comity.envelopes import doors, pairs, server
+    from comity.envelopes import pairs, server
     from comity.envelopes import tools as vacant_tools
     from comity.envelopes.client import dispatcher
+    from comity.envelopes.protocol import envelope
     from comity.envelopes.protocol.envelope import Behaviour
     from comity.envelopes.protocol.resident import ResidentForm
     from comity.http import app as http_app
@@ -60,11 +61,11 @@ else:
     directory_client = late("comity.directory.client")
     publishing = late("comity.directory.publishing")
     cards = late("comity.envelopes.app")
-    doors = late("comity.envelopes.doors")
     pairs = late("comity.envelopes.pairs")
     server = late("comity.envelopes.server")
     vacant_tools = late("comity.envelopes.tools")
     dispatcher = late("comity.envelopes.client.dispatcher")
+    envelope = late("comity.envelopes.protocol.envelope")
     http_app = late("comity.http.app")
     asgi = late("comity.http.asgi")
     keys = late("comity.identity.protocol.keys")
@@ -187,17 +188,17 @@ class Agent(Part):
         self.public = {cards.AGENT_CARD_PATH, cards.CHAIN_RESET_PATH}
         if not agent.behaviour:
             return
-        endpoint = agent.endpoint or runtime.url + doors.MESSAGE_SEND_PATH
+        endpoint = agent.endpoint or runtime.url + envelope.MESSAGE_SEND_PATH
         form = await residence.resident_form(runtime.store, runtime.key, agent.offer, endpoint)
         handler = self._make_handler(runtime, form)
         self.state_handler = residence.StateHandler(form, runtime.store, self.state_changed.set)
         self.resident = vacant_tools.Resident(form, runtime.pipeline, handler)
-        self.hot = {doors.MESSAGE_SEND_PATH: doors.MessageSend(handler, runtime.pipeline, limit)}
+        self.hot = {envelope.MESSAGE_SEND_PATH: server.MessageSend(handler, runtime.pipeline, limit)}
         state = http_app.HandlerRoute(self.state_handler, runtime.pipeline, limit)
         name = agent.name or form.identity.short()
         self.routes.append(routing.Route("/v1/state", state))
         self.routes += cards.card_routes(lambda: form, name, agent.freshness_seconds)
-        self.public |= {doors.MESSAGE_SEND_PATH, *cards.CARD_PATHS}
+        self.public |= {envelope.MESSAGE_SEND_PATH, *cards.CARD_PATHS}
 
     def _make_handler(self, runtime: "NodeRuntime", form: "ResidentForm") -> "server.EnvelopeHandler":
         agent, vcp = runtime.settings.agent, runtime.find_open(Vcp)

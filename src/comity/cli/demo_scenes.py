@@ -26,8 +26,7 @@ from comity.cli.demo_nodes import (
 )
 from comity.client.client import Client
 from comity.envelopes.client.calls import build_envelope
-from comity.envelopes.doors import MESSAGE_SEND_PATH
-from comity.envelopes.protocol.envelope import to_a2a_jsonrpc
+from comity.envelopes.protocol.envelope import MESSAGE_SEND_PATH, to_a2a_jsonrpc
 from comity.identity.protocol.tokens import issue_a
 from comity.rooms.links.webrtc import available_libraries
 from comity.vcp.client import VcpClient

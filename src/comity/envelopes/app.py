@@ -19,7 +19,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
-from comity.envelopes.doors import MessageSend, refuse
 from comity.envelopes.protocol.card import CapabilityCard, is_gone, serialize
 from comity.envelopes.protocol.chain import (
     BehaviourError,
@@ -39,7 +38,7 @@ from comity.envelopes.protocol.envelope import (
 )
 from comity.envelopes.protocol.message import A2AMessage
 from comity.envelopes.protocol.resident import ResidentForm
-from comity.envelopes.server import EnvelopeHandler, StateProvider
+from comity.envelopes.server import EnvelopeHandler, MessageSend, StateProvider, refuse
 from comity.http.asgi import Receive, Scope, Send
 from comity.identity.protocol.keys import AnySigningKey, SigningKey, own_key
 from comity.release import __version__

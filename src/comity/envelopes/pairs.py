@@ -22,7 +22,7 @@ from comity.envelopes.protocol.envelope import (
     recognise,
     reply_is_bound,
 )
-from comity.envelopes.replay_stores import SERVE_BOOK, chain_of
+from comity.envelopes.queues import SERVE_BOOK, chain_of
 from comity.identity.protocol.keys import VacantId
 from comity.store.audit_chain import NOT_APPLICABLE, AuditEntry, privacy_hash
 from comity.store.audit_log import chains, verify_chain

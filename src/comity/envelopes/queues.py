@@ -16,13 +16,31 @@ from itertools import count
 from msgspec import Struct
 
 from comity.envelopes.protocol.chain import PairKey, ReplayState
-from comity.envelopes.replay_stores import SERVE_BOOK, chain_of
+from comity.store.interface import ChainKey, Tip
 from comity.wire.errors import OverloadedError
 
 MAX_WAITING_PER_PAIR = 128
 MAX_WAITING = 4096
 MAX_QUEUES = 16_384
 GRACE_SECONDS = 0.2
+
+
+# The position of a pair as the store keeps it: one row of a chain.
+
+SERVE_BOOK = "serve"
+"""Chains of what a vacant accepted as a callee, and of the replies it gave."""
+
+
+def chain_of(key: PairKey, book: str = SERVE_BOOK) -> ChainKey:
+    return ChainKey(book, key.from_vid.hex(), key.to_vid.hex())
+
+
+def state_of(tip: Tip) -> ReplayState:
+    return ReplayState(tip.seq, tip.hash)
+
+
+def tip_of(state: ReplayState) -> Tip:
+    return Tip(state.last_sequence_no, state.chain_tip)
 
 
 class ChainPositions(Struct):

@@ -9,27 +9,11 @@ from pathlib import Path
 
 from comity.envelopes.protocol.chain import PairKey, ReplayState, ReplayStore, check_chain
 from comity.envelopes.protocol.envelope import VacantEnvelope
+from comity.envelopes.queues import chain_of, state_of, tip_of
 from comity.runtime.opening import open_file, open_in_memory
 from comity.runtime.system_clock import SystemClock
-from comity.store.interface import Advance, ChainKey, Store, StoreConflict, Tip
+from comity.store.interface import Advance, Store, StoreConflict
 from comity.wire.errors import StoreError
-
-# A pair's replay state as the store keeps it: one row of a chain.
-
-SERVE_BOOK = "serve"
-"""Chains of what a vacant accepted as a callee, and of the replies it gave."""
-
-
-def chain_of(key: PairKey, book: str = SERVE_BOOK) -> ChainKey:
-    return ChainKey(book, key.from_vid.hex(), key.to_vid.hex())
-
-
-def state_of(tip: Tip) -> ReplayState:
-    return ReplayState(tip.seq, tip.hash)
-
-
-def tip_of(state: ReplayState) -> Tip:
-    return Tip(state.last_sequence_no, state.chain_tip)
 
 
 async def check_envelope(store: ReplayStore, env: VacantEnvelope) -> None:

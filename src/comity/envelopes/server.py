@@ -7,6 +7,9 @@ The order of checks is the contract's (envelope 3): carrier, format, addressee, 
 chain. The acceptance of a request, the reply to it and both chains advance in one commit, after
 the work is done: a crash before it leaves the pair as it was, and the same bytes run again; after
 it, the same bytes get the stored reply. Work that fails changes nothing.
+
+`MessageSend` is the door `POST /a2a/message/send` (envelope 3, ruling 7). Errors are an HTTP status and
+`{"detail": sentence}`; a refusal by the chain also carries the signed statement of where the pair stands.
 """
 
 import asyncio
@@ -46,15 +49,36 @@ from comity.envelopes.protocol.errors import (
     ReplayDetectedError,
 )
 from comity.envelopes.protocol.message import A2AMessage
-from comity.envelopes.queues import ChainPositions, PairQueue, PairQueues
-from comity.envelopes.replay_stores import SERVE_BOOK, state_of, tip_of
+from comity.envelopes.queues import SERVE_BOOK, ChainPositions, PairQueue, PairQueues, state_of, tip_of
+from comity.http.asgi import (
+    Disconnected,
+    Receive,
+    Scope,
+    Send,
+    answer_at_once,
+    answer_json,
+    content_type,
+    header,
+    read_body,
+    when_to_retry,
+)
+from comity.http.guard import caller_of
 from comity.identity.protocol.keys import SigningKey
 from comity.requests.budget import KEPT_SECONDS, Budget, Quota
 from comity.requests.caller import vacant
-from comity.requests.handler import Admission, Call, HandlerDefaults, HandlerResult, Identified, Request
+from comity.requests.handler import (
+    Admission,
+    Call,
+    Handler,
+    HandlerDefaults,
+    HandlerResult,
+    Identified,
+    Request,
+)
+from comity.requests.pipeline import Pipeline
 from comity.store.interface import CHAIN_BYTES, Advance, Answer, PruneReplies, Store, StoreConflict
 from comity.wire import strict_json
-from comity.wire.errors import StorageFullError
+from comity.wire.errors import ComityError, StorageFullError, http_status, public_message
 from comity.wire.machine import Clock
 
 log = logging.getLogger("comity.envelopes")
@@ -63,11 +87,13 @@ StateProvider = Callable[[], str]
 ContextOf = Callable[[str], Awaitable[object | None]]
 """Returns the context that the vacant of an id sent in a VCP session; None without one."""
 
+BODY_LIMIT = 1_048_576
 DEADLINE_SECONDS = 60.0
 KEPT_REPLIES = 64
 PAIR_BYTES = 16_777_216
 
 _ASK_AGAIN = 1.0
+_CONTENT_TYPES = frozenset({"application/json", "application/a2a+json"})
 
 _ADMITTED = Admission(checks=("signature", "chain"))
 
@@ -385,3 +411,44 @@ def _shown(value: Any) -> str:
     """Return it as the reference prints it, and never longer than a line."""
     text = repr(value)
     return text if len(text) <= 80 else text[:79] + "…"
+
+
+class MessageSend:
+    """Raw ASGI: every call of every peer comes through here."""
+
+    def __init__(self, handler: Handler, pipeline: Pipeline, body_limit: int = BODY_LIMIT) -> None:
+        self._handler = handler
+        self._pipeline = pipeline
+        self._body_limit = body_limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            await answer_json(send, {"detail": "use POST"}, 405, [(b"allow", b"POST")])
+            return
+        try:
+            if content_type(scope) not in _CONTENT_TYPES:
+                given = header(scope, b"content-type")
+                detail = f"unsupported content-type {given!r}; expected application/json"
+                self._pipeline.record.refuse(self._handler.name, "unsupported")
+                await answer_json(send, {"detail": detail}, 415)
+                return
+            body = await read_body(scope, receive, self._body_limit)
+            sent = strict_json.loads(body, unique_keys=True)
+            request = Request(door="a2a", caller=caller_of(scope), body=sent, size=len(body))
+            message: bytes = await self._pipeline.run(self._handler, request)
+        except Disconnected:
+            return
+        except ComityError as refusal:
+            self._pipeline.record.refuse_once(self._handler.name, refusal)
+            await refuse(send, refusal)
+            return
+        reply = b'{"jsonrpc":"2.0","id":%b,"result":{"message":%b}}'
+        await answer_at_once(scope, send, reply % (strict_json.dumps(sent.get("id")), message))
+
+
+async def refuse(send: Send, refusal: ComityError) -> None:
+    if isinstance(refusal, OutOfChainError):
+        await answer_json(send, refusal.body(), 409)
+        return
+    detail = public_message(refusal)
+    await answer_json(send, {"detail": detail}, http_status(refusal), when_to_retry(refusal))

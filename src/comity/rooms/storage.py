@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from comity.envelopes.protocol.chain import PairKey
-from comity.envelopes.replay_stores import chain_of, state_of, tip_of
+from comity.envelopes.queues import chain_of, state_of, tip_of
 from comity.requests.caller import Caller
 from comity.requests.record import Act, Recorder
 from comity.rooms.protocol.effects import SessionOptions

@@ -12,7 +12,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from comity.envelopes.protocol.chain import PairKey
-from comity.envelopes.replay_stores import chain_of, state_of, tip_of
+from comity.envelopes.queues import chain_of, state_of, tip_of
 from comity.identity.protocol.keys import VacantId
 from comity.mcp.protocol.results import LEGACY
 from comity.release import __version__

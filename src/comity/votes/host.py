@@ -17,10 +17,9 @@ from typing import Final, Unpack
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.envelopes.doors import MessageSend
 from comity.envelopes.protocol.envelope import VacantEnvelope
 from comity.envelopes.protocol.message import A2AMessage, A2APart
-from comity.envelopes.server import SignedHandler, SignedHandlerOptions, VerifiedCall
+from comity.envelopes.server import MessageSend, SignedHandler, SignedHandlerOptions, VerifiedCall
 from comity.http.asgi import Receive, Scope, Send, answer_json
 from comity.identity.protocol.keys import VacantId
 from comity.requests.handler import Admission, Call, Handler, HandlerResult, Identified, Request

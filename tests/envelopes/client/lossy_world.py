@@ -13,12 +13,11 @@ from comity.envelopes.client.calls import DispatchResult
 from comity.envelopes.client.conversation import Retries
 from comity.envelopes.client.dispatcher import Dispatcher
 from comity.envelopes.client.pair import CALL_BOOK
-from comity.envelopes.doors import MessageSend
 from comity.envelopes.protocol.chain import PairKey
 from comity.envelopes.protocol.envelope import VacantEnvelope
 from comity.envelopes.protocol.message import A2AMessage, A2APart
-from comity.envelopes.replay_stores import SERVE_BOOK, chain_of
-from comity.envelopes.server import EnvelopeHandler
+from comity.envelopes.queues import SERVE_BOOK, chain_of
+from comity.envelopes.server import EnvelopeHandler, MessageSend
 from comity.http.client import HttpResponse
 from comity.identity.protocol.keys import SigningKey
 from comity.requests.pipeline import Pipeline

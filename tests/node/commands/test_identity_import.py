@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from comity.envelopes.protocol.chain import PairKey
-from comity.envelopes.replay_stores import chain_of
+from comity.envelopes.queues import chain_of
 from comity.identity.key_files import create_identity, load_identity, needs_passphrase
 from comity.identity.passphrase import SealingCost
 from tests.identity.vacant_folders import CHAINS, KEY, META, TARGET, logbook_lines, write_folder

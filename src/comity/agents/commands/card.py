@@ -15,7 +15,6 @@ from comity.agents.residence import make_card, new_state, store_state, stored_st
 from comity.directory.cards import move_record
 from comity.directory.finding import CARD_PATH, DirectoryAccess, find_card, read_card
 from comity.directory.publishing import publish_card, refuse_unspecified
-from comity.envelopes.doors import MESSAGE_SEND_PATH
 from comity.envelopes.protocol.card import (
     CapabilityCard,
     RuntimeState,
@@ -23,6 +22,7 @@ from comity.envelopes.protocol.card import (
     refuse_control_characters,
     serialize,
 )
+from comity.envelopes.protocol.envelope import MESSAGE_SEND_PATH
 from comity.envelopes.protocol.errors import EnvelopeFormatError, EnvelopeSignatureError
 from comity.http.addresses import read_url
 from comity.identity.key_files import has_identity, load_identity, needs_passphrase

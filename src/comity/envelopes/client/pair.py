@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from comity.envelopes.protocol.chain import PairKey, ReplayState
 from comity.envelopes.protocol.envelope import Dialect, VacantEnvelope, from_a2a_jsonrpc, recognise
 from comity.envelopes.protocol.message import A2AMessage
-from comity.envelopes.replay_stores import chain_of, state_of, tip_of
+from comity.envelopes.queues import chain_of, state_of, tip_of
 from comity.requests.caller import OWN_PROCESS, Caller
 from comity.requests.record import Act, Recorder
 from comity.store.audit_chain import privacy_hash

@@ -210,6 +210,7 @@ def reply_is_bound(reply: VacantEnvelope, request: VacantEnvelope) -> bool | Non
 
 A2A_VACANT_METADATA_KEY: Final = "urn:vacant:v1"
 METHOD: Final = "message/send"
+MESSAGE_SEND_PATH: Final = "/a2a/message/send"
 
 _MISSING = re.compile(r"Object missing required field `([^`]+)`")
 

@@ -15,7 +15,7 @@ from comity.agents.residence import SPACE, STATE_KEY, store_state
 from comity.envelopes.client.pair import CALL_BOOK
 from comity.envelopes.protocol.chain import PairKey, ReplayState
 from comity.envelopes.protocol.envelope import HASH_BYTES, LAST_SEQUENCE_NO
-from comity.envelopes.replay_stores import SERVE_BOOK, chain_of, state_of, tip_of
+from comity.envelopes.queues import SERVE_BOOK, chain_of, state_of, tip_of
 from comity.envelopes.vacant_import import VacantFolder
 from comity.http.addresses import read_url
 from comity.identity.key_files import create_identity, has_identity, identity_path, stored_vacant_id

@@ -17,8 +17,8 @@ import typer
 
 from comity.agents.behaviour import load_behaviour
 from comity.agents.part import Publishing
-from comity.envelopes.doors import MESSAGE_SEND_PATH
 from comity.envelopes.protocol.card import Visibility
+from comity.envelopes.protocol.envelope import MESSAGE_SEND_PATH
 from comity.http.addresses import read_url
 from comity.identity.key_files import has_identity
 from comity.node.mcp_server import Mcp
