@@ -345,7 +345,7 @@ class RoomStore:
         self._submit(*later)
 
     async def flush_durably(self) -> None:
-        """Do the same, and wait until it is durable."""
+        """Commit what was stored later, and wait until it is durable."""
         later, self._later = self._later, []
         if later:
             await self._store.commit(*later)

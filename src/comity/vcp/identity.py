@@ -112,7 +112,7 @@ class IdentityChecker:
             raise _ended(status)
 
     def ended(self, session: Session) -> SessionEndedError | None:
-        """The same without a fetch: an unknown status does not end the session."""
+        """Return why the session has ended, by what is known without a fetch; None if it goes on or nothing is known."""
         identity = session.identity
         if identity is None:
             return None

@@ -123,7 +123,7 @@ class Registry:
         """Return the action with exactly that name, or None."""
         entry = self._entries.get(name)
         if entry is None and (name in self._built_in or name in self._plugins):
-            entry = self._entries[name] = self._open(name)
+            entry = self._entries[name] = self._register(name)
         return entry
 
     def entries(self) -> list[RegisteredAction]:
@@ -149,7 +149,7 @@ class Registry:
     def descriptions(self) -> list[dict[str, Any]]:
         return list(map(self.description, self.entries()))
 
-    def _open(self, name: str) -> RegisteredAction:
+    def _register(self, name: str) -> RegisteredAction:
         plugin = self._plugins.get(name)
         action = self._make(name) if plugin is None else plugin
         contract = contract_of(action, self.mode)

@@ -151,7 +151,7 @@ def export(
             "--stdout, --yes and --passphrase-file are only for a secret key; add --secret or remove them"
         )
     vacant_id = stored_vacant_id(folder)
-    card = _card(vacant_id)
+    card = _identity_facts(vacant_id)
     if to is None:
         print_json(card)
         return
@@ -253,7 +253,7 @@ def _export_secret(
         print_line(f"the secret key of {key.vacant_id} is in {to}; keep it where nobody else can read it")
 
 
-def _card(vacant_id: VacantId) -> dict[str, str]:
+def _identity_facts(vacant_id: VacantId) -> dict[str, str]:
     return {
         "vacant_id": vacant_id.hex(),
         "short": vacant_id.short(),
@@ -276,7 +276,7 @@ def _print_identity(folder: Path, *, as_json: bool) -> None:
     vacant_id = VacantId.from_hex(file.public)
     if as_json:
         kept = str(type(file.secret).__struct_config__.tag)
-        print_json({**_card(vacant_id), "key_file": str(path), "kept": kept})
+        print_json({**_identity_facts(vacant_id), "key_file": str(path), "kept": kept})
         return
     print_fields(
         (

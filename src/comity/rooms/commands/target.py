@@ -202,7 +202,7 @@ def run_in_session(
     work: Callable[[JoinedRoom], Awaitable[_Result]],
     client: str | None = None,
 ) -> _Result:
-    """Do the same in the session that `find_session` finds."""
+    """Run `work` in the session that `find_session` finds, and return its result."""
 
     async def run(rooms: RoomAccess) -> _Result:
         return await work(JoinedRoom(rooms, await find_session(rooms, room)))

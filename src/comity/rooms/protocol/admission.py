@@ -172,7 +172,7 @@ class RoomPeer:
 
     @property
     def owner(self) -> str:
-        """The same for the same peer on another link: by its node, else by its session key."""
+        """Name the peer alike on each of its links: by its node, else by its session key."""
         if self.layer is not None:
             return f"node:{self.layer.vacant_id.hex()}"
         return f"key:{self.public_key}" if self.public_key else f"link:{self.uuid}"

@@ -164,7 +164,7 @@ class EventLog:
     def peek_messages(
         self, reader: str, most: int, after: int | None = None
     ) -> list[tuple[int, dict[str, Any]]]:
-        """Do the same for messages of others only."""
+        """Return messages of others with their numbers, without moving the cursor of the reader."""
         start = bisect_left(self._numbers, self._cursor(reader) if after is None else after + 1)
         all_numbers = itertools.islice(self._numbers, start, None)
         messages = (number for number in all_numbers if self._events[number][0]["type"] == "data_received")
