@@ -1,6 +1,7 @@
 """What every test may ask for: `randomness`, `virtual_clock`, `patience`, and pytest itself as a subject."""
 
 import asyncio
+import gc
 import signal
 
 import pytest
@@ -28,6 +29,12 @@ def pytest_configure(config):
     # Nothing is timed in a test: how long an example takes says more about the machine than about the code.
     settings.register_profile("comity", deadline=None)
     settings.load_profile("comity")
+
+
+def pytest_collection_finish():
+    # thousands of collected tests would be walked again by each collection of garbage
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
