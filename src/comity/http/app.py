@@ -5,7 +5,7 @@ Public without a token are only the paths listed here and those that a part name
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
@@ -359,6 +359,7 @@ def right_table(rights: Mapping[str, Right]) -> Callable[[str], Right]:
     """Return the function that says which right a path needs: its own, that of the longest prefix, or `manage`."""
     prefixes = sorted((path for path in rights if path.endswith("/") and path != "/"), key=len, reverse=True)
 
+    @lru_cache(256)  # most ask for the same few
     def right_for(path: str) -> Right:
         found = rights.get(path)
         if found is not None:

@@ -69,6 +69,9 @@ BURST_PACE = 10
 """How much faster an address may use its budget than it gets it."""
 MAX_TURN_SECONDS = 0.001
 
+_ADMIN = TokenHolder("admin")
+_READER = TokenHolder("read")
+
 
 class NodeHttp:
     def __init__(self, runtime: "NodeRuntime", *, may_move_port: bool) -> None:
@@ -94,9 +97,9 @@ class NodeHttp:
     def _find_token(self, token: str) -> TokenHolder | None:
         runtime = self._runtime
         if same_token(token, runtime.token):
-            return TokenHolder("admin")
+            return _ADMIN
         if same_token(token, runtime.read_token):
-            return TokenHolder("read")
+            return _READER
         named = runtime.named_tokens.find(token)
         return None if named is None else TokenHolder(named.can, named.name)
 
