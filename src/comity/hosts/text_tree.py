@@ -2,6 +2,7 @@
 check that a changed text says what the old one said, with our key and nothing else.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -11,7 +12,7 @@ Holders = list[tuple[Any, int]]
 """The mappings on the way to a key, and in each the index of the next key among its children."""
 
 
-class Node:
+class Node(ABC):
     """`kind` is mapping, list, scalar or alias. The children of a mapping are its keys and values in turn."""
 
     def __init__(self, kind: str, start: int, end: int) -> None:
@@ -30,8 +31,9 @@ class Node:
         """An empty value, which may become a mapping."""
         return False
 
+    @abstractmethod
     def scalar(self) -> Any:
-        raise NotImplementedError
+        """Return the value of a scalar."""
 
     @property
     def pairs(self) -> list[tuple[Self, Self]]:
