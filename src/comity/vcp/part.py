@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from comity.http import server as http_server
     from comity.identity.protocol import tokens
     from comity.mcp.protocol.catalog import Resources, Tool
+    from comity.requests import record
     from comity.runtime.node_runtime import NodeRuntime
     from comity.vcp import (
         contexts,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from comity.vcp import tools as mcp_tools
     from comity.vcp.protocol import agreement, negotiation, registry
 else:
+    record = late("comity.requests.record")
     agreement = late("comity.vcp.protocol.agreement")
     asgi = late("comity.http.asgi")
     contexts = late("comity.vcp.contexts")
@@ -123,7 +125,11 @@ class Vcp(Part):
         await asyncio.to_thread(_open_lists, own, names, runtime)
 
         async def renew() -> None:
-            await asyncio.to_thread(own.renew, runtime.key, int(clock.now()))
+            writing = asyncio.ensure_future(asyncio.to_thread(own.renew, runtime.key, int(clock.now())))
+            try:
+                await asyncio.shield(writing)
+            finally:  # a node that has stopped writes nothing to its folder
+                await record.wait_uncancelled(writing)
 
         self._runtime, self._own_lists = runtime, own
         self.views = [View("vcp", "VCP sessions", self._view)]
