@@ -25,14 +25,7 @@ async def running_node(
     """A node that answers until the block ends. `settings` are fields of `Settings`."""
     with contextlib.ExitStack() as temporary:
         if data is None:
-            data = (
-                Path(
-                    temporary.enter_context(
-                        tempfile.TemporaryDirectory(prefix="comity-", ignore_cleanup_errors=True)
-                    )
-                )
-                / "data"
-            )
+            data = Path(temporary.enter_context(tempfile.TemporaryDirectory(prefix="comity-"))) / "data"
             settings.setdefault("store", StoreSettings(engine="memory"))
         node = Node(Settings(data=data, **{"port": 0, "environment": "test", **settings}), clock=clock)
         await node.start()
