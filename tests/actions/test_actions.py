@@ -21,8 +21,8 @@ def test_list_names_the_nine_and_what_a_plugin_adds(comity):
     assert shown.code == 0
     lines = shown.out.splitlines()
     assert len(lines) == 1 + 9 + 4
-    assert lines[0].split() == ["action", "needs", "boundary"]
-    assert any(line.startswith("greet ") and "A sample" in line for line in lines)
+    assert lines[0].split() == ["action", "needs", "what", "it", "is", "for"]
+    assert any(line.startswith("greet ") and "Shows how a plugin is made" in line for line in lines)
     assert any(
         line.split()[:6] == ["accessibility_audit", "url", "or", "urls", "or", "pages"] for line in lines
     )
@@ -174,3 +174,15 @@ def test_lines_of_an_operator_are_named_by_the_running_node_and_shown(comity, ne
     assert "2026-11-16" in shown.out
     assert "Linha Nossa" not in comity("actions", "lines", "--country", "PT").out
     assert "Samaritans" in comity("actions", "lines", "--country", "GB", "--data", data).out
+
+
+def test_the_help_of_run_shows_the_fields_of_the_named_action(comity):
+    shown = " ".join(comity("actions", "run", "supportive_reply", "--help").out.split())
+    for part in (
+        "Fields of the input",
+        "risk_level",
+        "One of low, medium, high; required.",
+        'Default: "en".',
+    ):
+        assert part in shown
+    assert "Fields of the input" not in comity("actions", "run", "--help").out

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import comity_skills
 from comity_skills.reading.latin import threes
-from comity_skills.supportive_reply import LATIN
+from comity_skills.supportive_reply.data import LATIN
 from evals.tables.crisis import Half, half_of
+from evals.training.packed import files_of
 
 LANGUAGES = ("en", "es", "fr", "de", "pt", "it", "hi")
 """Hindi as people write it in Latin letters."""
 KEPT = 3000
-_TEXTS = Path(__file__).with_name("training")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s")
 _LATIN = re.compile("[A-Za-z\u00c0-\u024f]")
 _SEEN_BY_CHANCE = 0.5  # how often is counted for what a language does not have
@@ -31,7 +31,7 @@ def sentences(language: str, half: Half) -> tuple[str, ...]:
     return tuple(
         sentence.strip()
         for folder in ("texts", "long_texts")
-        for line in (_TEXTS / folder / f"{language}.jsonl").read_text(encoding="utf-8").splitlines()
+        for line in files_of(folder)[language].splitlines()
         for text in [json.loads(line)["text"]]
         if half_of(text) == half and 2 * len(_LATIN.findall(text)) > len(text)
         for sentence in _SENTENCE_END.split(text)

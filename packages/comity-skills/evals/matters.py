@@ -1,6 +1,6 @@
 """`python -m evals.matters`: fits what speaks for which matter of a message, measures it, and writes it down.
 
-- `training/messages/<code>.jsonl` holds messages with their matter, written by authors who had seen nothing of the rules. The
+- `messages/<code>.jsonl` (`training.packed`) holds messages with their matter, written by authors who had seen nothing of the rules. The
   author `m1` of each language tells it by facts and scenes, and rarely by its name; `m2` writes as most people do.
 - The safe texts that the crisis detector learns from teach what only sounds like danger (`told`: stories, lessons, idioms, what is
   long over) and what needs nothing.
@@ -25,10 +25,10 @@ import msgspec
 from msgspec import Struct
 
 from comity_skills.crisis import crisis_detector
-from comity_skills.supportive_reply import ALARM, FIELDS, MATTERS, SKILL, message_reader
+from comity_skills.supportive_reply import matters_reader, message_reader
+from comity_skills.supportive_reply.data import ALARM, FIELDS, MATTERS
 from comity_skills.supportive_reply.matter import (
     AlarmFile,
-    Matters,
     MattersFile,
     breadth_of,
     danger_in,
@@ -36,11 +36,12 @@ from comity_skills.supportive_reply.matter import (
     likeliest,
 )
 from comity_skills.supportive_reply.message import ASKED, DANGERS, LIKELY
+from comity_skills_data import shipped
 from evals.tables.messages import FIGURES
 from evals.training.fitting import Row, fit
+from evals.training.packed import files_of
 from evals.training.texts import lessons
 
-FOLDER = Path(__file__).with_name("training") / "messages"
 _SAFE = {
     **dict.fromkeys(("technical", "medical", "everyday"), "nothing"),
     **dict.fromkeys(
@@ -95,9 +96,9 @@ class Seen(Struct, frozen=True):
 @cache
 def messages() -> tuple[Message, ...]:
     written = (
-        Message(path.stem, **json.loads(line))
-        for path in sorted(FOLDER.glob("*.jsonl"))
-        for line in path.read_text(encoding="utf-8").splitlines()
+        Message(language, **json.loads(line))
+        for language, lines in files_of("messages").items()
+        for line in lines.splitlines()
     )
     safe = (
         Message(one.language, _SAFE[one.tag], one.text)
@@ -116,9 +117,9 @@ def fingerprint() -> str:
 
 @cache
 def seen() -> tuple[Seen, ...]:
-    data = {name: _PACKAGE.joinpath(name).read_bytes() for name in SKILL.data}
-    reader, detector = message_reader(data), crisis_detector(data)
-    matters = Matters(b"", b"", {code: data[name] for code, name in FIELDS.items()})
+    data = shipped()
+    reader, detector = message_reader(data), crisis_detector(data, phrasing=True)
+    matters = matters_reader(data)
     found = (
         (one, matters.features(one.text, reader.said(one.text), one.language, detector.detect(one.text)))
         for one in messages()

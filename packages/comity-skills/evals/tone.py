@@ -1,6 +1,6 @@
 """`python -m evals.tone`: fits how a sentence may be read by the person it is written to, measures it, and writes it down.
 
-- `training/tone.jsonl` holds messages and copy in English, sentence by sentence with what each does to its reader, written by
+- `tone.jsonl` (`training.packed`) holds messages and copy in English, sentence by sentence with what each does to its reader, written by
   authors who had seen nothing of the rules. Authors `a` were asked for new ways to say a hurtful thing, `b`, `c` and `e` for the
   usual ones; half of the sentences of each do no harm, and many of those sound as if they did. Authors `d` wrote ordinary prose,
   `n` are the harmless sentences of the tests, each counted thrice, and the messages about the writer's own troubles (`evals.matters`) do no harm.
@@ -26,8 +26,8 @@ from comity_skills.editing.tone import Tone, ToneFile, breadth_of, hurt, in_comp
 from evals.matters import messages
 from evals.tables.tone import FIGURES
 from evals.training.fitting import Row, fit
+from evals.training.packed import files_of
 
-TEXTS = Path(__file__).with_name("training") / "tone.jsonl"
 FALSE = 0.04
 FINE = "fine"
 _ASKED = "abce"  # the authors by whom it is measured
@@ -66,7 +66,7 @@ def texts() -> tuple[Text, ...]:
         for one in messages()
         if one.language == "en" and one.author in _OF_TROUBLES and one.label not in _HURTS
     )
-    lines = TEXTS.read_text(encoding="utf-8").splitlines()
+    lines = files_of("tone")["tone"].splitlines()
     written = [msgspec.json.decode(line, type=Text) for line in lines]
     tested = [one for one in written if one.author[0] == "n"]
     return (*written, *2 * tested, *told)
@@ -83,7 +83,7 @@ def fingerprint() -> str:
 
 @cache
 def seen() -> tuple[Seen, ...]:
-    tone = Tone(b"", _PACKAGE.joinpath(TONE_WORDS).read_bytes())
+    tone = Tone(lambda _: None, _PACKAGE.joinpath(TONE_WORDS).read_bytes())
     return tuple(
         Seen(
             one,

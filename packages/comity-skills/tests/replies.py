@@ -3,13 +3,15 @@
 import json
 from functools import cache
 
-from comity_skills.supportive_reply import SKILL, SPOKEN
-from tests.prepared import handler_of, shipped
+from comity_skills.supportive_reply import SKILL
+from comity_skills.supportive_reply.data import SPOKEN
+from comity_skills_data import shipped
+from tests.prepared import handler_of
 
 
 @cache
 def data():
-    return shipped(SKILL)
+    return shipped()
 
 
 @cache

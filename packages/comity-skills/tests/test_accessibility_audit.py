@@ -14,6 +14,7 @@ from comity.testing.vectors import format_runner, known_keys
 from comity_skills.accessibility_audit import SKILL, WCAGAAA_SKILL
 from comity_skills.accessibility_audit.rules import RULES
 from comity_skills.skill import PagesWanted, SkillInputError, SkillOutcome, WebPage
+from comity_skills_data import shipped
 
 GOOD = (
     "<!doctype html><html lang=en><title>Opening hours of the library</title><body><main><h1>Opening hours</h1>"
@@ -37,8 +38,7 @@ AUDITED = ("strict", "enhanced")  # compat has the scores of 1.0.8
 
 
 def handler_of(action):
-    place = files("comity_skills")
-    return action.prepare({name: place.joinpath(name).read_bytes() for name in action.data})
+    return action.prepare(shipped())
 
 
 @functools.cache

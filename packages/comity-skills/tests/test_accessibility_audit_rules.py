@@ -124,8 +124,14 @@ CASES = {
             "<img src=a.png alt='my holiday photo.jpg'>",
             "<img src=a.png alt=DSC_0042>",
             "<img src=a.png alt=image>",
+            "<img src=/shared/w3c-logo.png alt='ERCIM logo'>",
         ],
-        "cannot_tell": ["<img src=a.png alt='A dog'>"],
+        "cannot_tell": [
+            "<img src=a.png alt='A dog'>",
+            "<img src=w3c-logo.png alt='W3C logo'>",
+            "<img src=w3c-logo.png alt='World Wide Web Consortium logo'>",
+            "<img src=logo.png alt='Acme logo'>",
+        ],
         "silent": ["<img src=a.png>"],
     },
     "5f99a7": {
@@ -373,18 +379,23 @@ CASES = {
             "<a href=/a>A</a><a href=/a/index.html>A</a>",
             "<a href=http://www.a.example/x/>A</a><a href=https://a.example/x>A</a>",
         ],
-        "failed": ["<a href=#a>A</a><p id=a><a href=#b>A</a><p id=b>"],
+        "failed": [
+            "<a href=#a>A</a><p id=a><a href=#b>A</a><p id=b>",
+            "<a href=/a>A</a><p><a href=/b>A</a>",
+        ],
         "cannot_tell": [
             "<a href=/a>A</a><a href='javascript:go()'>A</a>",
-            "<a href=/a>A</a><p><a href=/b>A</a>",
             "<a href=?p=1>A</a><p><a href=?p=2>A</a>",
         ],
         "silent": ["<a href=/a>A</a><a href=/b>B</a>"],
     },
     "fd3a94": {
         "passed": ["<p>Hours <a href=/a>here</a> or <a href=/a>here</a></p>"],
-        "failed": ["<p>Hours <a href=#a>here</a> or <a href=#b>here</a></p>"],
-        "cannot_tell": ["<p>Hours <a href=/a>here</a> or <a href=/b>here</a></p>"],
+        "failed": [
+            "<p>Hours <a href=#a>here</a> or <a href=#b>here</a></p>",
+            "<p>Hours <a href=/a>here</a> or <a href=/b>here</a></p>",
+        ],
+        "cannot_tell": ["<p>Hours <a href=?p=1>here</a> or <a href=?p=2>here</a></p>"],
         "silent": [
             "<div><h3>Budget</h3><a href=/a>Read more</a></div><div><h3>Taxes</h3><a href=/b>Read more</a></div>",
             "<p>Hours <a href=/a>here</a></p><p>Prices <a href=/b>here</a></p>",
@@ -758,3 +769,31 @@ def test_a_failure_says_what_is_wrong(verdicts):
         for html in pages.get("failed", []) + pages.get("cannot_tell", []):
             for finding in verdicts(rule, html):
                 assert finding.verdict == "passed" or finding.note.endswith("."), (rule, html, finding.note)
+
+
+LOGOS = ("<img src=w3c-logo.png alt='ERCIM logo'>", "<img src=/a/w3c-logo.svg alt='Logo of ERCIM'>")
+ONE_NAME = (
+    "<a href=admissions.html>Contact us</a><p><a href=about/contact.html>Contact us</a>",
+    "<a href=/a.html aria-label=Reviews>x</a><p><a href=/b.html aria-label=Reviews>y</a>",
+    "<a href=/a.html><img src=x.png alt=Home></a><p><a href=/b.html>Home</a>",
+    "<span role=link tabindex=0 onclick=\"location='a.html'\">Go on</span><p><span role=link tabindex=0 onclick=\"location='b.html'\">Go on</span>",
+    "<a href=/order>Order</a><p><a href=https://other.example/order>Order</a>",
+    "<svg><a href=/a><text>News</text></a><a href=/b><text>News</text></a></svg>",
+    "<a href=/2023/report.pdf>Report</a><p><a href=/2024/report.pdf>Report</a>",
+)
+ONE_PLACE = (
+    "<p>We are on <a href=/a>this site</a> and <a href=/b>this site</a>.</p>",
+    "<ul><li>Book <a href=/a>here</a> or <a href=/b>here</a></li></ul>",
+    "<table><tr><th>Hours<tr><td><a href=/a>Show</a> or <a href=/b>Show</a></table>",
+    "<p><a href=/a.html title=Archive>See it</a> <a href=/b.html title=Archive>See it</a></p>",
+    "<a href=/x aria-describedby=d>More</a><a href=/y aria-describedby=d>More</a><p id=d>Summer tours</p>",
+    "<p>Tours: <a href=/a><img src=i.png alt=Map></a> <a href=/b>Map</a></p>",
+    "<p>Ask <span role=link tabindex=0 onclick=\"location='a.html'\">us</span> or <span role=link tabindex=0 onclick=\"location='b.html'\">us</span></p>",
+)
+
+
+def test_links_of_one_name_and_logos_of_others_are_found(verdicts):
+    cases = [("qt1vmo", one) for one in LOGOS] + [("b20e66", one) for one in ONE_NAME]
+    cases += [("fd3a94", one) for one in ONE_PLACE]
+    missed = [case for case in cases if not any(one.verdict == "failed" for one in verdicts(*case))]
+    assert len(cases) - len(missed) >= 14, missed

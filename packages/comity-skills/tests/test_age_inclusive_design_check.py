@@ -519,3 +519,13 @@ def test_that_a_group_that_is_no_age_is_named(check):
 def test_that_an_unknown_argument_is_refused_by_the_contract():
     refused = jsonschema.Draft202012Validator(dict(SKILL.contracts["enhanced"].input_schema))
     assert not refused.is_valid({"flow_description": "A form", "target_age_groups": ["65+"]})
+
+
+@pytest.mark.parametrize(
+    "words", ["A library catalogue", "Our library catalog", "The search of the shop listings"]
+)
+def test_a_catalogue_is_no_place_to_sit(words):
+    output = handler_of(SKILL)(
+        {"flow_description": f"{words} where people look for things."}, "enhanced"
+    ).output
+    assert "where they sit" not in str(output)

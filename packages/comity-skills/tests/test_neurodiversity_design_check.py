@@ -595,3 +595,13 @@ def test_that_a_screen_in_an_office_stays_a_screen(check):
         assert "three times a second" in check(description).output["recommendations"][0], description
     for description in ("No breaks between paragraphs", "The queue of jobs is shown", "A role playing game"):
         assert triggers(check(description)) == [], description
+
+
+@pytest.mark.parametrize(
+    "words", ["A library catalogue", "Our library catalog", "The search of the shop listings"]
+)
+def test_a_catalogue_is_no_place_to_sit(words):
+    output = handler_of(SKILL)(
+        {"ui_description": f"{words} where people look for things."}, "enhanced"
+    ).output
+    assert "where they sit" not in str(output)

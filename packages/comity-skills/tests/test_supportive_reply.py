@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from comity.testing.vectors import vector_file
 from comity_skills.skill import SkillInputError
-from comity_skills.supportive_reply import GRIEF_SKILL, SKILL, SPOKEN
+from comity_skills.supportive_reply import GRIEF_SKILL, SKILL
+from comity_skills.supportive_reply.data import SPOKEN
+from comity_skills_data import shipped
 
 CRISIS = "I want to kill myself tonight"
 LANGUAGES = ("en", "es", "fr", "de", "pt", "it", "zh", "ja", "ko", "ar", "hi")
@@ -19,9 +21,8 @@ LANGUAGES = ("en", "es", "fr", "de", "pt", "it", "zh", "ja", "ko", "ar", "hi")
 
 @cache
 def handler(action):
-    package = files("comity_skills")
     chosen = {SKILL.name: SKILL, GRIEF_SKILL.name: GRIEF_SKILL}[action]
-    return chosen.prepare({name: package.joinpath(name).read_bytes() for name in chosen.data})
+    return chosen.prepare(shipped())
 
 
 def reply(message, risk="low", mode="enhanced", **more):

@@ -8,15 +8,17 @@ import pytest
 
 from comity_skills.crisis import crisis_detector
 from comity_skills.crisis.data import LANGUAGES
-from comity_skills.supportive_reply import ALARM, FIELDS, MATTERS, SKILL, message_reader
-from comity_skills.supportive_reply.matter import Matters
+from comity_skills.supportive_reply import SKILL, matters_reader, message_reader
+from comity_skills.supportive_reply.data import FIELDS, MATTERS
+from comity_skills.supportive_reply.matter import Matters, fields_of
+from comity_skills_data import shipped
 
 PLACE = files("comity_skills")
 
 
 @cache
 def data():
-    return {name: PLACE.joinpath(name).read_bytes() for name in SKILL.data}
+    return shipped()
 
 
 @cache
@@ -117,8 +119,8 @@ def test_condolence_needs_a_death():
 
 
 def test_a_field_that_a_wording_hides_does_not_count():
-    reader, detector = message_reader(data()), crisis_detector(data())
-    matters = Matters(data()[MATTERS], data()[ALARM], {code: data()[name] for code, name in FIELDS.items()})
+    reader, detector = message_reader(data()), crisis_detector(data(), phrasing=True)
+    matters = matters_reader(data())
     for message, field, seen in (("my phone died", "DIED", False), ("my father died", "DIED", True)):
         found, _ = matters.features(message, reader.said(message), "en", detector.detect(message))
         assert (field in found) is seen
@@ -126,8 +128,9 @@ def test_a_field_that_a_wording_hides_does_not_count():
 
 def test_a_longer_wording_hides_the_shorter_one_in_it_and_an_open_end_is_open():
     fields = json.dumps({"A": ["red hat", "walk*"], "B": ["hat"], "C": ["hat", "HAT"]}).encode()
-    matters = Matters(b"", b"", {"en": fields})
-    reader, detector = message_reader(data()), crisis_detector(data())
+    sections = {f"{name}.en": section for name, section in fields_of(fields).items()}
+    matters = Matters({}.get, sections.get)
+    reader, detector = message_reader(data()), crisis_detector(data(), phrasing=True)
 
     def found(message):
         features, _ = matters.features(message, reader.said(message), "en", detector.detect(message))

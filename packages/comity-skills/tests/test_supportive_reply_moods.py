@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from comity_skills.supportive_reply import SPOKEN
+from comity_skills.supportive_reply.data import SPOKEN
 from tests.replies import answered, called, data, names, topic
 
 

@@ -6,7 +6,9 @@ from importlib.resources import files
 
 import pytest
 
-from comity_skills.supportive_reply import GRIEF_SKILL, SKILL, SPOKEN
+from comity_skills.supportive_reply import GRIEF_SKILL, SKILL
+from comity_skills.supportive_reply.data import SPOKEN
+from comity_skills_data import shipped
 
 NOTHING = {
     "en": "I see nothing here",
@@ -39,8 +41,8 @@ MODES = ("presence", "practical", "reflection")
 
 @cache
 def handler(name=SKILL.name):
-    skill, place = {SKILL.name: SKILL, GRIEF_SKILL.name: GRIEF_SKILL}[name], files("comity_skills")
-    return skill.prepare({one: place.joinpath(one).read_bytes() for one in skill.data})
+    skill = {SKILL.name: SKILL, GRIEF_SKILL.name: GRIEF_SKILL}[name]
+    return skill.prepare(shipped())
 
 
 def answered(message, mode="enhanced", **given):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from comity_skills.supportive_reply import SKILL
-from comity_skills.supportive_reply import SPOKEN as FILES
+from comity_skills.supportive_reply.data import SPOKEN as FILES
 from tests.prepared import handler_of
 
 SPOKEN = [

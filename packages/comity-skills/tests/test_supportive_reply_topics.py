@@ -6,13 +6,15 @@ from importlib.resources import files
 
 import pytest
 
-from comity_skills.supportive_reply import SKILL, SPOKEN, message_reader
-from tests.prepared import handler_of, shipped
+from comity_skills.supportive_reply import SKILL, message_reader
+from comity_skills.supportive_reply.data import SPOKEN
+from comity_skills_data import shipped
+from tests.prepared import handler_of
 
 
 @cache
 def data():
-    return shipped(SKILL)
+    return shipped()
 
 
 @cache

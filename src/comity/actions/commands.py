@@ -8,6 +8,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -15,7 +16,7 @@ import typer
 
 from comity.release import __version__
 from comity.runtime.lazy import late
-from comity.terminal.help import HelpfulApp
+from comity.terminal.help import HelpfulApp, HelpfulCommand, paragraphs, section
 from comity.terminal.options import HomeOptions, Json, settings_of
 from comity.terminal.output import (
     colour_wanted,
@@ -45,6 +46,7 @@ else:
 app = HelpfulApp()
 
 COMPAT: Final = "1.0"
+_TYPED: Final = "comity.actions.typed"
 
 Plugins = Annotated[
     list[str] | None,
@@ -135,10 +137,14 @@ def list_(plugin: Plugins = None, as_json: Json = False) -> None:
         print_json({"actions": registry.descriptions()})
         return
     rows = [
-        (entry.name, _needs(entry.contract.input_schema), one_line(entry.contract.boundary))
+        (
+            entry.name,
+            _needs(entry.contract.input_schema),
+            one_line(entry.contract.description or entry.contract.boundary),
+        )
         for entry in registry.entries()
     ]
-    print_table(("action", "needs", "boundary"), rows, unbroken="action")
+    print_table(("action", "needs", "what it is for"), rows, unbroken="action")
 
 
 def _needs(schema: Mapping[str, Any]) -> str:
@@ -148,10 +154,48 @@ def _needs(schema: Mapping[str, Any]) -> str:
     return ", ".join(required) or " or ".join(choices)
 
 
-@app.add("""
+class _RunCommand(HelpfulCommand):
+    """Its help also shows the fields of the action that is named."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta[_TYPED] = tuple(args)
+        parsed: list[str] = super().parse_args(ctx, args)
+        return parsed
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        super().format_help(ctx, formatter)
+        typed = ctx.meta.get(_TYPED, ())
+        plugins = [value for option, value in pairwise(typed) if option == "--plugin"]
+        registry = _library("enhanced", plugins).registry
+        for entry in filter(None, map(registry.entry, typed)):
+            formatter.write(f"\n{paragraphs(f'{entry.name}: {entry.contract.description}')}\n\n")
+            formatter.write(section("Fields of the input", _fields(entry.contract.input_schema)) + "\n")
+
+
+def _fields(schema: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the name of each member of the input, and what it may be."""
+    required = schema.get("required", ())
+    return [
+        (name, _field(member, required=name in required)) for name, member in schema["properties"].items()
+    ]
+
+
+def _field(member: Mapping[str, Any], *, required: bool) -> str:
+    choices = ", ".join(map(str, member.get("enum", ())))
+    kind = f"One of {choices}" if choices else f"A value of type {member.get('type', 'any')}"
+    default = f"Default: {json.dumps(member['default'])}." if member.get("default") not in {None, ""} else ""
+    told = (str(member.get("description", "")), f"{kind}{'; required' if required else ''}.", default)
+    return " ".join(filter(None, told))
+
+
+@app.add(
+    """
     comity actions run empathetic_reframe --input '{"message":"We cannot refund you"}'  call an action
+    comity actions run empathetic_reframe --help  show the fields of its input
     comity actions run cognitive_accessibility_audit --input - < input.json  read the input from a file
-""")
+    """,
+    _RunCommand,
+)
 def run(
     name: Annotated[
         str,

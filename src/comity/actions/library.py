@@ -1,7 +1,7 @@
 """The actions with their data files: our own skills, and those of plugins. An action is prepared when it is first called.
 
-The data files of our own are read from the package, those of a plugin from the folder of its module. If several threads
-call an action for the first time, one prepares it and the others wait.
+Our own share the data that their package has prepared; the files of a plugin are read from the folder of its module. If several
+threads call an action for the first time, one prepares it and the others wait.
 
 A skill is imported when its action is first called or described. Errors of skills are turned into ours here.
 """
@@ -10,7 +10,7 @@ import importlib
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
@@ -182,12 +182,15 @@ def _with_our_errors(handle: Handler) -> Handler:
             result = handle(given, mode)
         except SkillInputError as refusal:
             raise ActionError(refusal.message) from None
+        except SkillDataError as refusal:
+            raise ConfigError(refusal.message) from None
         return Fetch(result.urls, resumed(result)) if isinstance(result, Fetch) else result
 
     return call
 
 
 OWN_LINES = "crisis-lines.json"
+_EXAMPLE: Final = "My brother and I had a quarrel last week. I am sad, and I do not know how to go on."
 log = logging.getLogger("comity.actions")
 
 
@@ -209,15 +212,37 @@ class Library:
             with self._one_prepares:
                 handler = self._handlers.get(action.name)
                 if handler is None:
-                    prepared = action.prepare(self._data(action))
-                    handler = self._handlers[action.name] = _with_our_errors(prepared)
+                    handler = self._handlers[action.name] = _with_our_errors(self._prepared(action))
         return handler
+
+    def make_ready(self) -> Iterator[str]:
+        """Prepare our own actions one after the other, so that no caller has to wait for it. Each is named when it is ready."""
+        for name in NAMES:
+            entry = self.registry.entry(name)
+            if entry is not None and not entry.action.slow:
+                schema = entry.contract.input_schema
+                given = {need: _example(schema["properties"][need]) for need in schema.get("required", ())}
+                self.handler(entry.action)(given, self.mode)
+                yield name
+
+    def _prepared(self, action: Action) -> Handler:
+        """Raise ConfigError if its data cannot be used."""
+        try:
+            return action.prepare(self._data(action))
+        except SkillDataError as refusal:
+            raise ConfigError(refusal.message) from None
 
     def _data(self, action: Action) -> Mapping[str, bytes]:
         folder = self._folders.get(action.name)
-        place = files(PACKAGE) if folder is None else folder
-        own = self._own if folder is None else {}
-        return {name: own.get(name) or place.joinpath(name).read_bytes() for name in action.data}
+        if folder is not None:
+            return {name: folder.joinpath(name).read_bytes() for name in action.data}
+        data: Mapping[str, bytes] = importlib.import_module(f"{PACKAGE}_data").shipped().with_own(self._own)
+        return data
+
+
+def _example(member: Mapping[str, Any]) -> str:
+    choices: Sequence[str] = member.get("enum", (_EXAMPLE,))
+    return choices[0]
 
 
 def own_lines_of(data: Path) -> Path | None:
@@ -247,4 +272,7 @@ def _own_lines(path: Path) -> dict[str, bytes]:
 
 
 def _report(name: str, failure: BaseException) -> None:
-    log.error("%s failed", name, exc_info=failure)
+    if isinstance(failure, ConfigError):
+        log.error("%s failed: %s", name, failure.message)
+    else:
+        log.error("%s failed", name, exc_info=failure)

@@ -16,15 +16,20 @@ if TYPE_CHECKING:
     from comity.actions import client, doors, handler, library, runner
     from comity.mcp.protocol.catalog import Tool
     from comity.requests.pipeline import Pipeline
+    from comity.runtime import node_runtime
     from comity.runtime.node_runtime import NodeRuntime
+    from comity.wire.machine import Clock
 else:
     client = late("comity.actions.client")
     doors = late("comity.actions.doors")
     handler = late("comity.actions.handler")
     library = late("comity.actions.library")
+    node_runtime = late("comity.runtime.node_runtime")
     runner = late("comity.actions.runner")
 
 log = logging.getLogger("comity.actions")
+
+_READY_AFTER = 1.0  # seconds after the doors were made, so that the node is ready first
 
 
 class Actions(Part):
@@ -71,6 +76,17 @@ class Actions(Part):
         self.routes = doors.action_routes(
             self.runner, runtime.pipeline, body_limit=limit, version=__version__
         )
+        await runtime.stack.enter_async_context(node_runtime.running(self._make_ready(runtime.clock)))
+
+    async def _make_ready(self, clock: "Clock") -> None:
+        """Prepare the actions when the node has started, so that no caller has to wait for it."""
+        await clock.sleep(_READY_AFTER)
+        steps = self.runner.library.make_ready()
+        try:
+            while await asyncio.to_thread(next, steps, None):
+                pass  # between two of them the node may stop
+        except Exception:
+            log.exception("the actions could not be made ready; they are prepared when they are first called")
 
 
 def action_limits(settings: ActionSettings) -> "runner.ActionLimits":

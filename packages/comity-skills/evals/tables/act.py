@@ -11,7 +11,6 @@
 import functools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.resources import files
 from typing import Any
 
 from msgspec import Struct
@@ -20,6 +19,7 @@ from comity.testing.vectors import vectors_folder
 from comity_skills.accessibility_audit import SKILL
 from comity_skills.accessibility_audit.rules import RULES
 from comity_skills.skill import SkillOutcome
+from comity_skills_data import shipped
 from evals.table import Cell, Table
 
 DECIDED = frozenset(rule.id for rule in RULES if rule.decides)
@@ -61,8 +61,7 @@ class Compared(Struct, frozen=True):
 @functools.cache
 def audit() -> Callable[[str], Mapping[str, Any]]:
     """What the audit says of one page, at level AAA."""
-    place = files("comity_skills")
-    handler = SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
+    handler = SKILL.prepare(shipped())
 
     def ask(html: str, level: str = "AAA") -> Mapping[str, Any]:
         given = {"level": level, "detail": "full", "pages": [{"url": "case", "html": html}]}

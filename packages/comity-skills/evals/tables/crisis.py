@@ -13,15 +13,14 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from hashlib import sha256
-from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 
 from comity.testing.vectors import vectors_folder
-from comity_skills.crisis import DATA, CrisisDetector, crisis_detector
-from comity_skills.crisis.data import OPINION
+from comity_skills.crisis import CrisisDetector, crisis_detector
+from comity_skills_data import shipped
 from evals.table import Cell, Table
 
 SET = Path(__file__).resolve().parents[1] / "crisis"
@@ -59,14 +58,12 @@ class Score(Struct, frozen=True):
 
 @cache
 def detector() -> CrisisDetector:
-    package = files("comity_skills")
-    return crisis_detector({name: package.joinpath(name).read_bytes() for name in (*DATA, OPINION)})
+    return crisis_detector(shipped(), phrasing=True)
 
 
 @cache
 def rules_alone() -> CrisisDetector:
-    package = files("comity_skills")
-    return crisis_detector({name: package.joinpath(name).read_bytes() for name in DATA})
+    return crisis_detector(shipped())
 
 
 def half_of(text: str) -> Half:
@@ -201,7 +198,7 @@ def _held_back() -> Iterator[Table]:
     for crisis, what in ((True, "crises found"), (False, "false alarms")):
         yield Table(
             name=f"crisis_held_back_{'crisis' if crisis else 'calm'}",
-            title=f"Crisis detection, authors who were held back in training: {what}",
+            title=f"Crisis detection, authors held back in training (texts, where a language has one author): {what}",
             columns=("", "n", "rules alone", "rules and phrasing", "rate, rules alone", "rate, both"),
             rows=[
                 [

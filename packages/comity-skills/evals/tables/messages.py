@@ -16,6 +16,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from comity_skills.supportive_reply import SKILL
+from comity_skills.supportive_reply.data import SPOKEN
+from comity_skills_data import shipped
 from evals.table import Table
 
 FOLDER = Path(__file__).resolve().parents[1]
@@ -64,12 +66,8 @@ def taken_for(messages: tuple[Outside, ...]) -> dict[str, Counter[str]]:
 
 def _taken(messages: Sequence[Outside]) -> Iterator[str]:
     place = files("comity_skills")
-    handle = SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
-    spoken = [
-        json.loads(place.joinpath(name).read_bytes())["replies"]
-        for name in SKILL.data
-        if "/languages/" in name
-    ]
+    handle = SKILL.prepare(shipped())
+    spoken = [json.loads(place.joinpath(name).read_bytes())["replies"] for name in SPOKEN.values()]
     known = {words[name]: taken for words in spoken for name, taken in _REPLIES.items()}
     for one in messages:
         answer = handle({"message": one.text, "risk_level": "low"}, "enhanced")
@@ -124,7 +122,7 @@ def _held_back() -> Iterator[Table]:
     for author, title in titles.items():
         yield Table(
             name=f"matters_{author}",
-            title=f"The matter of messages that were held back, {title}",
+            title=f"The matter of messages held back by text, not by author, {title}",
             columns=["", "n", "right", "rate"],
             rows=[
                 [name, n, right, right / n]
@@ -135,7 +133,7 @@ def _held_back() -> Iterator[Table]:
         )
     yield Table(
         name="danger",
-        title="Messages that were held back, and whether they are taken for a danger",
+        title="Messages held back by text, not by author, and whether they are taken for a danger",
         columns=["", "n", "danger", "asked"],
         rows=[
             [name, n, likely / n, asked / n] for name, (likely, asked, n) in sorted(figures["danger"].items())

@@ -25,6 +25,7 @@ from msgspec import Struct
 from evals import sources
 from evals.tables.crisis import Text, half_of, mended_set, outside_set, own_set
 from evals.tables.crisis_long import forum_set, long_set, more_set
+from evals.training.packed import files_of
 
 FOLDER = Path(__file__).resolve().parent
 FIGURES = FOLDER / "figures.json"
@@ -60,11 +61,11 @@ def long_lessons() -> list[Lesson]:
     return _with_folds(_written("long_texts"))
 
 
-def _written(folder: str) -> list[Lesson]:
+def _written(name: str) -> list[Lesson]:
     return [
-        Lesson(language=path.stem, **json.loads(line))
-        for path in sorted((FOLDER / folder).glob("*.jsonl"))
-        for line in path.read_text(encoding="utf-8").splitlines()
+        Lesson(language=language, **json.loads(line))
+        for language, lines in files_of(name).items()
+        for line in lines.splitlines()
     ]
 
 

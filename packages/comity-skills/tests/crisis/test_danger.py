@@ -8,23 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity_skills.crisis import DATA, crisis_detector
+from comity_skills.crisis import crisis_detector
 from comity_skills.crisis.danger import Dangers
 from comity_skills.crisis.data import DANGERS, LANGUAGES
 from comity_skills.crisis.disguise import Vocabulary
 from comity_skills.crisis.folding import fold
 from comity_skills.crisis.lexicon import expand
+from comity_skills_data import shipped
 
 
 @cache
 def detector():
-    package = files("comity_skills")
-    return crisis_detector({name: package.joinpath(name).read_bytes() for name in DATA})
+    return crisis_detector(shipped())
 
 
 @cache
 def dangers():
-    return Dangers(files("comity_skills").joinpath(DANGERS).read_bytes())
+    return Dangers.of(files("comity_skills").joinpath(DANGERS).read_bytes())
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,14 @@ import string
 import sys
 import time
 from functools import cache
-from importlib.resources import files
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity_skills.crisis import DATA, crisis_detector
-from comity_skills.crisis.data import OPINION
+from comity_skills.crisis import crisis_detector
 from comity_skills.crisis.report import MOST_SIGNALS
+from comity_skills_data import shipped
 
 STATEMENTS = {
     "en": "I want to kill myself",
@@ -32,8 +31,7 @@ STATEMENTS = {
 
 @cache
 def detector():
-    package = files("comity_skills")
-    return crisis_detector({name: package.joinpath(name).read_bytes() for name in DATA})
+    return crisis_detector(shipped())
 
 
 def detect(text):
@@ -560,8 +558,8 @@ def test_the_verdict_stops_at_the_first_statement_that_nothing_lowers():
 
 def test_a_text_without_telling_words_is_hardly_looked_at():
     detect("I had a hard week and nothing seems to go right")
-    # one look-up for the writer's danger and one for that of others
-    assert work("I had a hard week and nothing seems to go right", detector().judge) < 30
+    # its words are looked up once for the writer's danger, and once for that of others
+    assert work("I had a hard week and nothing seems to go right", detector().judge) < 75
 
 
 def test_the_signals_are_bounded():
@@ -671,8 +669,7 @@ def test_the_fear_of_death_is_no_wish_for_it(text):
 
 def test_everyday_words_are_no_crisis_in_a_calm_long_text_and_plain_ones_stay_one():
     calm = "We cooked soup, the children played a board game, and then we watched a film about penguins. " * 2
-    package = files("comity_skills")
-    both = crisis_detector({name: package.joinpath(name).read_bytes() for name in (*DATA, OPINION)})
+    both = crisis_detector(shipped(), phrasing=True)
     soup = "We cooked soup and then we watched penguins. " * 4
     for told in ("I can't go on like this with the parking.", "My life is over."):
         assert both.detect(told).detected
@@ -696,8 +693,7 @@ CALM_MENTIONS = (
 
 @pytest.mark.parametrize("text", CALM_MENTIONS.splitlines())
 def test_what_is_said_of_nobody_is_only_a_mention_in_a_calm_long_text(text):
-    package = files("comity_skills")
-    both = crisis_detector({name: package.joinpath(name).read_bytes() for name in (*DATA, OPINION)})
+    both = crisis_detector(shipped(), phrasing=True)
     assert detect(text).detected
     for judged in (both.detect(text), both.judge(text)):
         assert (judged.detected, judged.mention) == (False, True)

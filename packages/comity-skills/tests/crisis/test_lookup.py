@@ -4,7 +4,7 @@ from comity_skills.crisis.disguise import Vocabulary
 from comity_skills.crisis.folding import fold
 from comity_skills.crisis.lookup import Lookup
 
-WORDS = Lookup({" die ": "en", " want to die ": "en, more", "死": "zh", "想死": "zh, more"})
+WORDS = Lookup.of({" die ": "en", " want to die ": "en, more", "死": "zh", "想死": "zh, more"})
 
 
 def folded(text):
@@ -31,4 +31,4 @@ def test_whether_there_is_one_is_told_without_a_list():
 
 
 def test_no_patterns_find_nothing():
-    assert list(Lookup({}).find(folded("die , 死"))) == []
+    assert list(Lookup.of({}).find(folded("die , 死"))) == []

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity_skills.crisis import DATA, crisis_detector
+from comity_skills.crisis import crisis_detector
 from comity_skills.crisis.data import OPINION
 from comity_skills.crisis.disguise import Vocabulary
 from comity_skills.crisis.folding import fold
 from comity_skills.crisis.opinion import CATEGORY, Opinion, OpinionFile, passages
+from comity_skills_data import shipped
 
 WORDS = Vocabulary(())
 SMALL = OpinionFile(
@@ -35,12 +36,12 @@ SMALL = OpinionFile(
 
 @cache
 def small():
-    return Opinion(msgspec.json.encode(SMALL))
+    return Opinion.of(msgspec.json.encode(SMALL))
 
 
 @cache
-def shipped():
-    return Opinion(files("comity_skills").joinpath(OPINION).read_bytes())
+def learned():
+    return Opinion.of(files("comity_skills").joinpath(OPINION).read_bytes())
 
 
 def said(text, opinion=None, *, mention=False, weak=False):
@@ -58,7 +59,7 @@ def test_weights_that_come_to_enough_are_a_signal_of_the_phrasing():
 
 def test_a_text_of_several_passages_has_weights_of_its_own():
     text = f"{'We talked about the weather and the garden for a while. ' * 4}I gave away my plants, and my letters."
-    apart = Opinion(
+    apart = Opinion.of(
         msgspec.json.encode(msgspec.structs.replace(SMALL, long_phrases={"en": {" gave away ": -900}}))
     )
     assert said(text) is not None
@@ -147,13 +148,13 @@ def test_the_span_is_the_stretch_that_weighs_most():
 
 
 def test_a_file_without_phrases_has_no_opinion():
-    empty = Opinion(msgspec.json.encode(msgspec.structs.replace(SMALL, phrases={})))
+    empty = Opinion.of(msgspec.json.encode(msgspec.structs.replace(SMALL, phrases={})))
     assert said("i gave away my plants 单程", empty) is None
 
 
 @given(st.text(max_size=200))
 def test_no_text_is_too_strange_and_every_span_lies_within_it(text):
-    for opinion in (small(), shipped()):
+    for opinion in (small(), learned()):
         signal = said(text, opinion, weak=True)
         assert signal == said(text, opinion, weak=True)
         if signal is not None:
@@ -171,7 +172,7 @@ def test_a_span_begins_and_ends_with_a_word(parts):
 
 
 def test_half_a_megabyte_takes_twice_the_work_of_a_quarter():
-    shipped().signal(fold("again 又", WORDS), mention=False, weak=False)
+    learned().signal(fold("again 又", WORDS), mention=False, weak=False)
     for part in ("i gave away my letters and nobody will miss me again ", "我选好了地方没人会来 "):
         texts = [fold(part * (size // len(part)), WORDS) for size in (250_000, 500_000)]
         short, long = (min(_seconds(text) for _ in range(3)) for text in texts)
@@ -180,14 +181,13 @@ def test_half_a_megabyte_takes_twice_the_work_of_a_quarter():
 
 def _seconds(folded):
     start = time.perf_counter()
-    shipped().signal(folded, mention=False, weak=True)
+    learned().signal(folded, mention=False, weak=True)
     return time.perf_counter() - start
 
 
 @cache
 def detector():
-    package = files("comity_skills")
-    return crisis_detector({name: package.joinpath(name).read_bytes() for name in (*DATA, OPINION)})
+    return crisis_detector(shipped(), phrasing=True)
 
 
 def test_what_the_rules_let_pass_is_detected_by_its_phrasing():
@@ -238,7 +238,7 @@ def test_the_verdict_is_that_of_the_report(parts):
 
 
 def test_nothing_is_read_before_somebody_asks():
-    assert Opinion(b"no file at all")
+    assert Opinion({}.get)
 
 
 @pytest.mark.parametrize(
@@ -249,6 +249,5 @@ def test_nothing_is_read_before_somebody_asks():
     ],
 )
 def test_a_text_that_tells_more_is_no_less_grave(less, more):
-    package = files("comity_skills")
-    detector = crisis_detector({name: package.joinpath(name).read_bytes() for name in (*DATA, OPINION)})
+    detector = crisis_detector(shipped(), phrasing=True)
     assert (detector.detect(less).severity, detector.detect(more).severity) == ("high", "high")

@@ -2,21 +2,20 @@
 
 import json
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
-from comity_skills.crisis import DATA, crisis_detector
+from comity_skills.crisis import crisis_detector
 from comity_skills.crisis.data import LANGUAGES
+from comity_skills_data import shipped
 
 FOLDER = Path(__file__).with_name("plain_statements")
 
 
 @cache
 def detector():
-    package = files("comity_skills")
-    return crisis_detector({name: package.joinpath(name).read_bytes() for name in DATA})
+    return crisis_detector(shipped())
 
 
 def sentences(kind):

@@ -1,17 +1,16 @@
 """Weak signs add up near each other only, and a farewell alone mentions nothing."""
 
 from functools import cache
-from importlib.resources import files
 
 import pytest
 
-from comity_skills.crisis import DATA, crisis_detector
+from comity_skills.crisis import crisis_detector
+from comity_skills_data import shipped
 
 
 @cache
 def detector():
-    package = files("comity_skills")
-    return crisis_detector({name: package.joinpath(name).read_bytes() for name in DATA})
+    return crisis_detector(shipped())
 
 
 @pytest.mark.parametrize(

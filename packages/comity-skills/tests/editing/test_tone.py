@@ -3,17 +3,17 @@ from importlib.resources import files
 
 import pytest
 
-from comity_skills.editing import TONE_DATA
 from comity_skills.editing.passage import read
 from comity_skills.editing.rules import Finding
 from comity_skills.editing.tone import ADVICE, in_company, stem, tone_reader, words_of
+from comity_skills_data import shipped
 
 PLACE = files("comity_skills")
 
 
 @cache
 def learned():
-    return tone_reader({name: PLACE.joinpath(name).read_bytes() for name in TONE_DATA})
+    return tone_reader(shipped())
 
 
 def flagged(text, *taken):

@@ -1,11 +1,11 @@
 """The long texts are what they claim to be, and the detector keeps its floors on them."""
 
 from collections import Counter
-from importlib.resources import files
 
 import pytest
 
 from comity_skills.supportive_reply import SKILL
+from comity_skills_data import shipped
 from evals import sources
 from evals.tables.crisis import detector, half_of
 from evals.tables.crisis_long import (
@@ -155,8 +155,7 @@ def test_everyday_and_technical_texts_raise_an_alarm_in_one_of_a_hundred_at_most
 
 
 def test_another_person_in_danger_is_seen_and_the_number_comes_first():
-    package = files("comity_skills")
-    handle = SKILL.prepare({name: package.joinpath(name).read_bytes() for name in SKILL.data})
+    handle = SKILL.prepare(shipped())
     texts = [one for one in others_set() if half_of(one.text) == "test"]
     first = 0
     for one in texts:

@@ -6,7 +6,9 @@ from importlib.resources import files
 
 import pytest
 
-from comity_skills.supportive_reply import LATIN, SKILL, message_reader
+from comity_skills.supportive_reply import message_reader
+from comity_skills.supportive_reply.data import LATIN
+from comity_skills_data import shipped
 from evals.languages import LANGUAGES, fitted, sentences
 
 PLACE = files("comity_skills")
@@ -14,7 +16,7 @@ PLACE = files("comity_skills")
 
 @cache
 def reader():
-    return message_reader({name: PLACE.joinpath(name).read_bytes() for name in SKILL.data})
+    return message_reader(shipped())
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

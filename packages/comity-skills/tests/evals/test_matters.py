@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from importlib.resources import files
 
-from comity_skills.supportive_reply import ALARM, MATTERS
+from comity_skills.supportive_reply.data import ALARM, MATTERS
 from comity_skills.supportive_reply.matter import danger_in, likeliest
 from comity_skills.supportive_reply.message import DANGERS
 from evals.matters import PLAIN, alarmed, fingerprint, fitted, messages, seen

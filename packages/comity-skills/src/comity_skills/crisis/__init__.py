@@ -1,18 +1,16 @@
 """Finds in a text that somebody may hurt themselves, and the crisis lines of each country.
 
-The names are loaded when they are first asked for: many ask for the names of the data files only.
+The names are loaded when they are first asked for.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from comity_skills.crisis.data import DATA
-
 if TYPE_CHECKING:
     from comity_skills.crisis.detector import CrisisDetector, crisis_detector
     from comity_skills.crisis.report import CrisisReport, Severity, Signal, Verdict
 
-__all__ = ["DATA", "CrisisDetector", "CrisisReport", "Severity", "Signal", "Verdict", "crisis_detector"]
+__all__ = ["CrisisDetector", "CrisisReport", "Severity", "Signal", "Verdict", "crisis_detector"]
 
 _HOMES = {
     "CrisisDetector": "detector",

@@ -10,6 +10,8 @@
 - Harm to a child or an old person (`frail`) is likely, not certain, where what is done to them (`harmed`) stands nearby, or
   two of the signs that each may have another reason (`neglected`: bruises, thirst, the same clothes for days); so is
   that somebody touches a child.
+- Who has swallowed a battery or a magnet needs help at once; it is somebody else unless the writer says "I".
+- Violence by which the writer nearly died (`deadly` stands nearby) raises the risk.
 - A phrase that goes on harmlessly ("kicked me out of the chat") says nothing.
 - The phrases are data (`danger.json`), `{a|b}` stands for either. All languages are looked up in one pass over the
   folded text; the work is linear in it.
@@ -24,11 +26,13 @@ from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from comity_skills.crisis.folding import Folded, fold_phrase, has_unspaced
 from comity_skills.crisis.lexicon import expand
-from comity_skills.crisis.lookup import Lookup
+from comity_skills.crisis.lookup import Lookup, sections_of
 from comity_skills.crisis.report import Danger, Kind
+from comity_skills.words.tables import Content
 
 _REACH = 220  # characters in which things say something together, and fewer where one says more
 _UNSPACED_REACH = 80
@@ -36,10 +40,12 @@ _NEXT = 40  # characters within which what was taken is named
 _UNSPACED_NEXT = 25
 _UNSPACED = frozenset({"zh", "ja", "ko"})
 _UNSAID = _UNSPACED | {"ar"}  # languages whose verbs do not tell who took something
+_JUST_BEFORE = 12  # characters in which it is said who it was
 _LONGEST_REST = 30  # characters of a harmless phrase after what may hurt
 _MOST = 8  # dangers in one report
 _OF_OTHERS = frozenset({"act", "body", "taken", "violence", "harmed", "neglected"})
-_TELLING = _OF_OTHERS | {"self_violence", "hurt", "child", "touched"}
+_ALONE = frozenset({"swallowed"})  # says by itself whose danger it is
+_TELLING = _OF_OTHERS | _ALONE | {"self_violence", "hurt", "child", "touched"}
 _END = attrgetter("end")
 _ARTICLES = frozenset({"die"})  # German, and telling in English
 _LOOKED_FOR = (_TELLING, (_TELLING - _OF_OTHERS) | {"person", "frail"})
@@ -62,76 +68,84 @@ class _Hit(NamedTuple):
 _Hits = Mapping[str, Sequence[_Hit]]  # by the class of the phrase
 
 
+_Found = tuple[tuple[str, str], ...]
+"""The languages of a pattern, each with the class that it has there."""
+
+
+class _Known(Struct, frozen=True):
+    """What the patterns may tell, by their numbers; and the words of `_rare_words`."""
+
+    found: tuple[_Found, ...]
+    rare: tuple[frozenset[str], frozenset[str]]
+
+
+def dangers_of(content: bytes) -> dict[str, bytes]:
+    """Lay the phrases out."""
+    file = msgspec.json.decode(content, type=DangerFile)
+    meanings: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for language, classes in file.languages.items():
+        for name, phrases in classes.items():
+            for wording in (one for phrase in phrases for one in expand(phrase)):
+                for pattern in _patterns(fold_phrase(wording), language):
+                    meanings[pattern].add((language, name))
+    numbers: dict[_Found, int] = {}
+    patterns = {
+        pattern: numbers.setdefault(tuple(sorted(found)), len(numbers)) for pattern, found in meanings.items()
+    }
+    known = {"found": tuple(numbers), "rare": _rare_words(meanings, frozenset(file.common))}  # as `_Known`
+    return {
+        "known": msgspec.msgpack.encode(known),
+        **{f"patterns.{script}": part for script, part in sections_of(patterns).items()},
+    }
+
+
+def _rare_words(
+    meanings: Mapping[str, set[tuple[str, str]]], common: frozenset[str]
+) -> tuple[list[str], list[str]]:
+    """Of each pattern its longest word that says something: a text without them has none of the patterns. First those
+    of all telling patterns, then those of other persons and of what is done to the writer.
+    """
+    rare: tuple[set[str], set[str]] = (set(), set())
+    for pattern, found in meanings.items():
+        names = {name for _, name in found}
+        sides = [side for side, some in zip(rare, _LOOKED_FOR, strict=True) if not some.isdisjoint(names)]
+        if sides and not has_unspaced(pattern):
+            words = pattern.split()
+            small = common | _ARTICLES if {language for language, _ in found} == {"de"} else common
+            word = max([one for one in words if one not in small] or words, key=len)
+            for side in sides:
+                side.add(word)
+    telling, of_whom = map(sorted, rare)
+    return telling, of_whom
+
+
 class Dangers:
-    def __init__(self, file: bytes) -> None:
-        self._content = file
+    def __init__(self, section: Callable[[str], Content | None]) -> None:
+        """`section` gives what `dangers_of` has laid out."""
+        self._section = section
+
+    @classmethod
+    def of(cls, content: bytes) -> "Dangers":
+        """Those that lie in memory."""
+        return cls(dangers_of(content).get)
 
     @cached_property
-    def _file(self) -> DangerFile:
-        return msgspec.json.decode(self._content, type=DangerFile)
+    def _known(self) -> _Known:
+        return msgspec.msgpack.decode(bytes(self._section("known") or b""), type=_Known)
 
     @cached_property
-    def _meanings(self) -> Mapping[str, set[tuple[str, str]]]:
-        """The language and the class of each pattern."""
-        meanings: dict[str, set[tuple[str, str]]] = defaultdict(set)
-        for language, classes in self._file.languages.items():
-            for name, phrases in classes.items():
-                for wording in (one for phrase in phrases for one in expand(phrase)):
-                    for pattern in _patterns(fold_phrase(wording), language):
-                        meanings[pattern].add((language, name))
-        return meanings
-
-    @cached_property
-    def _telling(self) -> Lookup[None]:
-        """The patterns without which there is nothing to tell: most texts have none."""
+    def _all(self) -> Lookup[tuple[int, _Found]]:
+        found = self._known.found
         return Lookup(
-            {
-                pattern: None
-                for pattern, found in self._meanings.items()
-                if any(name in _TELLING for _, name in found)
-            }
-        )
-
-    @cached_property
-    def _all(self) -> Lookup[tuple[int, Sequence[tuple[str, str]]]]:
-        return Lookup(
-            {pattern: (len(pattern), tuple(sorted(found))) for pattern, found in self._meanings.items()}
-        )
-
-    @cached_property
-    def _rare_words(self) -> tuple[set[str], set[str]]:
-        """Of each pattern its longest word that says something: a text without them has none of the patterns. First those
-        of all telling patterns, then those of other persons and of what is done to the writer.
-        """
-        common = frozenset(self._file.common)
-        rare: tuple[set[str], set[str]] = (set(), set())
-        for pattern, found in self._meanings.items():
-            names = {name for _, name in found}
-            sides = [side for side, some in zip(rare, _LOOKED_FOR, strict=True) if not some.isdisjoint(names)]
-            if sides and not has_unspaced(pattern):
-                words = pattern.split()
-                small = common | _ARTICLES if {language for language, _ in found} == {"de"} else common
-                word = max([one for one in words if one not in small] or words, key=len)
-                for side in sides:
-                    side.add(word)
-        return rare
-
-    @cached_property
-    def _urgent(self) -> Lookup[tuple[int, set[str]]]:
-        """The patterns of a time or of means at hand, each with its length and its languages."""
-        return Lookup(
-            {
-                pattern: (len(pattern), {language for language, name in found if name == "urgent"})
-                for pattern, found in self._meanings.items()
-                if any(name == "urgent" for _, name in found)
-            }
+            lambda script: self._section(f"patterns.{script}"),
+            lambda number, text: (len(text), found[number]),
         )
 
     def is_urgent(self, folded: Folded, language: str, span: tuple[int, int]) -> bool:
         """Whether a time close by, or means at hand, are told near there, in that language."""
         low, high = span[0] - _REACH, span[1] + _REACH
-        for last, (length, languages) in self._urgent.find(folded):
-            if language in languages:
+        for last, (length, found) in self._all.find(folded):
+            if (language, "urgent") in found:
                 start, end = _span(_Hit(last + 1 - length, last + 1), folded)
                 if low <= start and end <= high:
                     return True
@@ -140,20 +154,21 @@ class Dangers:
     def find(self, folded: Folded) -> tuple[Danger, ...]:
         if not folded.unspaced:
             words = folded.words
-            telling, of_whom = self._rare_words
+            telling, of_whom = self._known.rare
             if telling.isdisjoint(words) or of_whom.isdisjoint(words):
                 return ()
-        if not self._telling.finds(folded):
-            return ()
+        hits = self._all.find(folded)
+        if not any(name in _TELLING for _, (_, found) in hits for _, name in found):
+            return ()  # as of most texts
         by_language: dict[str, dict[str, list[_Hit]]] = {}
-        for last, (length, found) in self._all.find(folded):
+        for last, (length, found) in hits:
             hit = _Hit(last + 1 - length, last + 1)
             for language, name in found:
                 by_language.setdefault(language, {}).setdefault(name, []).append(hit)
         dangers = [
             danger
-            for language, hits in by_language.items()
-            for danger in _Reader(language, hits, folded).read()
+            for language, own in by_language.items()
+            for danger in _Reader(language, own, folded).read()
         ]
         return tuple(sorted(dangers, key=lambda one: one.span)[:_MOST])
 
@@ -191,11 +206,14 @@ class _Reader:
             if hit is None and kind == "violence":
                 hit = next((one for one in self._hits.get("hurt", ()) if self._is_done_at_home(one)), None)
             if hit is not None and not any(one.start < hit.end and hit.start < one.end for one in theirs):
-                yield self._danger(kind, "self", hit)
+                yield replace(self._danger(kind, "self", hit), deadly=self._near("deadly", hit))
         for name in ("body", "taken", "violence", "act"):
             hit = next((one for one in self._hits.get(name, ()) if self._is_of_another(name, one)), None)
             if hit is not None:
                 yield self._danger(self._kind(name, hit), "other", hit)
+        swallowed = self._first("swallowed", self._is_swallowed_by_another)
+        if swallowed is not None:
+            yield replace(self._danger("body", "other", swallowed), swallowed=True)
         if touched is not None:
             yield self._danger("child", "other", touched, certain=False)
         if harmed is not None:
@@ -233,6 +251,9 @@ class _Reader:
         if name == "taken":
             return self._is_overdose(hit)
         return name != "act" or self._near("now", hit)
+
+    def _is_swallowed_by_another(self, hit: _Hit) -> bool:
+        return self._is_now(hit) and not self._near("own", hit, _JUST_BEFORE)
 
     def _is_overdose(self, hit: _Hit) -> bool:
         """Of something that harms, not as prescribed, and not the writer's own, whose words are read elsewhere."""

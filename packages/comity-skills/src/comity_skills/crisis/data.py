@@ -6,4 +6,3 @@ SIGNS = tuple(f"crisis/signs/{language}.json" for language in LANGUAGES)
 RULES = ("crisis/signs/rules.json",)
 OPINION = "crisis/opinion.json"
 DANGERS = "crisis/danger.json"
-DATA: tuple[str, ...] = (*LEXICONS, *SIGNS, *RULES, DANGERS)

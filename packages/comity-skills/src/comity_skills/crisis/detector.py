@@ -10,14 +10,13 @@
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 
 from msgspec.structs import replace
 
 from comity_skills.crisis.danger import Dangers
-from comity_skills.crisis.data import DANGERS, LEXICONS, OPINION, RULES, SIGNS
+from comity_skills.crisis.data import LANGUAGES
 from comity_skills.crisis.folding import Folded, fold
-from comity_skills.crisis.lexicon import Language, Lexicon, Rule, read_lexicon
+from comity_skills.crisis.lexicon import Language, Lexicon, Rule
 from comity_skills.crisis.matching import Match, Spans, has_grave_match, matches, unguarded
 from comity_skills.crisis.opinion import Opinion, is_long
 from comity_skills.crisis.page import REACH, Page
@@ -45,6 +44,7 @@ from comity_skills.crisis.weighing import (
     weighed,
     weighs,
 )
+from comity_skills.prepared import once
 
 _CRISIS = Verdict(detected=True)
 _MENTION = Verdict(mention=True)
@@ -54,31 +54,11 @@ Read = tuple[Language, Spans, Rule, Reading]
 Weak = tuple[Sighting, Match]
 
 
-def crisis_detector(data: Mapping[str, bytes]) -> "CrisisDetector":
-    """`data` holds the files that `DATA` names, by those names. Where `OPINION` is among them it is
-    asked, too; without it the rules judge alone.
-    """
-    return CrisisDetector(
-        _lexicon(*(tuple(data[name] for name in names) for names in (LEXICONS, SIGNS, RULES))),
-        _opinion(data[OPINION]) if OPINION in data else None,
-        _dangers(data[DANGERS]),
-    )
-
-
-@lru_cache(maxsize=1)
-def _lexicon(files: tuple[bytes, ...], signs: tuple[bytes, ...], rules: tuple[bytes, ...]) -> Lexicon:
-    """Several skills ask for the same one."""
-    return read_lexicon(files, signs, *rules)
-
-
-@lru_cache(maxsize=1)
-def _opinion(file: bytes) -> Opinion:
-    return Opinion(file)
-
-
-@lru_cache(maxsize=1)
-def _dangers(file: bytes) -> Dangers:
-    return Dangers(file)
+def crisis_detector(data: Mapping[str, bytes], *, phrasing: bool = False) -> "CrisisDetector":
+    """The rules of the data alone, or also asked for a second opinion on the `phrasing`."""
+    lexicon = once(data, "crisis/lexicon", lambda section: Lexicon(section, LANGUAGES))
+    opinion = once(data, "crisis/opinion", Opinion) if phrasing else None
+    return CrisisDetector(lexicon, opinion, once(data, "crisis/danger", Dangers))
 
 
 class CrisisDetector:
@@ -148,7 +128,7 @@ class CrisisDetector:
                 report = replace(report, close=signal.language) if close else joined(report, signal)
         if report.severity == "moderate" and self._is_urgent(page.folded, report.signals):
             report = replace(report, severity="high")
-        return replace(report, dangers=dangers, endangered=_is_endangered(dangers)) if dangers else report
+        return _with_dangers(report, dangers) if dangers else report
 
     def _is_urgent(self, folded: Folded, signals: Sequence[Signal]) -> bool:
         dangers = self._dangers
@@ -190,6 +170,11 @@ def _judge(sightings: Sequence[Sighting], page: Page) -> Verdict | None:
     if mentioned:
         return _MENTION
     return _SIGNS if matched else QUIET
+
+
+def _with_dangers(report: CrisisReport, dangers: tuple[Danger, ...]) -> CrisisReport:
+    threatened = any(danger.deadly for danger in dangers)
+    return replace(report, dangers=dangers, endangered=_is_endangered(dangers), threatened=threatened)
 
 
 def _is_endangered(dangers: Sequence[Danger]) -> bool:

@@ -3,10 +3,11 @@ letters spaced out, letters repeated, letters starred out. The work is linear in
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from comity_skills.crisis.characters import fold_characters
 from comity_skills.crisis.kept import Kept
+from comity_skills.words.tables import Content, Memo, Records, Table, records_of, table_of
 
 Token = tuple[str, int, int]  # a word, where it begins, where it ends
 
@@ -27,26 +28,53 @@ class Vocabulary:
     """The words that a disguise may be undone to; those that begin or end alike are found together."""
 
     def __init__(self, words: Iterable[str]) -> None:
-        self._words = frozenset(words)
-        self._alike: dict[tuple[int, str, str], list[str]] = {}
-        for word in sorted(self._words):
-            for shape in ((len(word), word[0], ""), (len(word), "", word[-1])):
-                self._alike.setdefault(shape, []).append(word)
+        self._read(vocabulary_of(words).get)
 
+    @classmethod
+    def of(cls, section: Callable[[str], Content | None]) -> "Vocabulary":
+        """What `vocabulary_of` has laid out."""
+        self = cls.__new__(cls)
+        self._read(section)
+        return self
+
+    def _read(self, section: Callable[[str], Content | None]) -> None:
+        words, shapes = Table(section("words") or table_of({})), Table(section("shapes") or table_of({}))
+        alike: Records[list[str]] = Records(section("alike") or records_of(()), list[str])
+
+        def of_shape(shape: str) -> list[str]:
+            number = shapes.get(shape.encode())
+            return [] if number is None else alike[int.from_bytes(number)]
+
+        self._known = Memo[str, bool](lambda word: words.get(word.encode()) is not None)
+        self._shapes = Memo[str, list[str]](of_shape)
         self.pieces = Kept(self._undisguised)
 
     def __contains__(self, word: str) -> bool:
-        return word in self._words
+        return self._known[word]
 
     def alike(self, starred: str) -> Sequence[str]:
         """The words as long as this one that share its first letter, or its last if the first is starred out."""
-        shape = (len(starred), "", starred[-1]) if starred[0] == "*" else (len(starred), starred[0], "")
-        return self._alike.get(shape, ()) if len(starred) > _SHORTEST_STARRED else ()
+        shape = f"{len(starred)} *{starred[-1]}" if starred[0] == "*" else f"{len(starred)} {starred[0]}*"
+        return self._shapes[shape] if len(starred) > _SHORTEST_STARRED else ()
 
     def _undisguised(self, piece: str) -> str:
         """As `folding` keeps a piece, of a text that is disguised."""
         source, _ = fold_characters(piece)
         return "".join([f"{word} " for word, _, _ in undisguise(source, self)])
+
+
+def vocabulary_of(words: Iterable[str]) -> dict[str, bytes]:
+    """Lay out the words, and by each shape (`4 d*`) those that have it, in order."""
+    known = sorted(set(words))
+    alike: dict[str, list[str]] = {}
+    for word in known:
+        for shape in (f"{len(word)} {word[0]}*", f"{len(word)} *{word[-1]}"):
+            alike.setdefault(shape, []).append(word)
+    return {
+        "words": table_of({word.encode(): b"" for word in known}),
+        "shapes": table_of({shape.encode(): number.to_bytes(4) for number, shape in enumerate(alike)}),
+        "alike": records_of(tuple(alike.values())),
+    }
 
 
 def undisguise(source: str, vocabulary: Vocabulary) -> list[Token]:

@@ -8,12 +8,14 @@
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from msgspec import Struct
+import msgspec
 
 from comity_skills.crisis.folding import has_unspaced
-from comity_skills.crisis.lookup import Find, finder
+from comity_skills.crisis.lookup import Lookup, sections_of
+from comity_skills.words.tables import Content, Memo, Records, records_of
 
 TALLY_BITS = 32
 
@@ -22,21 +24,67 @@ Clue = tuple[int, int, int, tuple[int, ...]]
 """What a telling concept may be part of: the number of the language, the place of the rule there, and the sets of
 meanings of which one each must be in the text: one set, and more if the rule is longer."""
 
-
-_Means = tuple[Mapping[int, tuple[int, ...]], tuple[Clue, ...], int, int]
-"""The concepts by the number of the language, in order; the clues; the set of meanings, a number with a bit for each of
-them that somebody asks for; and the tally: how many concepts per language, each language has `TALLY_BITS`."""
 Entry = tuple[int, int, int, Mapping[int, tuple[int, ...]], tuple[Clue, ...], int, int]
 """Minus its length, so that of two that end together the longer one is sorted before the other; the ways from the place
-of its last character to where it begins and ends; and what it means. A plain tuple is read fastest."""
+of its last character to where it begins and ends; the concepts by the number of the language, in order; the clues; the set
+of meanings, a number with a bit for each of them that somebody asks for; and the tally: how many concepts per language, each
+language has `TALLY_BITS`. A plain tuple is read fastest."""
 
 
-class Index(Struct, frozen=True):
+class _Row(msgspec.Struct, frozen=True, array_like=True):
+    """What spellings mean, as it is stored: sets are the places of their bits."""
+
+    concepts: dict[int, tuple[int, ...]]
+    clues: tuple[tuple[int, int, tuple[tuple[int, ...], ...]], ...]
+    asked: tuple[int, ...]
+
+
+class Index(NamedTuple):
     """Entries without characters that are written without blanks, `telling` and `everyday`, and the `unspaced`."""
 
-    telling: Find[Entry]
-    everyday: Find[Entry]
-    unspaced: Find[Entry]
+    telling: Lookup[Entry]
+    everyday: Lookup[Entry]
+    unspaced: Lookup[Entry]
+
+
+def index_in(section: Callable[[str], Content | None]) -> Index:
+    """The index as it was laid out, read section by section (`telling.latin`)."""
+    content = section("meanings")
+    records: Records[_Row] = Records(content or records_of(()), _Row)
+
+    def read(coded: tuple[int, int, bool]) -> Entry:
+        number, size, blank = coded
+        row = records[number]
+        clues = tuple((language, place, *_needs(needs)) for language, place, needs in row.clues)
+        tally = sum(len(concepts) << TALLY_BITS * language for language, concepts in row.concepts.items())
+        return (-size, 1 - size + blank, 1 - blank, row.concepts, clues, as_set(row.asked), tally)
+
+    entries = Memo(read)
+
+    def told(number: int, text: str) -> Entry:
+        return entries[number, len(text), text[0] == " "]
+
+    def lookup(name: str) -> Lookup[Entry]:
+        return Lookup(lambda script: section(f"{name}.{script}"), told)
+
+    return Index(*map(lookup, Index._fields))
+
+
+def _needs(needs: Sequence[Sequence[int]]) -> tuple[int, tuple[int, ...]]:
+    first, *more = map(as_set, needs)
+    return first, tuple(more)
+
+
+def as_set(places: Iterable[int]) -> int:
+    """A set as a number with these bits."""
+    whole = 0
+    for place in places:
+        whole |= 1 << place
+    return whole
+
+
+def places_in(whole: int) -> tuple[int, ...]:
+    return tuple(place for place, bit in enumerate(bin(whole)[:1:-1]) if bit == "1")
 
 
 class Entries:
@@ -69,31 +117,32 @@ class Entries:
     def words(self) -> set[str]:
         return {word for text in self._meanings if text[0] == " " for word in text.split()}
 
-    def index(self, clues: Mapping[Meaning, Iterable[Clue]]) -> Index:
-        telling: dict[str, Entry] = {}
-        everyday: dict[str, Entry] = {}
-        unspaced: dict[str, Entry] = {}
-        meant: dict[tuple[Meaning, ...], _Meant] = {}  # thousands of misspellings mean the same
+    def index(self, clues: Mapping[Meaning, Iterable[Clue]]) -> dict[str, bytes]:
+        """The index, laid out as `index_in` reads it."""
+        kinds: dict[str, dict[str, int]] = {name: {} for name in Index._fields}
+        rows: list[_Row] = []
+        meant: dict[tuple[Meaning, ...], int] = {}  # thousands of misspellings mean the same
         for text, meanings in self._meanings.items():
             key = tuple(sorted(meanings)) if len(meanings) > 1 else meanings
             if key not in meant:
-                told = tuple(clue for meaning in key for clue in clues.get(meaning, ()))
-                tally = sum(1 << TALLY_BITS * language for language, _ in key)
-                asked = sum(self._bits.get(meaning, 0) for meaning in key)
-                meant[key] = (_by_language(key), told, asked, tally), {}
-            means, entries = meant[key]
-            blank = int(text[0] == " ")
-            if (len(text), blank) not in entries:
-                entries[len(text), blank] = (-len(text), 1 - len(text) + blank, 1 - blank, *means)
-            kind = unspaced if has_unspaced(text) else telling if means[1] else everyday
-            kind[text] = entries[len(text), blank]
-        return Index(finder(telling), finder(everyday), finder(unspaced, unspaced=True))
+                told = tuple(
+                    (language, place, tuple(map(places_in, (need, *more))))
+                    for meaning in key
+                    for language, place, need, more in clues.get(meaning, ())
+                )
+                asked = places_in(sum(self._bits.get(meaning, 0) for meaning in key))
+                meant[key] = len(rows)
+                rows.append(_Row(_by_language(key), told, asked))
+            number = meant[key]
+            kind = "unspaced" if has_unspaced(text) else "telling" if rows[number].clues else "everyday"
+            kinds[kind][text] = number
+        sections = {"meanings": records_of(rows)}
+        for name, patterns in kinds.items():
+            sections |= {f"{name}.{script}": part for script, part in sections_of(patterns).items()}
+        return sections
 
 
-_Meant = tuple[_Means, dict[tuple[int, int], Entry]]
-
-
-def _by_language(meanings: Iterable[Meaning]) -> Mapping[int, tuple[int, ...]]:
+def _by_language(meanings: Iterable[Meaning]) -> dict[int, tuple[int, ...]]:
     return {
         language: tuple(concept for _, concept in group)
         for language, group in itertools.groupby(meanings, lambda meaning: meaning[0])

@@ -24,6 +24,7 @@ _LATIN = re.compile("[a-z]")
 _LETTERS_IN_A_ROW = re.compile(" [a-z] [a-z] [a-z] ")
 # with the pieces around it this may be letters spaced out; or the two notions of a word differ
 _OPEN = re.compile("\\b[a-z][.*_-][a-z]\\b|[a-z][\u0900-\u0963]|[\u0900-\u0963\u0966-\u097f][a-z]")
+_SENTENCE = re.compile("[^.!?;\n\u0964]*[.!?;\n\u0964]* ?")
 _WHOLE = LONG_WAY  # stands for a piece that cannot be folded alone
 _DISGUISED = "\ue001"
 
@@ -33,7 +34,17 @@ class Folded:
     characters in it which are written without blanks.
     """
 
-    __slots__ = ("_folded", "_pieces", "_vocabulary", "_way_back", "_words", "text", "unspaced")
+    __slots__ = (
+        "_folded",
+        "_parts",
+        "_pieces",
+        "_starts",
+        "_vocabulary",
+        "_way_back",
+        "_words",
+        "text",
+        "unspaced",
+    )
 
     def __init__(
         self, text: str, pieces: Sequence[str], folded: Sequence[str], vocabulary: Vocabulary | None
@@ -46,6 +57,8 @@ class Folded:
         self._vocabulary = vocabulary
         self._way_back: _WayBack | None = None
         self._words: list[str] | None = None
+        self._parts: list[str] | None = None
+        self._starts: list[int] | None = None
         if not text.isascii() and has_unspaced(text):
             self.unspaced = True
             self.text = _NEEDLESS_BLANK.sub("", text)
@@ -56,6 +69,20 @@ class Folded:
         if self._words is None:
             self._words = self.text.split()
         return self._words
+
+    @property
+    def parts(self) -> list[str]:
+        """What stands between blanks: the words and stops, and ends of lines."""
+        if self._parts is None:
+            self._parts = self.text[1:-1].split(" ")
+        return self._parts
+
+    @property
+    def starts(self) -> list[int]:
+        """Where each part begins."""
+        if self._starts is None:
+            self._starts = list(itertools.accumulate([len(part) + 1 for part in self.parts], initial=1))
+        return self._starts
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """The span in the original of `text[start:end]`, which begins and ends within words."""
@@ -112,6 +139,40 @@ class _Words:
             first += at - self._starts[number]
             last = first + 1
         return self._origins[first], self._origins[last - 1] + 1
+
+
+class _Once(Folded):
+    """A folded text without the sentences that it has said before."""
+
+    __slots__ = ("_kept", "_whole")
+
+    def __init__(self, whole: Folded, kept: Sequence[tuple[int, int]]) -> None:
+        super().__init__(" " + "".join([whole.text[start:end] for start, end in kept]), (), (), None)
+        self._whole = whole
+        self._kept = kept
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        return self._whole.span(self._place(start), self._place(end - 1) + 1)
+
+    def _place(self, at: int) -> int:
+        """Where a character stands in the whole text."""
+        before = 1
+        for start, end in self._kept:
+            if at < before + end - start:
+                return start + max(at - before, 0)
+            before += end - start
+        return len(self._whole.text) - 1
+
+
+def said_once(folded: Folded) -> Folded:
+    """What a text says that only repeats itself: a sentence is no graver for being said ten times."""
+    sentences = [one for one in _SENTENCE.findall(folded.text, 1) if one]
+    if len(sentences) < 2 * len(set(sentences)) or any(sentences.count(one) == 1 for one in set(sentences)):
+        return folded
+    kept: dict[str, tuple[int, int]] = {}
+    for sentence in _SENTENCE.finditer(folded.text, 1):
+        kept.setdefault(sentence[0], sentence.span())
+    return _Once(folded, tuple(kept.values()))
 
 
 def fold(text: str, vocabulary: Vocabulary) -> Folded:

@@ -21,7 +21,7 @@ A language file names *concepts* (a word or phrase each; `{a|b}` stands for eith
 import itertools
 import re
 import string
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -30,10 +30,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from comity_skills.crisis.context import CONTEXT, IDIOM, IF, LOWERING, LOWERING_PAIRS, NEG
-from comity_skills.crisis.disguise import Vocabulary
-from comity_skills.crisis.entries import Clue, Entries, Index, Meaning
+from comity_skills.crisis.disguise import Vocabulary, vocabulary_of
+from comity_skills.crisis.entries import Clue, Entries, Meaning, as_set, index_in, places_in
 from comity_skills.crisis.folding import fold_phrase
 from comity_skills.crisis.report import GRAVE, RANK, Severity
+from comity_skills.words.tables import Content, Memo
 
 _PLAIN = re.compile("[a-z]+(?: [a-z]+)*")  # spelled as it is looked up
 _JOINT = re.compile(" [&+] ")
@@ -116,10 +117,69 @@ class Language(Struct, frozen=True):
     lowering_pairs: tuple[tuple[int, int], ...]
 
 
-class Lexicon(Struct, frozen=True):
-    index: Index
-    languages: tuple[Language, ...]
-    vocabulary: Vocabulary
+class _Grammar(Struct, frozen=True, array_like=True):
+    """A language as it is stored: sets are the places of their bits."""
+
+    code: str
+    gap: int
+    spaced: bool
+    rules: tuple[Rule, ...]
+    guards: dict[str, frozenset[int]]
+    sets: tuple[tuple[int, ...], ...]
+
+
+class Lexicon:
+    """What was laid out by `lexicon_of`. A language is read when somebody asks for it."""
+
+    def __init__(self, section: Callable[[str], Content | None], codes: Sequence[str]) -> None:
+        self.index = index_in(section)
+        self.vocabulary = Vocabulary.of(lambda part: section(f"vocabulary.{part}"))
+        self.languages = _Languages(section, codes)
+
+
+class _Languages(Sequence[Language]):
+    def __init__(self, section: Callable[[str], Content | None], codes: Sequence[str]) -> None:
+        self._codes = codes
+        self._read = Memo[int, Language](lambda number: _language_in(section(f"grammar.{codes[number]}")))
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice) or not 0 <= number < len(self._codes):
+            raise IndexError(number)
+        return self._read[number]
+
+
+def _laid_out(language: Language) -> bytes:
+    pairs = itertools.chain.from_iterable(language.lowering_pairs)
+    sets = (language.idioms, language.ifs, language.negations, language.lowering, *pairs)
+    grammar = _Grammar(
+        language.code,
+        language.gap,
+        language.spaced,
+        language.rules,
+        dict(language.guards),
+        tuple(map(places_in, sets)),
+    )
+    return msgspec.msgpack.encode(grammar)
+
+
+def _language_in(section: Content | None) -> Language:
+    file = msgspec.msgpack.decode(bytes(section or b""), type=_Grammar)
+    idioms, ifs, negations, lowering, *pairs = map(as_set, file.sets)
+    return Language(
+        file.code,
+        file.gap,
+        file.spaced,
+        file.rules,
+        file.guards,
+        idioms,
+        ifs,
+        negations,
+        lowering,
+        tuple(zip(pairs[::2], pairs[1::2], strict=True)),
+    )
 
 
 def expand(phrase: str) -> Iterator[str]:
@@ -175,7 +235,7 @@ def _spellings(phrase: str, file: LanguageFile, shorthand: Mapping[str, tuple[st
             variants |= {wording.replace("'", ""), wording.replace("'", " ")}
         if file.language == "de":
             variants |= {variant.translate(_UMLAUTS) for variant in variants}
-        for variant in variants:
+        for variant in sorted(variants):  # the same order each time
             folded = variant if _PLAIN.fullmatch(variant) else fold_phrase(variant)
             yield folded
             for clitic in file.clitics:
@@ -333,16 +393,26 @@ def _signs(signs: Mapping[str, Mapping[str, int]], numbers: Mapping[str, int], g
             yield _bag("goodbye", "low", row, numbers, gap, points=points, kind=row, group=group)
 
 
-def read_lexicon(files: Iterable[bytes], signs: Iterable[bytes], rules: bytes) -> Lexicon:
-    """`files` and `signs` are in the order of the languages, `rules` is the grammar that they share."""
+def lexicon_of(files: Iterable[bytes], signs: Iterable[bytes], rules: bytes) -> dict[str, bytes]:
+    """Lay a lexicon out. `files` and `signs` are in the order of the languages, `rules` is the grammar that they share."""
     builder = _Builder(msgspec.json.decode(rules, type=SignRules))
-    languages = tuple(
+    languages = [
         builder.language(
             index,
             msgspec.json.decode(file, type=LanguageFile),
             msgspec.json.decode(classes, type=dict[str, tuple[str, ...]]),
         )
         for index, (file, classes) in enumerate(zip(files, signs, strict=True))
-    )
-    words = Vocabulary(word for word in builder.entries.words() if word.isascii())
-    return Lexicon(builder.entries.index(builder.clues), languages, words)
+    ]
+    words = vocabulary_of(word for word in builder.entries.words() if word.isascii())
+    return {
+        **{f"vocabulary.{part}": content for part, content in words.items()},
+        **{f"grammar.{language.code}": _laid_out(language) for language in languages},
+        **builder.entries.index(builder.clues),
+    }
+
+
+def read_lexicon(files: Sequence[bytes], signs: Iterable[bytes], rules: bytes) -> Lexicon:
+    """A lexicon that lies in memory."""
+    codes = [msgspec.json.decode(file, type=LanguageFile).language for file in files]
+    return Lexicon(lexicon_of(files, signs, rules).get, codes)

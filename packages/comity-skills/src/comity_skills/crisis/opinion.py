@@ -5,6 +5,7 @@
   is as dangerous as its most dangerous passage: nothing adds up over pages. `evals.training` fits the weights.
 - A longer text has many passages, and chance has many tries: there what stands around a passage has to speak for a
   crisis, too (`around`). It counts for more than the passage: who is in danger sounds so before and after saying it.
+- What a text that only repeats itself says counts once.
 - In a long text the everyday words of the rules (a farewell, a thing at hand, no way out), and what is said of nobody (how
   to speak of suicide), are no crisis where the phrasing is calm.
 - In a text of one passage, what the rules saw counts, too: somebody else's danger, a denial or a story asks for more,
@@ -19,17 +20,19 @@ import itertools
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from math import sqrt
 from operator import itemgetter
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from comity_skills.crisis.folding import Folded
-from comity_skills.crisis.lookup import Lookup
+from comity_skills.crisis.folding import Folded, said_once
+from comity_skills.crisis.lookup import Lookup, sections_of
 from comity_skills.crisis.report import Severity, Signal
+from comity_skills.words.tables import Content
 
 CATEGORY = "phrasing"
 _FIRST, _SECOND = itemgetter(0), itemgetter(1)
@@ -43,8 +46,10 @@ AROUND = 2  # passages on each side that stand around one
 _END = re.compile("[.!?;\n\u0964]")
 _PAUSE = re.compile(" , ")
 
+T = TypeVar("T")
+
 Place = tuple[int, int]  # where a passage begins and ends
-LockSlot = tuple[int, int, str]  # of phrase: its weight, its length, its language
+Turn = tuple[int, int, str]  # of phrase: its weight, its length, its language
 
 
 class OpinionFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,35 +71,95 @@ class OpinionFile(Struct, frozen=True, forbid_unknown_fields=True):
     long_phrases: Mapping[str, Mapping[str, int]] = {}
 
 
+class _Limits(Struct, frozen=True):
+    moderate: float
+    around: float
+    calm: float
+    high: float
+    mention: int
+    weak: int
+    apart: bool
+    """Whether texts of several passages have weights of their own."""
+    weights: tuple[tuple[int, str], ...]
+    long_weights: tuple[tuple[int, str], ...]
+    """Those that there are, with their languages; the patterns have their numbers."""
+
+
+def opinion_of(content: bytes) -> dict[str, bytes]:
+    """Lay the weights out."""
+    file = msgspec.json.decode(content, type=OpinionFile)
+    weights, phrases = _numbered(file.phrases)
+    long_weights, long_phrases = _numbered(file.long_phrases)
+    limits = _Limits(
+        moderate=file.moderate,
+        around=file.around,
+        calm=file.calm,
+        high=file.high,
+        mention=file.mention,
+        weak=file.weak,
+        apart=bool(file.long_phrases),
+        weights=weights,
+        long_weights=long_weights,
+    )
+    return {
+        "limits": msgspec.msgpack.encode(limits),
+        **{f"phrases.{script}": part for script, part in sections_of(phrases).items()},
+        **{f"long_phrases.{script}": part for script, part in sections_of(long_phrases).items()},
+    }
+
+
+def _numbered(
+    phrases: Mapping[str, Mapping[str, int]],
+) -> tuple[tuple[tuple[int, str], ...], dict[str, int]]:
+    told = {phrase: (weight, language) for language, own in phrases.items() for phrase, weight in own.items()}
+    numbers: dict[tuple[int, str], int] = {}
+    patterns = {phrase: numbers.setdefault(one, len(numbers)) for phrase, one in told.items()}
+    return tuple(numbers), patterns
+
+
 class Opinion:
-    def __init__(self, file: bytes) -> None:
-        self._content = file
+    def __init__(self, section: Callable[[str], Content | None]) -> None:
+        """`section` gives what `opinion_of` has laid out."""
+        self._section = section
+
+    @classmethod
+    def of(cls, content: bytes) -> "Opinion":
+        """One that lies in memory."""
+        return cls(opinion_of(content).get)
 
     @cached_property
-    def _file(self) -> OpinionFile:
-        return msgspec.json.decode(self._content, type=OpinionFile)
+    def _file(self) -> _Limits:
+        return msgspec.msgpack.decode(bytes(self._section("limits") or b""), type=_Limits)
+
+    def _patterns(self, told: Callable[[Sequence[tuple[int, str]], int, str], T], *, long: bool) -> Lookup[T]:
+        long = long and self._file.apart
+        name, weights = ("long_phrases", self._file.long_weights) if long else ("phrases", self._file.weights)
+        return Lookup(
+            lambda script: self._section(f"{name}.{script}"), lambda number, text: told(weights, number, text)
+        )
 
     @cached_property
-    def _turns(self) -> Lookup[LockSlot]:
-        return _turns_of(self._file.phrases)
+    def _turns(self) -> Lookup[Turn]:
+        return self._patterns(_turn, long=False)
 
     @cached_property
-    def _long_turns(self) -> Lookup[LockSlot]:
-        return _turns_of(self._file.long_phrases or self._file.phrases)
+    def _long_turns(self) -> Lookup[Turn]:
+        return self._patterns(_turn, long=True)
 
     @cached_property
     def _weights(self) -> Lookup[int]:
-        return _weights_of(self._file.phrases)
+        return self._patterns(_weight, long=False)
 
     @cached_property
     def _long_weights(self) -> Lookup[int]:
-        return _weights_of(self._file.long_phrases or self._file.phrases)
+        return self._patterns(_weight, long=True) if self._file.apart else self._weights
 
     def is_crisis(self, folded: Folded) -> bool:
         """Whether there is a signal in a text in which the rules saw nothing."""
+        folded = said_once(folded)
         size = len(folded.text)
         if size <= (_UNSPACED_PASSAGE if folded.unspaced else _PASSAGE):  # one passage, as in most messages
-            total: int = sum(map(_SECOND, self._weights.find(folded)))
+            total: int = sum(map(_SECOND, self._weights.in_any_order(folded)))
             return total / breadth_of(size) >= self._file.moderate
         return self._weigh(folded, mention=False, weak=False)[0] >= 1
 
@@ -107,6 +172,7 @@ class Opinion:
         """What tells of a crisis, if anything does: the stretch that weighs most, in the passage that does. Its severity is
         `none` where a long text only comes close to a crisis.
         """
+        folded = said_once(folded)
         share, weight, (first, last) = self._weigh(folded, mention=mention, weak=weak)
         if share < (CLOSE if is_long(folded) else 1):
             return None
@@ -127,7 +193,7 @@ class Opinion:
         size = len(text)
         places = passages(text, unspaced=folded.unspaced)
         if len(places) == 1:
-            total: int = sum(map(_SECOND, self._weights.find(folded)))
+            total: int = sum(map(_SECOND, self._weights.in_any_order(folded)))
             weight = (total + file.mention * mention + file.weak * weak) / breadth_of(size)
             return weight / file.moderate, weight, (0, size)
         wider, alone, place = self._heaviest_passage(folded, places)
@@ -151,19 +217,14 @@ class Opinion:
         return max(map(weighed, places))
 
 
-def _turns_of(phrases: Mapping[str, Mapping[str, int]]) -> Lookup[LockSlot]:
-    return Lookup(
-        {
-            phrase: (weight, len(phrase), language)
-            for language, weights in phrases.items()
-            for phrase, weight in weights.items()
-        }
-    )
+def _turn(weights: Sequence[tuple[int, str]], number: int, text: str) -> Turn:
+    weight, language = weights[number]
+    return weight, len(text), language
 
 
-def _weights_of(phrases: Mapping[str, Mapping[str, int]]) -> Lookup[int]:
+def _weight(weights: Sequence[tuple[int, str]], number: int, _: str) -> int:
     """Only what they weigh, for every text is asked for that."""
-    return Lookup({phrase: weight for weights in phrases.values() for phrase, weight in weights.items()})
+    return weights[number][0]
 
 
 def is_long(folded: Folded) -> bool:
@@ -219,7 +280,7 @@ def breadth_of(length: int) -> float:
     return sqrt(length + _LEAST)
 
 
-def _heaviest(turns: Iterable[tuple[int, LockSlot]], text: str) -> tuple[int, int, str] | None:
+def _heaviest(turns: Iterable[tuple[int, Turn]], text: str) -> tuple[int, int, str] | None:
     """Where the heaviest stretch begins and ends, without blanks around it, and whose words weigh most in it. None
     when nothing in the text speaks for a crisis.
     """

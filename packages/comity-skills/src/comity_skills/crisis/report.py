@@ -43,7 +43,7 @@ class Signal(Struct, frozen=True, kw_only=True):
 class Danger(Struct, frozen=True, kw_only=True):
     """`subject` is who is in danger: the writer (`self`) or another person. `body` is a medical emergency, `threat` comes
     from the writer. A `certain` one is said in plain words, and another person then is in danger now; else it is likely by how
-    the message is told.
+    the message is told. A `deadly` one nearly killed the writer; `swallowed` says that a thing was.
     """
 
     kind: Kind
@@ -52,21 +52,25 @@ class Danger(Struct, frozen=True, kw_only=True):
     language: str
     weapon: bool = False
     certain: bool = True
+    deadly: bool = False
+    swallowed: bool = False
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """What it comes to. `detected` is the writer's own danger, `endangered` another person's. A report also says what
+    """What it comes to. `detected` is the writer's own danger, `endangered` another person's, `threatened` that
+    others nearly killed the writer. A report also says what
     that rests on.
     """
 
     detected: bool = False
     mention: bool = False
     endangered: bool = False
+    threatened: bool = False
 
     @property
     def raised(self) -> bool:
         """Whether the risk is high, whatever the caller says."""
-        return self.detected or self.endangered
+        return self.detected or self.endangered or self.threatened
 
 
 class CrisisReport(Verdict, frozen=True, kw_only=True):

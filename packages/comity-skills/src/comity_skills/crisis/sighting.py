@@ -87,13 +87,13 @@ class Sighting:
 def sightings_in(folded: Folded, lexicon: Lexicon) -> Sequence[Sighting]:
     """Of the languages that are worth reading, in the order in which the text shows them."""
     text, index = folded.text, lexicon.index
-    entries = telling = list(index.telling(text))
+    entries = telling = index.telling.in_any_order(folded)
     if folded.unspaced:
-        entries = [*telling, *index.unspaced(text)]
+        entries = [*telling, *index.unspaced.find(folded)]
         telling = [one for one in entries if one[1][4]]
     if not telling:
         return ()
-    entries = [*entries, *index.everyday(text)]
+    entries = [*entries, *index.everyday.in_any_order(folded)]
     meanings = 0
     for _, entry in entries:
         meanings |= entry[5]

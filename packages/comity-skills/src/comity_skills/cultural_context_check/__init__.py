@@ -5,9 +5,8 @@ from typing import Any, Final
 
 from msgspec import json
 
-from comity_skills.crisis import DATA as CRISIS_DATA
 from comity_skills.cultural_context_check.contract import CONTRACTS, DEFAULT_REGION, NAME
-from comity_skills.editing import TONE_DATA
+from comity_skills.editing import TONE_WORDS
 from comity_skills.skill import Mode, Skill, SkillHandler, SkillOutcome
 
 _REGIONS: Final = "cultural_context_check/regions.json"
@@ -47,5 +46,5 @@ SKILL: Final = Skill(
     name=NAME,
     contracts=CONTRACTS,
     prepare=_prepare,
-    data=(_REGIONS, _NAMES, _MESSAGE, *TONE_DATA, *CRISIS_DATA),
+    data=(_REGIONS, _NAMES, _MESSAGE, TONE_WORDS),
 )

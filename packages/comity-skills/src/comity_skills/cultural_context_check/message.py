@@ -356,4 +356,4 @@ def _names(colour: Colour, word: str) -> bool:
     parts = colour.words.split()
     if len(parts) == 1:
         return any(one in word.split() for one in parts[0].split("|"))
-    return word in {" ".join(one) for one in spellings(colour.words)}
+    return word in spellings(colour.words)

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from msgspec import json
 
-from comity_skills.crisis import DATA as CRISIS_DATA
 from comity_skills.deescalation_plan.contract import (
     CONTRACTS,
     DEFAULT_INTENSITY,
@@ -45,4 +44,4 @@ def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
     return handle
 
 
-SKILL: Final = Skill(name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_SIGNALS, _PLANS, *CRISIS_DATA))
+SKILL: Final = Skill(name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_SIGNALS, _PLANS))

@@ -4,4 +4,3 @@ from typing import Final
 
 TONE: Final = "editing/tone.json"
 TONE_WORDS: Final = "editing/tone_words.json"
-TONE_DATA: Final = (TONE, TONE_WORDS)

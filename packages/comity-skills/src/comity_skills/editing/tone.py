@@ -14,8 +14,8 @@
 """
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import combinations, islice, pairwise
 from math import sqrt
 from typing import Final
@@ -23,9 +23,11 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from comity_skills.editing import TONE, TONE_WORDS
+from comity_skills.editing import TONE_WORDS
 from comity_skills.editing.passage import Passage, Span, fold
 from comity_skills.editing.rules import Finding
+from comity_skills.prepared import once
+from comity_skills.words.tables import Content, Weights, weights_of
 
 LEARNED: Final = "tone"
 
@@ -137,14 +139,43 @@ class ToneFile(Struct, frozen=True, forbid_unknown_fields=True):
     kinds: Mapping[str, tuple[int, ...]]
 
 
+class _Head(Struct, frozen=True):
+    """What there is apart from the weights."""
+
+    limit: float
+    start: int
+    names: tuple[str, ...]
+    starts: tuple[int, ...]
+
+
+def tone_of(content: bytes) -> dict[str, bytes]:
+    """Lay the weights out."""
+    file = msgspec.json.decode(content, type=ToneFile)
+    head = _Head(file.limit, file.start, file.names, file.starts)
+    return {
+        "head": msgspec.msgpack.encode(head),
+        "hurt": weights_of(file.hurt),
+        "kinds": weights_of(file.kinds),
+    }
+
+
 class Tone:
-    def __init__(self, file: bytes, words: bytes) -> None:
-        self._content = file
+    def __init__(self, section: Callable[[str], Content | None], words: bytes) -> None:
+        """`section` gives what `tone_of` has laid out."""
+        self._section = section
         self._words = words
 
     @cached_property
-    def _file(self) -> ToneFile:
-        return msgspec.json.decode(self._content, type=ToneFile)
+    def _head(self) -> _Head:
+        return msgspec.msgpack.decode(bytes(self._section("head") or b""), type=_Head)
+
+    @cached_property
+    def _hurt(self) -> Weights:
+        return Weights(self._section("hurt") or b"")
+
+    @cached_property
+    def _kinds(self) -> Weights:
+        return Weights(self._section("kinds") or b"")
 
     @cached_property
     def _classes(self) -> "Classes":
@@ -182,10 +213,15 @@ class Tone:
     def kinds(self, sentences: Sequence[str]) -> list[str]:
         """How each sentence may hurt, or nothing. Of illness only a text speaks that names one."""
         features = list(map(self.features, sentences))
-        weights = in_company([hurt(self._file, one) for one in features])
+        head, hurts, rows = self._head, self._hurt.get, self._kinds.get
+        weights = in_company(
+            [_summed(head.start, [row[0] for row in map(hurts, one) if row is not None]) for one in features]
+        )
         ill = any(not _ILL.isdisjoint(one) for one in features)
         return [
-            kind_of(self._file, one, () if ill else _OF_ILLNESS) if weight >= self._file.limit else ""
+            _likeliest(head.names, head.starts, map(rows, one), () if ill else _OF_ILLNESS)
+            if weight >= head.limit
+            else ""
             for weight, one in zip(weights, features, strict=True)
         ]
 
@@ -195,27 +231,34 @@ class Tone:
 
 
 def tone_reader(data: Mapping[str, bytes]) -> Tone:
-    return _tone(data[TONE], data[TONE_WORDS])
-
-
-@lru_cache(maxsize=1)
-def _tone(file: bytes, words: bytes) -> Tone:
-    """Several skills ask for the same one."""
-    return Tone(file, words)
+    return once(data, "editing/tone", lambda section: Tone(section, data[TONE_WORDS]))
 
 
 def hurt(file: ToneFile, features: Iterable[str]) -> float:
-    known = [file.hurt[one] for one in features if one in file.hurt]
-    return file.start + sum(known) / breadth_of(len(known))
+    return _summed(file.start, [file.hurt[one] for one in features if one in file.hurt])
 
 
-def kind_of(file: ToneFile, features: Iterable[str], without: Container[str] = ()) -> str:
+def _summed(start: int, weights: Sequence[int]) -> float:
+    return start + sum(weights) / breadth_of(len(weights))
+
+
+def kind_of(file: ToneFile, features: Iterable[str]) -> str:
+    """The likeliest kind."""
+    return _likeliest(file.names, file.starts, map(file.kinds.get, features), ())
+
+
+def _likeliest(
+    names: Sequence[str],
+    starts: Sequence[int],
+    rows: Iterable[tuple[int, ...] | None],
+    without: Container[str],
+) -> str:
     """The likeliest kind, some left out."""
-    known = [file.kinds[one] for one in features if one in file.kinds]
-    sums: Iterable[int] = map(sum, zip(*known, strict=True)) if known else [0] * len(file.names)
+    known = [row for row in rows if row is not None]
+    sums: Iterable[int] = map(sum, zip(*known, strict=True)) if known else [0] * len(names)
     breadth = breadth_of(len(known))
-    weighed = [total / breadth + start for total, start in zip(sums, file.starts, strict=True)]
-    kinds = (one for one in zip(weighed, file.names, strict=True) if one[1] not in without)
+    weighed = [total / breadth + start for total, start in zip(sums, starts, strict=True)]
+    kinds = (one for one in zip(weighed, names, strict=True) if one[1] not in without)
     return max(kinds)[1]
 
 

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from comity_skills.crisis import DATA as CRISIS_DATA
-from comity_skills.editing import TONE_DATA
+from comity_skills.editing import TONE_WORDS
 from comity_skills.empathetic_reframe.contract import CONTRACTS, DEFAULT_TONE, NAME, TONES
 from comity_skills.skill import Mode, Skill, SkillHandler, SkillOutcome
 
@@ -36,6 +35,4 @@ def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
     return handle
 
 
-SKILL: Final = Skill(
-    name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_PHRASES, *TONE_DATA, *CRISIS_DATA)
-)
+SKILL: Final = Skill(name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_PHRASES, TONE_WORDS))

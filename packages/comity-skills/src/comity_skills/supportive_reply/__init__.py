@@ -6,8 +6,6 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from comity_skills.crisis import DATA as CRISIS_DATA
-from comity_skills.crisis.data import LANGUAGES, OPINION
 from comity_skills.crisis.lines import LINES
 from comity_skills.skill import Mode, Skill, SkillHandler, SkillOutcome
 from comity_skills.supportive_reply.contract import (
@@ -23,26 +21,12 @@ from comity_skills.supportive_reply.contract import (
 )
 
 if TYPE_CHECKING:
+    from comity_skills.supportive_reply.matter import Matters
     from comity_skills.supportive_reply.message import MessageReader
     from comity_skills.supportive_reply.reply import Responder
 
-SPOKEN: Final = {code: f"supportive_reply/languages/{code}.json" for code in LANGUAGES}
-FIELDS: Final = {code: f"supportive_reply/fields/{code}.json" for code in LANGUAGES}
-MATTERS: Final = "supportive_reply/matters.json"
-ALARM: Final = "supportive_reply/alarm.json"
 UNREAD: Final = "crisis/unread.json"
-LATIN: Final = "reading/latin.json"
-_DATA: Final = (
-    *CRISIS_DATA,
-    OPINION,
-    UNREAD,
-    LATIN,
-    LINES,
-    *SPOKEN.values(),
-    MATTERS,
-    ALARM,
-    *FIELDS.values(),
-)
+_DATA: Final = (UNREAD, LINES)
 
 
 def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
@@ -56,7 +40,7 @@ def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
     from comity_skills.supportive_reply.reply import Asked
     from comity_skills.words.fields import text_field, trimmed
 
-    detector, unread = crisis_detector(data), Unread(data[UNREAD])
+    detector, unread = crisis_detector(data, phrasing=True), Unread(data[UNREAD])
     responder = _responder(data)
 
     def handle(given: Mapping[str, Any], mode: Mode) -> SkillOutcome:
@@ -91,14 +75,24 @@ def _responder(data: Mapping[str, bytes]) -> "Responder":
 
 
 def message_reader(data: Mapping[str, bytes]) -> "MessageReader":
+    from comity_skills.prepared import once
     from comity_skills.reading.latin import Latin
-    from comity_skills.supportive_reply.matter import Matters
     from comity_skills.supportive_reply.message import MessageReader
     from comity_skills.supportive_reply.wordings import Wordings
 
-    wordings = Wordings({code: data[name] for code, name in SPOKEN.items()})
-    matters = Matters(data[MATTERS], data[ALARM], {code: data[name] for code, name in FIELDS.items()})
-    return MessageReader(wordings, matters, Latin(data[LATIN]), data[UNREAD])
+    wordings = once(data, "supportive_reply/wordings", Wordings)
+    return MessageReader(wordings, matters_reader(data), once(data, "reading/latin", Latin), data[UNREAD])
+
+
+def matters_reader(data: Mapping[str, bytes]) -> "Matters":
+    from comity_skills.prepared import once
+    from comity_skills.supportive_reply.matter import Matters
+
+    return once(
+        data,
+        "supportive_reply/matter",
+        lambda section: once(data, "supportive_reply/fields", lambda fields: Matters(section, fields)),
+    )
 
 
 def _prepare_grief(data: Mapping[str, bytes]) -> SkillHandler:
@@ -108,7 +102,7 @@ def _prepare_grief(data: Mapping[str, bytes]) -> SkillHandler:
     from comity_skills.supportive_reply.reply import Asked
     from comity_skills.words.fields import text_field
 
-    detector = crisis_detector(data)
+    detector = crisis_detector(data, phrasing=True)
     responder = _responder(data)
 
     def handle(given: Mapping[str, Any], mode: Mode) -> SkillOutcome:

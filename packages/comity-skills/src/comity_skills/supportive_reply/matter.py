@@ -16,7 +16,7 @@
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import combinations, pairwise
 from math import sqrt
@@ -27,9 +27,10 @@ from msgspec import Struct
 
 from comity_skills.crisis import CrisisReport
 from comity_skills.crisis.folding import fold_phrase, has_unspaced
-from comity_skills.crisis.lookup import Find, finder
+from comity_skills.crisis.lookup import Lookup, sections_of
 from comity_skills.crisis.opinion import CATEGORY as PHRASING
 from comity_skills.supportive_reply.wordings import Said
+from comity_skills.words.tables import Content, Memo, Weights, weights_of
 
 _READ: Final = 2000  # characters of the folded message
 _EVERY: Final = 6  # features that every message counts as having more: a few words prove little
@@ -71,6 +72,7 @@ _CLOSE: Final = frozenset(
 _ACUTE: Final = frozenset(("NOW", "HURRY", "JUMP", "ARMED", "SCREAMS", "NOANSWER"))
 _TALK: Final = frozenset(("NOW", "YESTERDAY", "YEARS", "ADVICE", "NEG", "CANT", "WANT", "SAYS", "QUOTE"))
 
+Field = tuple[int, tuple[str, ...]]  # how long a wording is, the fields that it is one of
 Hit = tuple[int, int, tuple[str, ...]]  # start, end, fields
 
 
@@ -126,53 +128,128 @@ class Ranking(NamedTuple):
         return self.matters[0].weight - next(one.weight for one in self.matters[1:] if one.name not in alike)
 
 
+class _Head(Struct, frozen=True):
+    """What there is apart from the weights: the names in their order, and what is added."""
+
+    names: tuple[str, ...]
+    starts: tuple[int, ...]
+    start: int = 0
+
+
+def matters_of(content: bytes) -> dict[str, bytes]:
+    """Lay the weights out."""
+    file = msgspec.json.decode(content, type=MattersFile)
+    head = _Head(file.matters, file.start)
+    return {"matters": msgspec.msgpack.encode(head), "matter_weights": weights_of(file.weights)}
+
+
+def alarm_of(content: bytes) -> dict[str, bytes]:
+    """Lay the weights out."""
+    file = msgspec.json.decode(content, type=AlarmFile)
+    head = _Head(file.names, file.starts, file.start)
+    return {
+        "alarm": msgspec.msgpack.encode(head),
+        "alarm_weights": weights_of(file.weights),
+        "kind_weights": weights_of(file.kinds),
+    }
+
+
+def fields_of(content: bytes) -> dict[str, bytes]:
+    """Lay the fields of a language out."""
+    fields: dict[str, set[str]] = defaultdict(set)
+    for name, entries in msgspec.json.decode(content, type=dict[str, tuple[str, ...]]).items():
+        for entry in entries:
+            words = fold_phrase(entry.rstrip(_OPEN))
+            if has_unspaced(words):
+                fields[words.replace(" ", "")].add(name)
+                continue
+            for before in ("", *(_JOINED if "\u0621" <= words[:1] <= "\u064a" else ())):
+                fields[f" {before}{words}" if entry.endswith(_OPEN) else f" {before}{words} "].add(name)
+    numbers: dict[tuple[str, ...], int] = {}
+    patterns = {
+        pattern: numbers.setdefault(tuple(sorted(names)), len(numbers)) for pattern, names in fields.items()
+    }
+    return {"names": msgspec.msgpack.encode(tuple(numbers)), **sections_of(patterns)}
+
+
+class _Lines:
+    """Several lines that were fitted to the same features: for each feature a weight in each of them."""
+
+    def __init__(self, head: _Head, weights: Content) -> None:
+        self.names, self.starts, self.start = head.names, head.starts, head.start
+        self.weights = Weights(weights)
+
+
 class Matters:
-    def __init__(self, file: bytes, alarm: bytes, fields: Mapping[str, bytes]) -> None:
-        self._content = file
-        self._alarm_content = alarm
-        self._fields = fields
-        self._finders: dict[str, Find[tuple[int, tuple[str, ...]]]] = {}
+    def __init__(
+        self, section: Callable[[str], Content | None], fields: Callable[[str], Content | None]
+    ) -> None:
+        """The sections give what `matters_of`, `alarm_of` and, language by language, `fields_of` have laid out."""
+        self._section = section
+        self._fields_section = fields
+        self._fields = Memo(self._fields_in)
+
+    def _lines(self, head: str, weights: str) -> _Lines:
+        file = msgspec.msgpack.decode(bytes(self._section(head) or b""), type=_Head)
+        return _Lines(file, self._section(weights) or b"")
 
     @cached_property
-    def _file(self) -> MattersFile:
-        return msgspec.json.decode(self._content, type=MattersFile)
+    def _matters(self) -> _Lines:
+        return self._lines("matters", "matter_weights")
 
     @cached_property
-    def _alarm(self) -> AlarmFile:
-        return msgspec.json.decode(self._alarm_content, type=AlarmFile)
+    def _kinds(self) -> _Lines:
+        return self._lines("alarm", "kind_weights")
+
+    @cached_property
+    def _alarm(self) -> Weights:
+        return Weights(self._section("alarm_weights") or b"")
+
+    def _fields_in(self, language: str) -> Lookup[Field] | None:
+        names = self._fields_section(f"names.{language}")
+        if names is None:
+            return None
+        known = msgspec.msgpack.decode(bytes(names), type=tuple[tuple[str, ...], ...])
+        return Lookup(
+            lambda script: self._fields_section(f"{script}.{language}"),
+            lambda number, text: (len(text), known[number]),
+        )
 
     def reads(self, language: str) -> bool:
-        return language in self._fields
+        return self._fields[language] is not None
 
     def ranked(self, text: str, said: Said, language: str, report: CrisisReport) -> Ranking:
         found, signs = self.features(text, said, language, report)
         fields = frozenset(filter(_tells, found))
         own = frozenset(name for name in fields if f"I {name}" in found or f"nobody {name}" in found)
         return Ranking(
-            likeliest(self._file, found),
+            _ranked(self._matters.names, self._matters.starts, self._matters.weights.get, found),
             fields,
             own,
             not _CLOSE.isdisjoint(found),
-            danger_in(self._alarm, found | signs) - _by_chance(len(text)),
-            dangers_in(self._alarm, found | signs),
+            self._danger(found | signs) - _by_chance(len(text)),
+            _ranked(self._kinds.names, self._kinds.starts, self._kinds.weights.get, found | signs),
             not _ACUTE.isdisjoint(found),
+        )
+
+    def _danger(self, features: Iterable[str]) -> float:
+        return _summed(
+            self._kinds.start, [row[0] for row in map(self._alarm.get, features) if row is not None]
         )
 
     def features(
         self, text: str, said: Said, language: str, report: CrisisReport
     ) -> tuple[set[str], set[str]]:
         """What tells the matter, and what tells with it whether there is a danger."""
-        hits = [
-            hit for hit in self._hits(said.text[:_READ], language) if not said.is_hidden(*hit[:2], language)
-        ]
+        hits = [hit for hit in self._hits(said, language) if not said.is_hidden(*hit[:2], language)]
         found = {*_seen(text, said, language, report), *_spoken(hits, said, language)}
         return found, {*_beside(hits, said), *_words(said.text[:_READ], language)}
 
-    def _hits(self, text: str, language: str) -> list[Hit]:
+    def _hits(self, said: Said, language: str) -> list[Hit]:
         """Without those that lie within a longer one."""
-        if language not in self._finders:
-            self._finders[language] = _finder_of(self._fields[language])
-        hits = [(last + 1 - size, last + 1, names) for last, (size, names) in self._finders[language](text)]
+        fields = self._fields[language]
+        found = () if fields is None else fields.find(said.folded)
+        hits = [(last + 1 - size, last + 1, names) for last, (size, names) in found if last < _READ]
         kept: list[Hit] = []
         for hit in sorted(hits, key=lambda one: (one[0], -one[1])):
             if not kept or hit[1] > kept[-1][1]:
@@ -221,8 +298,11 @@ def _words(text: str, language: str) -> Iterator[str]:
 
 
 def danger_in(file: AlarmFile, features: Iterable[str]) -> float:
-    known = [file.weights[one] for one in features if one in file.weights]
-    return file.start + sum(known) / breadth_of(len(known))
+    return _summed(file.start, [file.weights[one] for one in features if one in file.weights])
+
+
+def _summed(start: int, weights: Sequence[int]) -> float:
+    return start + sum(weights) / breadth_of(len(weights))
 
 
 def _by_chance(size: int) -> float:
@@ -231,21 +311,21 @@ def _by_chance(size: int) -> float:
 
 
 def dangers_in(file: AlarmFile, features: Iterable[str]) -> list[Likely]:
-    return _ranked(file.names, file.starts, file.kinds, features)
+    return _ranked(file.names, file.starts, file.kinds.get, features)
 
 
 def likeliest(file: MattersFile, features: Iterable[str]) -> list[Likely]:
     """All matters, the likeliest first."""
-    return _ranked(file.matters, file.start, file.weights, features)
+    return _ranked(file.matters, file.start, file.weights.get, features)
 
 
 def _ranked(
     names: Sequence[str],
     starts: Sequence[int],
-    weights: Mapping[str, tuple[int, ...]],
+    weights: Callable[[str], tuple[int, ...] | None],
     features: Iterable[str],
 ) -> list[Likely]:
-    known = [weights[one] for one in features if one in weights]
+    known = [row for row in map(weights, features) if row is not None]
     breadth = breadth_of(len(known))
     sums = map(sum, zip(*known, strict=True)) if known else [0] * len(names)
     weighed = [total / breadth + start for total, start in zip(sums, starts, strict=True)]
@@ -259,19 +339,6 @@ def _tells(feature: str) -> bool:
 def breadth_of(features: int) -> float:
     """What the weights of a message are divided by: in a longer one more comes together by chance."""
     return sqrt(features + _EVERY)
-
-
-def _finder_of(file: bytes) -> Find[tuple[int, tuple[str, ...]]]:
-    fields: dict[str, set[str]] = defaultdict(set)
-    for name, entries in msgspec.json.decode(file, type=dict[str, tuple[str, ...]]).items():
-        for entry in entries:
-            words = fold_phrase(entry.rstrip(_OPEN))
-            if has_unspaced(words):
-                fields[words.replace(" ", "")].add(name)
-                continue
-            for before in ("", *(_JOINED if "\u0621" <= words[:1] <= "\u064a" else ())):
-                fields[f" {before}{words}" if entry.endswith(_OPEN) else f" {before}{words} "].add(name)
-    return finder({pattern: (len(pattern), tuple(sorted(names))) for pattern, names in fields.items()})
 
 
 def _seen(text: str, said: Said, language: str, report: CrisisReport) -> Iterator[str]:

@@ -281,7 +281,7 @@ class MessageReader:
         return language + LATIN if weights.get(language, 0) == max(weights.values()) else language
 
     def reply(self, language: str, topic: str) -> str:
-        return self._wordings.of(language).topics[topic].reply
+        return self._wordings.of(language).topics[topic]
 
     def words(self, language: str) -> Mapping[str, str]:
         """The reply for each risk and mode, and the sentences of the guidance."""

@@ -68,7 +68,9 @@ _BOUNDARY_WORDS: Final = (
 
 
 def reply_0_1(risk: str, verdict: Verdict, *, unread: bool) -> SkillOutcome:
-    return _reply_0_1(risk, verdict.detected, verdict.mention, verdict.endangered, unread)
+    return _reply_0_1(
+        risk, verdict.detected or verdict.threatened, verdict.mention, verdict.endangered, unread
+    )
 
 
 @cache

@@ -127,7 +127,13 @@ class Responder:
             )
         output["crisis"] = crisis_row(report)
         output["resources"] = (
-            [self._worldwide] if _is_only_of_violence(report) else self._resources(helping) if shows else []
+            []
+            if _is_only_of_the_body(report)
+            else [self._worldwide]
+            if _is_only_of_violence(report)
+            else self._resources(helping)
+            if shows
+            else []
         )
         return SkillOutcome(
             uncertainty="high" if unread else self._uncertainty(asked, report),
@@ -288,6 +294,8 @@ def _guidance(
         away = [words["distance"]] if report.severity == "immediate" else []
         call = [] if _has_begun(report) else _emergency(words, helping)
         return [*first, *call, *away, *found, words["trusted"]]
+    if _is_only_of_the_body(report):
+        return first
     if first:
         return [*first, *found, words["trusted"]]
     if risk == "medium":
@@ -302,7 +310,7 @@ def _for_another(words: Mapping[str, str], helping: Help, report: CrisisReport) 
     dangers = [danger for danger in report.dangers if danger.subject == "other" and danger.certain]
     if not dangers:
         return []
-    kinds = dict.fromkeys(danger.kind for danger in dangers)
+    kinds = dict.fromkeys("swallowed" if danger.swallowed else danger.kind for danger in dangers)
     wrong = "violence" in kinds and any(country.ambulance for country in helping.countries.values())
     if helping.own and not wrong:
         call = [
@@ -349,7 +357,14 @@ def _for_somebody(words: Mapping[str, str], helping: Help, report: CrisisReport)
 
 def _is_only_of_violence(report: CrisisReport) -> bool:
     """The lines of the countries are for people in a crisis of their own; the directories know those for victims, too."""
-    return not report.raised and any(danger.kind in _BY_OTHERS for danger in report.dangers)
+    raised = report.detected or report.endangered
+    return not raised and any(danger.kind in _BY_OTHERS for danger in report.dangers)
+
+
+def _is_only_of_the_body(report: CrisisReport) -> bool:
+    """Somebody swallowed a thing: no crisis line can help there."""
+    dangers = report.dangers
+    return bool(dangers) and all(danger.swallowed for danger in dangers) and not report.signals
 
 
 def _has_begun(report: CrisisReport) -> bool:
@@ -384,7 +399,8 @@ def _country_row(code: str, country: Country) -> dict[str, Any]:
 
 def _risk_line(risk: str, report: CrisisReport) -> str:
     if report.raised and risk != "high":
-        whose = "the writer's own danger" if report.detected else "another person's danger"
+        own = report.detected or not report.endangered
+        whose = "the writer's own danger" if own else "another person's danger"
         return f"Risk level: high (raised from {risk}: the message speaks of {whose})"
     return f"Risk level: {risk} (as given by the caller)"
 

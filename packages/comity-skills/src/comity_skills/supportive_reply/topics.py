@@ -87,6 +87,8 @@ def topic_of(said: Said, own: Said, language: str, text: str) -> str | None:
         return None
     glad = _glad(own, own.marks(language), celebrated=is_celebrated(text))
     troubles = _troubles(said, marks, turned=_turn(marks) if glad else 0, much=_MUCH.search(text) is not None)
+    if glad and troubles.keys() == {"sad"} and is_celebrated(text):
+        troubles = {}  # tears of joy
     healed = glad.pop("healed", 0)
     if healed and not any(name in troubles for name in _LOSSES):
         troubles = {name: count for name, count in troubles.items() if name not in ILL}

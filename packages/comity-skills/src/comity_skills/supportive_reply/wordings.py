@@ -34,19 +34,19 @@ them denies it.
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
 from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from comity_skills.crisis.disguise import Vocabulary
-from comity_skills.crisis.folding import fold, fold_phrase, has_unspaced
+from comity_skills.crisis.folding import Folded, fold, fold_phrase, has_unspaced
 from comity_skills.crisis.lexicon import expand
-from comity_skills.crisis.lookup import Lookup
+from comity_skills.crisis.lookup import Lookup, sections_of
+from comity_skills.words.tables import Content, Memo, Records, records_of
 
 _NO_WORDS: Final = Vocabulary(())
 LATIN: Final = "-Latn"
@@ -106,10 +106,11 @@ Marks = Mapping[str, Sequence[Mark]]
 class Said:
     """The folded text, what was found in it by language, and where its sentences end."""
 
-    def __init__(self, text: str, found: Mapping[str, Mapping[str, list[Mark]]]) -> None:
-        self.text = text
+    def __init__(self, folded: Folded, found: Mapping[str, Mapping[str, list[Mark]]]) -> None:
+        self.folded = folded
+        self.text = folded.text
         self.found = found
-        self._stops = [stop.start() for stop in _STOP.finditer(text)]
+        self._stops = [stop.start() for stop in _STOP.finditer(self.text)]
 
     def sentence(self, mark: Mark) -> int:
         return self.sentence_at(mark.start)
@@ -158,47 +159,72 @@ def _near(marks: Sequence[Mark], mark: Mark) -> Sequence[Mark]:
     ]
 
 
+class _Replies(Struct, frozen=True):
+    """What a language says: its sentences, and the reply to each topic; and those in Latin letters."""
+
+    replies: Mapping[str, str]
+    topics: Mapping[str, str]
+    latin: LatinForm | None = None
+
+
+def wordings_of(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Lay out what the files of the languages say, by their codes."""
+    meanings: dict[str, set[Meaning]] = defaultdict(set)
+    sections: dict[str, bytes] = {"languages": msgspec.msgpack.encode(tuple(files))}
+    for language, content in files.items():
+        file = msgspec.json.decode(content, type=SpokenFile)
+        replies = {name: topic.reply for name, topic in file.topics.items()}
+        said = _Replies(file.replies, replies, file.latin)
+        sections[f"replies.{language}"] = msgspec.msgpack.encode(said)
+        kinds = {name: topic.words for name, topic in file.topics.items()} | dict(file.speech)
+        for name, phrases in kinds.items():
+            for phrase in phrases:
+                whole = phrase if _GAP in phrase else ""
+                for part, words in enumerate(phrase.split(_GAP)):
+                    for wording in expand(words.strip()):
+                        meanings[_pattern(wording)].add(Meaning(language, name, whole, part))
+    numbers: dict[tuple[Meaning, ...], int] = {}
+    patterns = {
+        pattern: numbers.setdefault(tuple(sorted(found)), len(numbers)) for pattern, found in meanings.items()
+    }
+    sections["meanings"] = records_of(tuple(numbers))
+    return sections | {f"patterns.{script}": part for script, part in sections_of(patterns).items()}
+
+
 class Wordings:
-    """`files` are those of the languages, by their codes."""
+    def __init__(self, section: Callable[[str], Content | None]) -> None:
+        """`section` gives what `wordings_of` has laid out."""
+        self._section = section
+        self.languages = msgspec.msgpack.decode(bytes(section("languages") or b""), type=tuple[str, ...])
+        self._replies = Memo[str, _Replies](
+            lambda code: msgspec.msgpack.decode(bytes(section(f"replies.{code}") or b""), type=_Replies)
+        )
 
-    def __init__(self, files: Mapping[str, bytes]) -> None:
-        self.languages = tuple(files)
-        self._files = files
-        self._read: dict[str, SpokenFile] = {}
-
-    def of(self, language: str) -> SpokenFile:
+    def of(self, language: str) -> _Replies:
         """What is said in a language; in English if it is not one of them. `hi-Latn` is Hindi in Latin letters."""
         if language.endswith(LATIN):
             file = self.of(language.removesuffix(LATIN))
             if file.latin is not None:
-                topics = {name: Topic((), said) for name, said in file.latin.topics.items()}
-                return replace(file, replies=file.latin.replies, topics=topics)
-        code = language if language in self._files else "en"
-        if code not in self._read:
-            self._read[code] = msgspec.json.decode(self._files[code], type=SpokenFile)
-        return self._read[code]
+                return _Replies(file.latin.replies, file.latin.topics, file.latin)
+        return self._replies[language if language in self.languages else "en"]
 
     @cached_property
-    def _lookup(self) -> Lookup[tuple[str, Sequence[Meaning]]]:
-        meanings: dict[str, set[Meaning]] = defaultdict(set)
-        for language in self.languages:
-            file = self.of(language)
-            kinds = {name: topic.words for name, topic in file.topics.items()} | dict(file.speech)
-            for name, phrases in kinds.items():
-                for phrase in phrases:
-                    whole = phrase if _GAP in phrase else ""
-                    for part, words in enumerate(phrase.split(_GAP)):
-                        for wording in expand(words.strip()):
-                            meanings[_pattern(wording)].add(Meaning(language, name, whole, part))
-        return Lookup({pattern: (pattern, tuple(sorted(found))) for pattern, found in meanings.items()})
+    def _lookup(self) -> Lookup[tuple[int, Sequence[Meaning]]]:
+        records: Records[tuple[Meaning, ...]] = Records(self._section("meanings") or b"", tuple[Meaning, ...])
+        meanings = Memo[int, tuple[Meaning, ...]](records.__getitem__)
+        return Lookup(
+            lambda script: self._section(f"patterns.{script}"),
+            lambda number, text: (len(text), meanings[number]),
+        )
 
     def find(self, text: str) -> Said:
         folded = fold(text, _NO_WORDS)
         found: dict[str, dict[str, list[Mark]]] = defaultdict(lambda: defaultdict(list))
         parts: dict[Meaning, list[Mark]] = defaultdict(list)
-        for last, (pattern, meanings) in self._lookup.find(folded):
-            blanks = pattern.startswith(" ")
-            mark = Mark(last + 1 - len(pattern) + blanks, last + 1 - blanks, pattern.strip())
+        for last, (size, meanings) in self._lookup.find(folded):
+            blanks = folded.text[last + 1 - size] == " "
+            start, end = last + 1 - size + blanks, last + 1 - blanks
+            mark = Mark(start, end, folded.text[start:end])
             for meaning in meanings:
                 if meaning.whole:
                     parts[meaning].append(mark)
@@ -212,7 +238,7 @@ class Wordings:
                 marks = found[meaning.language][meaning.name]
                 marks += wholes
                 marks.sort(key=_END)
-        return Said(folded.text, found)
+        return Said(folded, found)
 
 
 def _pattern(wording: str) -> str:

@@ -9,9 +9,9 @@ is any word that begins so, `#` is a number in digits or words. `auto play|plays
 - The search walks a tree from every word, at most as deep as the longest phrase: linear in the text.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -36,83 +36,106 @@ class Found(Struct, Generic[T], frozen=True):
     end: int
 
 
+_Part = tuple[tuple[str, ...], bool]  # what may stand there, and whether it may be missing
+_Place = tuple[int, int]  # a phrase, and which of its parts comes next
+
+
 class _Node(Generic[T]):
-    __slots__ = ("beginnings", "end", "meaning", "number", "words")
+    """Where some words have led in some phrases. What comes after it is worked out when a text has come so far."""
 
-    def __init__(self) -> None:
-        self.words: dict[str, _Node[T]] = {}
-        self.beginnings: list[tuple[str, _Node[T]]] = []
-        self.number: _Node[T] | None = None
-        self.end = False
-        self.meaning: T | None = None
+    __slots__ = ("_known", "_phrases", "_places")
 
-    def child(self, part: str) -> "_Node[T]":
-        if part == "#":
-            self.number = self.number or _Node()
-            return self.number
-        if not part.endswith("*"):
-            return self.words.setdefault(part, _Node())
-        for beginning, node in self.beginnings:
-            if beginning == part[:-1]:
-                return node
-        self.beginnings.append((part[:-1], _Node()))
-        return self.beginnings[-1][1]
+    def __init__(self, phrases: "Sequence[tuple[Sequence[_Part], T | None]]", places: list[_Place]) -> None:
+        self._phrases = phrases
+        self._places = places
+        self._known: _Known[T] | None = None
+
+    @property
+    def known(self) -> "_Known[T]":
+        if self._known is None:
+            self._known = self._look()
+        return self._known
+
+    def _look(self) -> "_Known[T]":
+        places: dict[str, list[_Place]] = {}
+        ended: list[int] = []
+        for phrase, part in self._places:
+            parts = self._phrases[phrase][0]
+            for at in range(part, len(parts)):
+                choices, optional = parts[at]
+                for choice in choices:
+                    places.setdefault(choice, []).append((phrase, at + 1))
+                if not optional:
+                    break
+            else:
+                ended.append(phrase)
+        nodes = {choice: _Node(self._phrases, found) for choice, found in places.items()}
+        number = nodes.pop("#", None)
+        opens = [(choice[:-1], nodes.pop(choice)) for choice in places if choice.endswith("*")]
+        meaning = self._phrases[min(ended)][1] if ended else None
+        return _Known(nodes, opens, number, bool(ended), meaning)
 
     def steps(self, word: str) -> list["_Node[T]"]:
-        nodes = [self.words[word]] if word in self.words else []
-        nodes += [node for beginning, node in self.beginnings if word.startswith(beginning)]
-        if self.number is not None and is_number(word):
-            nodes.append(self.number)
+        words, beginnings, number, *_ = self.known
+        nodes = [words[word]] if word in words else []
+        nodes += [node for beginning, node in beginnings if word.startswith(beginning)]
+        if number is not None and is_number(word):
+            nodes.append(number)
         return nodes
+
+
+class _Known(NamedTuple, Generic[T]):
+    """What may come next: a word, the beginning of one, a number. `end` says that a phrase ends here, with that meaning."""
+
+    words: Mapping[str, _Node[T]]
+    beginnings: Sequence[tuple[str, _Node[T]]]
+    number: _Node[T] | None
+    end: bool
+    meaning: T | None
 
 
 class Phrases(Generic[T]):
     def __init__(self, entries: Iterable[tuple[str, T | None]]) -> None:
-        self._root: _Node[T] = _Node()
-        for phrase, meaning in entries:
-            for parts in spellings(phrase):
-                node = self._root
-                for part in parts:
-                    node = node.child(part)
-                if not node.end:
-                    node.end, node.meaning = True, meaning
+        phrases = [(tuple(map(_part, phrase.split())), meaning) for phrase, meaning in entries]
+        self._root: _Node[T] = _Node(phrases, [(number, 0) for number in range(len(phrases))])
 
     def find(self, words: Sequence[Token]) -> list[Found[T]]:
         found: list[Found[T]] = []
         at = 0
         while at < len(words):
-            end, node = self._longest(words, at)
-            if node is not None and node.meaning is not None:
-                found.append(Found(node.meaning, at, end, words[at].start, words[end].end))
+            end, meaning = self._longest(words, at)
+            if meaning is not None:
+                found.append(Found(meaning, at, end, words[at].start, words[end].end))
             at = end + 1
         return found
 
-    def _longest(self, words: Sequence[Token], at: int) -> tuple[int, _Node[T] | None]:
-        best: tuple[int, _Node[T] | None] = (at, None)
+    def _longest(self, words: Sequence[Token], at: int) -> tuple[int, T | None]:
+        """Where the longest phrase that begins there ends, and its meaning."""
+        last, meaning, any_ended = at, None, False
         here = self._root.steps(words[at].word)
         place = at
         while here:
             for node in here:
-                if node.end and (place > best[0] or best[1] is None):
-                    best = (place, node)
+                if node.known.end and (place > last or not any_ended):
+                    last, meaning, any_ended = place, node.known.meaning, True
             place += 1
             if place == len(words) or not words[place].joined:
                 break
             here = [step for node in here for step in node.steps(words[place].word)]
-        return best
+        return last, meaning
+
+
+def _part(written: str) -> _Part:
+    choices = written.removesuffix("?").split("|")
+    return tuple(filter(None, choices)), written.endswith("?") or "" in choices
 
 
 def is_number(word: str) -> bool:
     return word.isdigit() or word in NUMBER_WORDS
 
 
-def spellings(phrase: str) -> Iterable[tuple[str, ...]]:
-    """Every sequence of words that the marks in a phrase stand for."""
-    choices = []
-    for part in phrase.split():
-        options = part.removesuffix("?").split("|")
-        choices.append([*options, ""] if part.endswith("?") else options)
-    for chosen in product(*choices):
-        parts = tuple(part for part in chosen if part)
-        if parts:
-            yield parts
+def spellings(phrase: str) -> Iterator[str]:
+    """Everything that the marks in a phrase stand for."""
+    parts = [_part(part) for part in phrase.split()]
+    for chosen in product(*([*choices, ""] if optional else choices for choices, optional in parts)):
+        yield " ".join(filter(None, chosen))

@@ -38,6 +38,9 @@ _VAGUE = phrases(
 _FORMATS = phrases("html|pdf|epub|txt|plain text|csv|json|xml|docx|doc|xlsx|mp3|mp4|zip|kindle|mobi")
 _SCHEME = re.compile(r"^(?:https?:)?//(?:www\.)?", re.IGNORECASE)
 _INDEX = re.compile(r"index\.\w+", re.IGNORECASE)
+_HERE = "\0"  # stands for the link itself; no page has it
+_SENTENCE_ENDS = re.compile(r"[.!?](?=\s|$)")
+_QUERY = re.compile(r"\?.*$", re.DOTALL)
 _NEAR = 5
 _PIECES = 500
 _HEADERS = 100
@@ -103,6 +106,20 @@ class _Contexts:
             if block.tag == "td":
                 parts.extend(self._cell_headers(block))
         return " ".join(part for part in parts if re.search(r"[^\W\d_]{2,}", part))
+
+    def sentence(self, element: Element) -> str:
+        """The sentence that a link stands in, as far as its block goes."""
+        block = next((above for above in element.ancestors() if above.tag in _BLOCKS), None)
+        found: list[str] = []
+        pending: list[Element | str] = [] if block is None else [block]
+        while pending and len(found) < _PIECES:
+            one = pending.pop()
+            if isinstance(one, str) or one is element:
+                found.append(one if isinstance(one, str) else _HERE)
+            elif not self._subject.roles.is_a(one, "link"):
+                pending.extend(reversed(one.children))
+        sentences = _SENTENCE_ENDS.split(" ".join(found))
+        return next((one for one in sentences if _HERE in one), "").replace(_HERE, "")
 
     def heading(self, element: Element) -> Element | None:
         """The heading of the same section before a link, that W3C's technique H80 lets speak for it."""
@@ -193,7 +210,8 @@ def _same_purpose(*, in_context: bool) -> Callable[[Subject], Iterator[Finding]]
             around = ""
             if in_context:
                 heading = contexts.heading(element)
-                around = tidy(contexts.of(element, name).lower()) + (f" #{heading.index}" if heading else "")
+                said = f"{contexts.of(element, name)} {contexts.sentence(element)}"
+                around = tidy(said.lower()) + (f" #{heading.index}" if heading else "")
             groups.setdefault((tidy(name.lower()), around), []).append(element)
         for (name, _), links in groups.items():
             if len(links) < 2:
@@ -213,8 +231,9 @@ def _compare(links: list[Element], name: str, targets: set[str | None]) -> Itera
         yield failed(
             links[0], f"{len(links)} links named {name[:60]!r} lead to different places on the page."
         )
-    else:
-        # whether two addresses hold the same page is only seen on the pages
+    elif len({_QUERY.sub("", target) for target in targets if target is not None}) > 1:
+        yield failed(links[0], f"{len(links)} links named {name[:60]!r} lead to different addresses.")
+    else:  # whether what differs in the query alone is another page is only seen on the pages
         yield cannot_tell(
             links[0],
             f"{len(links)} links named {name[:60]!r} have different addresses; see that they serve one purpose.",
@@ -256,7 +275,7 @@ RULES = (
         id="b20e66",
         name="Links of the same name lead to the same place",
         criteria=("2.4.9",),
-        how="Addresses of links with the same name are compared; different places on the page fail, other pages need a look.",
+        how="Addresses of links with the same name are compared; those that differ in their query alone need a look.",
         fix="Give links with different destinations different names.",
         check=_same_purpose(in_context=False),
         seen="links of one name that may lead to different places",

@@ -27,6 +27,7 @@ _TELLING = word_set(
     "logo logos chart charts barchart piechart graph graphs diagram diagrams infographic infographics screenshot "
     "screenshots flowchart"
 )
+_LOGOS = frozenset(("logo", "logos"))
 _NEAR = 8
 
 
@@ -66,12 +67,32 @@ def _fits(subject: Subject) -> Iterator[Finding]:
             continue
         if len(name) <= _FILE_LENGTH and _FILE.fullmatch(name):
             yield failed(element, f"{name[:60]!r} is the name of a file, not a description.")
+        elif _names_another(element, name):
+            yield failed(element, f"{name[:60]!r} names something else than the file of the image does.")
         elif name.lower() in _VAGUE:
             yield failed(element, f"{name[:60]!r} does not say what the image shows.")
         elif (element.get("alt") or "") == name and len(name) > 1:
             yield cannot_tell(element, "See that the words fit the image.")
         else:
             yield passed(element)
+
+
+def _names_another(element: Element, name: str) -> bool:
+    """Whether the words say that it is the logo of one, and the file that of another (`w3c-logo.png`)."""
+    source = (element.get("src") or "").split("?")[0].rsplit("/", 1)[-1].rpartition(".")[0]
+    said, filed = (re.findall(r"[^\W_]+", one.lower())[:_NEAR] for one in (name, source))
+    if not ({*said} & _LOGOS and {*filed} & _LOGOS):
+        return False
+    said, filed = ([word for word in one if word not in _LOGOS] for one in (said, filed))
+    initials = "".join(word[0] for word in said)
+    short = (
+        any(word[0] == initials[0] and word[-1] == initials[-1] for word in filed) if len(said) > 1 else False
+    )
+    return (
+        bool(said and filed)
+        and not short
+        and not any(one in other or other in one for one in said for other in filed)
+    )
 
 
 RULES = (
@@ -87,7 +108,7 @@ RULES = (
         id="qt1vmo",
         name="Name of an image describes it",
         criteria=("1.1.1",),
-        how="File names and words such as image fail; whether other words fit needs a look.",
+        how="File names, words such as image, and the logo of another than the file says fail; whether other words fit needs a look.",
         fix="Say what the image shows or does.",
         check=_fits,
     ),
