@@ -196,6 +196,9 @@ class _Relays:
     def is_own(self, _host: str) -> bool:
         return False
 
+    def pin_of(self, _host: str) -> str | None:
+        return None
+
     def open_links(self, _kept: KeptSession) -> _OneLink:
         return _OneLink(self._peer, self._link)
 

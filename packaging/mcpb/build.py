@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 MANIFEST = Path(__file__).with_name("manifest.json")
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # the first date that a zip archive can hold
-_PLAIN_FILES = ("LICENSE", "README.md", "pyproject.toml")
-_PACKED = (("", "src/comity"), ("packages/comity-skills", "packages/comity-skills/src/comity_skills"))
+_PLAIN_FILES = ("LICENSE", "README.md", "hatch_build.py", "pyproject.toml")
+_PACKED = (("", "src/comity"), ("packages/comity-skills", "packages/comity-skills/src"))
 """The folder of each distribution, and its sources."""
 
 
@@ -43,9 +43,9 @@ def contents() -> Iterator[tuple[str, bytes]]:
     """Names and bytes, in the order in which they are packed."""
     yield "manifest.json", (json.dumps(manifest(), indent=2, ensure_ascii=False) + "\n").encode()
     for folder, sources in _PACKED:
-        plain = [ROOT / folder / name for name in _PLAIN_FILES]
+        plain = [path for name in _PLAIN_FILES if (path := ROOT / folder / name).exists()]
         for path in (*plain, *sorted((ROOT / sources).rglob("*"))):
-            if path.is_file() and "__pycache__" not in path.parts:
+            if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".bin":
                 yield path.relative_to(ROOT).as_posix(), path.read_bytes()
 
 

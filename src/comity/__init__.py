@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from comity.client.toolkit import VacantAsMCPServer as VacantAsMCPServer
     from comity.client.vcp_app import VcpApp as VcpApp
     from comity.directory.cards import HaloMatch as HaloMatch
-    from comity.directory.cards import StoredReputation as StoredReputation
     from comity.directory.client import DirectoryClient as DirectoryClient
     from comity.directory.client import directory_search as directory_search
+    from comity.directory.outcomes import StoredReputation as StoredReputation
     from comity.envelopes.app import BehaviorHandler as BehaviorHandler
     from comity.envelopes.app import build_a2a_app as build_a2a_app
     from comity.envelopes.app import build_a2a_router as build_a2a_router
@@ -122,14 +122,12 @@ _NAMES = {
         "VacantAsMCPServer",
     ),
     "comity.client.vcp_app": ("VcpApp",),
-    "comity.directory.cards": (
-        "HaloMatch",
-        "StoredReputation",
-    ),
+    "comity.directory.cards": ("HaloMatch",),
     "comity.directory.client": (
         "DirectoryClient",
         "directory_search",
     ),
+    "comity.directory.outcomes": ("StoredReputation",),
     "comity.envelopes.app": (
         "BehaviorHandler",
         "build_a2a_app",

@@ -50,7 +50,7 @@ async def test_a_new_vacant_is_local_with_a_card_that_verifies_and_binds_replies
     form.check()
     assert form.runtime_state is RuntimeState.LOCAL
     assert form.capability_card.endpoint == ENDPOINT
-    assert form.capability_card.substrate_spec.policy == {"bind_replies": True}
+    assert form.capability_card.substrate_spec.policy == {"bind_replies": True, "witness": 1}
 
 
 async def test_a_card_with_a_field_separator_in_it_is_never_made(store):

@@ -104,6 +104,7 @@ def every_command(words=(), command=None):
 
 TREE = dict(every_command())
 PRINT_THEIR_OWN_FORMAT = {
+    ("id", "recovery"),  # for people at a terminal only
     ("mcp",),
     ("room", "export"),
     ("room", "state", "get"),
@@ -259,7 +260,19 @@ def complete(program, line, shell="bash"):
 def test_the_shell_completes_commands_options_and_members(program):
     assert complete(program, "comity ")[: len(COMMANDS)] == [entry.name for entry in COMMANDS]
     assert complete(program, "comity do") == ["doctor", ""]
-    assert complete(program, "comity id ") == ["show", "new", "export", "import", "token", ""]
+    assert complete(program, "comity id ") == [
+        "show",
+        "new",
+        "export",
+        "import",
+        "recovery",
+        "replace",
+        "recover",
+        "history",
+        "follow",
+        "token",
+        "",
+    ]
     assert complete(program, "comity audit verify --js") == ["--json", ""]
 
 

@@ -5,8 +5,11 @@ from hashlib import blake2b
 from comity.directory.doors import DirectoryQuery, DirectoryReads
 from comity.directory.protocol.signed_requests import prove_reader, register_event
 from comity.directory.publish import PublishHandler, read_publication
+from comity.directory.superseding import Superseding
 from comity.envelopes.protocol.card import CapabilityCard, Visibility, serialize
+from comity.envelopes.successions import Successions
 from comity.identity.protocol.keys import SigningKey, VacantId
+from comity.identity.succession_files import OwnLine
 from comity.requests.caller import anonymous
 from comity.requests.handler import Request
 from comity.requests.pipeline import Pipeline
@@ -49,6 +52,9 @@ def publication(key: SigningKey, text: str = "echo what is said", *, seq: int = 
     }
 
 
+DIRECTORY = agent("the directory itself")
+
+
 class Directory:
     """The handlers of a directory over one store, reached as a door reaches them."""
 
@@ -57,7 +63,8 @@ class Directory:
         self.clock = clock
         self.record = Recorder(store, clock)
         self.pipeline = Pipeline(self.record, clock, budget=None)
-        self.handler = PublishHandler(store, quota)
+        known = Successions(store, self.record, DIRECTORY, OwnLine(DIRECTORY.vacant_id))
+        self.handler = PublishHandler(store, quota, Superseding(store, known))
         self.reads = DirectoryReads(store, clock)
 
     async def publish(self, body, peer=PEER):

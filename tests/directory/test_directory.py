@@ -5,10 +5,10 @@ import msgspec
 import pytest
 from starlette.applications import Starlette
 
-from comity.directory.cards import StoredReputation, record_review
 from comity.directory.client import DirectoryClient
 from comity.directory.doors import directory_routes
-from comity.directory.protocol.reputation import Review
+from comity.directory.outcomes import CallOutcomes, StoredReputation
+from comity.directory.protocol.reviews import SignedReview
 from comity.envelopes.client.calls import rank_targets
 from comity.envelopes.protocol.card import RuntimeState, Visibility, serialize
 from comity.envelopes.protocol.errors import (
@@ -19,6 +19,7 @@ from comity.envelopes.protocol.errors import (
 )
 from comity.http.client import GuardedHttp, HttpResponse
 from comity.http.server import HttpServer
+from comity.requests.caller import OWN_PROCESS
 from comity.requests.pipeline import Pipeline
 from comity.requests.record import Recorder
 from comity.store.audit_trail import AuditTrail
@@ -274,16 +275,29 @@ class TestDispatch:
     async def test_lets_the_oracle_choose(self, client, store, clock):
         await client(ALICE).publish(card_of(ALICE, "translate"))
         await client(BOB).publish(card_of(BOB, "translate much else besides"))
-        review = Review(
+        outcomes = CallOutcomes(store, clock)
+        with outcomes.watch(BOB.vacant_id, OWN_PROCESS):
+            pass
+        await outcomes.flush()
+        oracle = StoredReputation(store, clock)
+        chosen, *_ = await rank_targets("translate", client().aggregation_search, oracle)
+        assert chosen.vacant_id == BOB.vacant_id
+
+    async def test_a_review_is_published_and_counted_with_the_card(self, client, clock):
+        for key in (ALICE, BOB):
+            await client(key).publish(card_of(key, "translate"))
+        review = SignedReview(
             reviewer=ALICE.vacant_id.hex(),
             target=BOB.vacant_id.hex(),
             signals={"factual": 1.0},
-            source="caller_review",
-            at=0.0,
+            ts_ms=int(clock.now() * 1000),
         )
-        await record_review(store=store, record=Recorder(store, clock), review=review)
-        chosen, *_ = await rank_targets("translate", client().aggregation_search, StoredReputation(store))
-        assert chosen.vacant_id == BOB.vacant_id
+        assert await client().review(review.signed(ALICE)) == 1
+        found = {match.vacant_id: match for match in await client().search("translate")}
+        assert found[BOB.vacant_id.hex()].reviews == 1
+        assert found[BOB.vacant_id.hex()].score > 0.5
+        with pytest.raises(UnauthenticatedError, match="not signed by"):
+            await client().review(review.signed(BOB))
 
 
 class TestEventsAndLineage:

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from comity.directory.cards import rank_by_reputation, search_capability
+from comity.directory.cards import search_capability
 from comity.wire.errors import InvalidError
 from tests.directory.publications import agent, card_of, hexes, publication
 
@@ -176,29 +176,3 @@ class TestAMatch:
     async def test_shows_what_was_declared_as_json(self, filled):
         (match,) = await search_capability(store=filled.store, query="digest")
         assert msgspec.json.decode(match.declared_capabilities_json) == ["digest", "NEAR the sea"]
-
-
-class TestRanking:
-    class Oracle:
-        def __init__(self, scores):
-            self.scores = scores
-            self.asked = []
-
-        async def score(self, vacant_hex, dimensions):
-            self.asked.append(dimensions)
-            return self.scores.get(vacant_hex, 0.0)
-
-    async def test_puts_the_best_first_and_keeps_the_order_of_equals(self, filled):
-        oracle = self.Oracle({C.vacant_id.hex(): 0.9})
-        matches = await search_capability(store=filled.store)
-        ranked = await rank_by_reputation(matches, oracle=oracle)
-        assert [match.vacant_id for match in ranked] == hexes(C, A, B, D)
-        assert [match.score for match in ranked] == [0.9, 0.0, 0.0, 0.0]
-        assert set(oracle.asked) == {("factual", "logical", "relevance")}
-
-    async def test_asks_for_the_dimensions_it_is_told(self, filled):
-        oracle = self.Oracle({})
-        await rank_by_reputation(
-            await search_capability(store=filled.store, limit=1), ["honesty"], oracle=oracle
-        )
-        assert oracle.asked == [("honesty",)]

@@ -4,10 +4,10 @@
   with a backslash goes on in the next line, which begins with `> `.
 - `…` stands for any text within a line, and alone on a line for any number of lines.
 - A command may fail only where an `error:` line is shown, and there it must.
-- `comity up` stays: it runs on while other commands of the page run. A block that begins with `^C` stops the one
-  that was started last, and what follows is what it then says.
-- Everything happens under a home folder of its own, shown as /home/you, and the port 8420 of the pages is
-  another one, so that pages can run side by side.
+- `comity up` and `comity relay` stay: they run on while other commands of the page run. A block that begins with `^C` stops the
+  one that was started last, and what follows is what it then says.
+- Everything happens under a home folder of its own, shown as /home/you, and the ports 8420 and 9000 of the pages are
+  others, so that pages can run side by side.
 """
 
 import os
@@ -25,7 +25,8 @@ from tests.ports import unused_port
 
 SHOWN_HOME = "/home/you"
 SHOWN_PORT = "8420"
-STAYS = re.compile(r"^(\w+=\S+ )*(comity up|uvicorn)\b")
+SHOWN_RELAY_PORT = "9000"
+STAYS = re.compile(r"^(\w+=\S+ )*(comity (up|relay(?! .*--line))|uvicorn)\b")
 DEADLINE_SECONDS = 30.0
 _LOOK_SECONDS = 0.01
 
@@ -76,7 +77,7 @@ class Terminal:
 
     def __init__(self, home: Path) -> None:
         self._home = home
-        self._port = str(unused_port())
+        self._ports = {SHOWN_PORT: str(unused_port()), SHOWN_RELAY_PORT: str(unused_port())}
         self._environment = {
             **{name: os.environ[name] for name in _PLAIN_VARIABLES if name in os.environ},
             "HOME": str(home),
@@ -163,7 +164,7 @@ class Terminal:
         """Where the shell is, and with what it exports."""
         exports, _ = self._in_shell("export -p; pwd")
         before = "\n".join(self._real(line) for line in exports[:-1])
-        port = "" if _names_port(command) else f"COMITY_PORT={self._port} "
+        port = "" if _names_port(command) else f"COMITY_PORT={self._ports[SHOWN_PORT]} "
         script = f"{before}\ncd {self._real(exports[-1])} && exec env {port}{self._real(command)}"
         with log.open("wb") as said:
             return self._start(["bash", "-c", script], stdout=said, stdin=subprocess.DEVNULL)
@@ -179,13 +180,20 @@ class Terminal:
         return self._shown([*log.read_text("utf-8").splitlines(), ""])
 
     def _real(self, text: str) -> str:
-        return text.replace(SHOWN_HOME, str(self._home)).replace(SHOWN_PORT, self._port)
+        return _replaced(text, {SHOWN_HOME: str(self._home), **self._ports})
 
     def _shown(self, told: list[str]) -> list[str]:
         """Without the empty line that ends the output, and as a reader would see it."""
         if told and not told[-1]:
             told = told[:-1]
-        return [line.replace(str(self._home), SHOWN_HOME).replace(self._port, SHOWN_PORT) for line in told]
+        seen = {str(self._home): SHOWN_HOME, **{real: shown for shown, real in self._ports.items()}}
+        return [_replaced(line, seen) for line in told]
+
+
+def _replaced(text: str, pairs: dict[str, str]) -> str:
+    for old, new in pairs.items():
+        text = text.replace(old, new)
+    return text
 
 
 def missing_tools(commands: list[str]) -> list[str]:

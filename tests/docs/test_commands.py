@@ -16,6 +16,7 @@ REASONS = {
     "needs systemd",
     "needs a container engine",
     "needs a keyring",
+    "needs a terminal",
     "the tests run inside the virtual environment",
     "needs another machine",
 }

@@ -20,6 +20,7 @@ from comity.identity.protocol.keys import VacantId
 from comity.runtime.system_clock import SystemClock
 from comity.store.interface import CHAIN_BYTES, REPLIES
 from comity.store.sqlite import SqliteStore
+from comity.store.vault import SEAL_BYTES
 from comity.wire import strict_json
 from tests.envelopes.peers import Caller
 from tests.ports import unused_port
@@ -96,7 +97,7 @@ async def test_fifty_calls_to_a_node_that_is_killed_at_random_are_all_answered_o
     held = await store.held(REPLIES)
     await store.close()
     assert kept.bytes == sum(
-        len(strict_json.dumps(json.loads(reply)["result"]["message"])) for reply in replies
+        SEAL_BYTES + len(strict_json.dumps(json.loads(reply)["result"]["message"])) for reply in replies
     )
     assert held == kept.bytes + 2 * CHAIN_BYTES, "what is held is not what is there"
     assert node.starts > 3, "the node was not killed often enough to show anything"

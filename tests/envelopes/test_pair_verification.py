@@ -6,10 +6,12 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from comity.envelopes.pairs import read_pairs, verdict_of, verify_pairs
+from comity.envelopes.pairs import read_pairs
 from comity.envelopes.protocol.chain import PairKey
 from comity.envelopes.protocol.envelope import from_a2a_message, to_a2a_jsonrpc, to_a2a_message
 from comity.envelopes.queues import chain_of
+from comity.envelopes.sealing import ReplyVault
+from comity.envelopes.verification import verdict_of, verify_pairs
 from comity.runtime.settings import AgentSettings, StoreSettings
 from comity.store.audit_trail import log_of
 from comity.store.interface import Advance, Append, DropReply, KeepReply, Tip
@@ -38,7 +40,8 @@ class Pair:
 
     async def change_reply(self, number, change):
         row = await self.store.reply(self.requests, number)
-        reply = change(row.reply)
+        vault = ReplyVault(self.node.runtime.current_vault)
+        reply = change(vault.open(self.requests, number, row.reply))
         await self.store.commit(
             KeepReply(chain=self.requests, seq=number, digest=row.digest, reply=reply, at=row.at)
         )
@@ -48,7 +51,9 @@ class Pair:
         await self.store.commit(Advance(chain=chain, expected=now, to=Tip(seq or now.seq, tip or now.hash)))
 
     async def report(self):
-        (report,) = await verify_pairs(self.store, self.node.vacant_id, [self.caller.key.vacant_id])
+        (report,) = await verify_pairs(
+            self.store, self.node.vacant_id, [self.caller.key.vacant_id], self.node.runtime.current_vault
+        )
         return report
 
 
@@ -83,12 +88,21 @@ async def test_a_stored_reply_that_was_changed_is_named(number):
         assert verdict_of(report).startswith(f"BAD: call to us, number {number}: ")
 
 
-async def test_a_stored_reply_in_the_place_of_another_is_named():
+@pytest.mark.parametrize(
+    ("opened", "message"),
+    [
+        (False, "its stored reply cannot be decrypted"),  # it is bound to its number
+        (True, "its stored reply answers another request"),  # as earlier releases stored it
+    ],
+)
+async def test_a_stored_reply_in_the_place_of_another_is_named(opened, message):
     async with called(5) as pair:
         second = (await pair.store.reply(pair.requests, 2)).reply
+        if opened:
+            second = ReplyVault(pair.node.runtime.current_vault).open(pair.requests, 2, second)
         await pair.change_reply(4, lambda _reply: second)
         report = await pair.report()
-        assert (report.number, report.message) == (4, "its stored reply answers another request")
+        assert (report.number, report.message) == (4, message)
 
 
 async def test_even_with_the_key_of_the_node_a_stored_reply_cannot_be_replaced_unseen():
@@ -171,7 +185,11 @@ async def test_a_node_goes_on_answering_while_its_chains_are_verified():
             more += 1
 
         (before,) = await verify_pairs(
-            pair.store, pair.node.vacant_id, [pair.caller.key.vacant_id], seen=seen
+            pair.store,
+            pair.node.vacant_id,
+            [pair.caller.key.vacant_id],
+            pair.node.runtime.current_vault,
+            seen=seen,
         )
         await pair.call(10)
         assert (before.ok, more > 0) == (True, True)
@@ -181,7 +199,7 @@ async def test_a_node_goes_on_answering_while_its_chains_are_verified():
 @pytest.mark.parametrize("engine", ["sqlite", "memory"])
 async def test_all_pairs_are_listed_whatever_the_engine_of_the_store(engine):
     async with called(2, store=StoreSettings(engine=engine)) as pair:
-        (peer,) = await read_pairs(pair.store, pair.node.vacant_id.hex())
+        (peer,) = await read_pairs(pair.store, pair.node.vacant_id.hex(), pair.node.runtime.current_vault)
     assert peer.vacant_id == pair.caller.key.vacant_id.hex()
     assert (peer.serve.requests.seq, peer.serve.replies.seq, peer.serve.stored_replies) == (2, 2, 2)
     assert (peer.serve.pending, peer.call) == (0, None)

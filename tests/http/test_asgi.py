@@ -1,8 +1,18 @@
 """Bodies under a limit, answers in JSON."""
 
+import json
+
 import pytest
 
-from comity.http.asgi import Disconnected, Endpoint, answer_error, header, read_body, read_json_body
+from comity.http.asgi import (
+    Disconnected,
+    Endpoint,
+    answer_error,
+    header,
+    read_body,
+    read_json_body,
+    refuse_websocket,
+)
 from comity.requests.record import Recorder
 from comity.store.memory import MemoryStore
 from comity.testing import VirtualClock
@@ -14,6 +24,7 @@ from comity.wire.errors import (
     RateLimitedError,
     StoreUnavailableError,
     TooLargeError,
+    UnauthenticatedError,
 )
 from tests.http.asgi_calls import ask, scope_of
 
@@ -173,3 +184,32 @@ async def test_nothing_is_as_good_as_json_where_that_is_allowed():
 async def test_a_body_over_the_limit_is_refused():
     answer = await ask(echo(), scope_of("POST", headers=JSON), [b'"' + b"x" * 30 + b'"'])
     assert answer.status == 413
+
+
+@pytest.mark.parametrize(
+    ("error", "answered", "closed"),
+    [
+        (OverloadedError("too many; wait", 3), (503, {b"retry-after": b"3"}), 1013),
+        (
+            UnauthenticatedError("send the token"),
+            (401, {b"www-authenticate": b'Bearer realm="comity"'}),
+            1008,
+        ),
+    ],
+)
+async def test_a_websocket_is_refused_in_http_or_by_a_close_code_where_the_server_cannot(
+    error, answered, closed
+):
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    await refuse_websocket({"extensions": {"websocket.http.response": {}}}, send, error)
+    start, body = sent
+    status, more = answered
+    assert (start["status"], more.items() <= dict(start["headers"]).items()) == (status, True)
+    assert json.loads(body["body"]) == {"detail": error.message, "code": error.code}
+    sent.clear()
+    await refuse_websocket({}, send, error)
+    assert sent == [{"type": "websocket.close", "code": closed, "reason": error.message}]

@@ -5,8 +5,17 @@ from types import ModuleType
 import pytest
 
 from comity.identity import key_files
-from comity.identity.key_files import create_identity, load_identity, needs_passphrase
+from comity.identity.key_files import (
+    create_identity,
+    ensure_recovery,
+    keep_recovery_public,
+    load_identity,
+    needs_passphrase,
+    open_recovery,
+)
 from comity.identity.protocol.keys import SigningKey
+from comity.identity.protocol.succession import make_succession
+from comity.identity.succession_files import replace_identity
 from comity.wire.errors import KeyRefusedError
 
 KEY = SigningKey.from_seed(bytes(range(32)))
@@ -25,6 +34,9 @@ class Backend:
 
     def get_password(self, service, username):
         return self.entries.get((service, username))
+
+    def delete_password(self, service, username):
+        del self.entries[service, username]
 
 
 @pytest.fixture
@@ -49,6 +61,32 @@ def test_the_identity_of_a_folder_may_be_kept_there(backend, tmp_path):
     assert content["secret"] == {"kept": "keyring"}
     assert load_identity(tmp_path / "data").seed == key.seed
     assert not needs_passphrase(tmp_path / "data")
+
+
+def test_a_new_key_takes_the_place_of_the_old_one_there_and_the_recovery_key_goes_when_it_is_printed(
+    backend, tmp_path
+):
+    old, new = create_identity(tmp_path, in_keyring=True), KEY
+    recovery = open_recovery(tmp_path, None)
+    assert {name for _, name in backend.entries} == {old.vacant_id.hex(), recovery.vacant_id.hex()}
+    statement = make_succession(
+        (), old=old.vacant_id, new=new, signer=old, time="2026-01-31T08:15:00.000000Z", reason="planned"
+    )
+    replace_identity(tmp_path, (statement,), new, passphrase=None, in_keyring=True)
+    assert load_identity(tmp_path).seed == new.seed
+    keep_recovery_public(tmp_path, recovery.vacant_id)
+    assert {name for _, name in backend.entries} == {new.vacant_id.hex()}
+    with pytest.raises(KeyRefusedError, match="only the public half"):
+        open_recovery(tmp_path, None)
+
+
+def test_of_two_recovery_keys_that_are_made_at_once_one_stays(backend, tmp_path, monkeypatch):
+    create_identity(tmp_path, in_keyring=True)
+    before = dict(backend.entries)
+    monkeypatch.setattr("comity.identity.key_files.has_recovery", lambda _: next(seen))
+    seen = iter((False, True))  # the other process made it in between
+    ensure_recovery(tmp_path, None, in_keyring=True)
+    assert backend.entries == before
 
 
 def test_a_refused_identity_leaves_nothing_in_the_keyring(backend, tmp_path):

@@ -96,8 +96,9 @@ async def test_an_agent_is_found_by_its_offer_and_called_by_id_url_and_capabilit
             reply, proof = result["content"]
             assert reply["text"] == f"echo from {id_.short()}: hello {number}"
             assert reply["_meta"] == {"comity/from-agent": id_.hex()}
-            known = {"agent": id_.hex(), "number": number, "verified": True}
             answer = json.loads(proof["text"])
+            name = answer["receipt"]  # tests/receipts shows that it is that of the receipt
+            known = {"agent": id_.hex(), "number": number, "verified": True, "receipt": name}
             assert "written by that agent" in answer.pop("note")
             assert answer == known
             assert result["structuredContent"] == {**known, "reply": reply["text"]}
@@ -175,11 +176,42 @@ async def test_a_call_without_an_answer_is_carried_out_once_when_it_is_made_agai
     assert postman.carried[0] == postman.carried[1]
 
 
+async def test_a_call_with_a_key_has_one_reply_over_other_calls_and_a_restart(tmp_path, there):
+    for number in (1, 2):
+        async with running_node(tmp_path / "here") as node, Model(node) as model:
+            named = {"agent": there.url, "message": "order 17", "idempotency_key": "order-17"}
+            for _ in range(2):
+                result = await model.use("call_agent", **named)
+                assert result["structuredContent"]["number"] == 1
+            other = await model.use("call_agent", agent=there.url, message="another", idempotency_key="")
+            assert other["structuredContent"]["number"] == number + 1
+            refusal = words(await model.use("call_agent", **{**named, "message": "order 18"}))
+            assert "the key order-17 was used for another message" in refusal
+
+
+@pytest.mark.parametrize("key", ["", "order-17"])
+async def test_a_call_without_an_answer_is_the_same_call_after_a_restart(tmp_path, there, key):
+    postman = UnreliablePostman(there, "keep")
+    named = {"message": "order", "idempotency_key": key}
+    async with serving(postman.carry) as server:
+        id_ = await publish(tmp_path / "there", there.url, server.url(SEND))
+        directory = DirectorySettings(url=there.url)
+        async with running_node(tmp_path / "here", directory=directory) as node, Model(node) as model:
+            late = words(await model.use("call_agent", agent=id_.hex(), timeout_s=0.5, **named))
+            assert (f"same idempotency_key {key}" if key else "Make the same call again to") in late
+        async with running_node(tmp_path / "here", directory=directory) as node, Model(node) as model:
+            again = await model.use("call_agent", agent=id_.hex(), **named)
+            assert again["structuredContent"]["number"] == 1
+    assert postman.carried[0] == postman.carried[1]
+
+
 async def test_what_an_agent_says_against_a_call_is_told_with_its_words(tmp_path, there, here):
-    async with serving(refusing(503, "closed on sundays")) as server:
+    async with serving(
+        refusing(403, "closed on sundays")
+    ) as server:  # 503 would be tried again until the timeout
         await publish(tmp_path / "there", there.url, server.url(SEND))
         async with Model(here) as model:
-            result = words(await model.use("call_agent", agent="letters", message="x", timeout_s=2))
+            result = words(await model.use("call_agent", agent="letters", message="x"))
     assert "closed on sundays" in result
 
 

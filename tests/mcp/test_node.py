@@ -285,6 +285,22 @@ async def test_the_versions_of_the_settings_are_announced():
         assert result["capabilities"]["extensions"]["space.creed/vcp"]["versions"] == ["2.0", "3.0"]
 
 
+async def announced(**settings):
+    async with running_node(**settings) as node, client(node) as http:
+        message = modern(1, "server/discover")
+        result = (await http.post(message, **repeated(message))).json()["result"]
+        return result["capabilities"]["extensions"]["space.creed/vcp"]["extensions"]
+
+
+async def test_the_extensions_that_are_served_are_announced():
+    every = ["Personal", "Relational", "Consensus", "Torch", "Intent"]
+    assert await announced() == [f"VCP-X-{name}" for name in every]
+    assert await announced(off=("deliberations",)) == [
+        f"VCP-X-{name}" for name in every if name != "Consensus"
+    ]
+    assert await announced(off=("extensions",)) == []
+
+
 @pytest.mark.parametrize("hello", ["hello", "", ["vcp-hello"], 7])
 async def test_a_hello_that_is_no_object_is_answered_with_an_error_and_mcp_goes_on(hello):
     async with running_node() as node, client(node) as http:

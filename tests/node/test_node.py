@@ -209,6 +209,9 @@ async def test_old_entries_are_forgotten_when_their_time_is_over(data):
     assert (await report_at(data, node)).ok
 
 
+SEALED = 300_000 + 37  # a reply of that size, once the chore for rows of earlier releases has sealed it
+
+
 async def test_replies_a_day_old_are_forgotten_where_much_is_stored_and_what_is_stored_is_told(data):
     def reply(number, at):
         chain = ChainKey("serve", str(number), "us")
@@ -227,12 +230,12 @@ async def test_replies_a_day_old_are_forgotten_where_much_is_stored_and_what_is_
                 break
         await clock.advance(60)
         await node.store.commit()
-        assert await node.store.held(REPLIES) == 300_000 + 3 * CHAIN_BYTES
+        assert await node.store.held(REPLIES) in [size + 3 * CHAIN_BYTES for size in (300_000, SEALED)]
         result = "no word of it"
         for _ in range(200):
             await clock.advance(1)
             result = (await client.get("/metrics")).text
-            if f'comity_stored_bytes{{quota="replies"}} {300_000 + 3 * CHAIN_BYTES}.0' in result:
+            if f'comity_stored_bytes{{quota="replies"}} {SEALED + 3 * CHAIN_BYTES}.0' in result:
                 return
         raise AssertionError(result)
 

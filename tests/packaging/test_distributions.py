@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import comity
+from comity_skills.prepared import FILES
 from tests.places import ROOT
 
 SKILLS = "packages/comity-skills"
@@ -118,6 +119,10 @@ def test_the_skills_bring_their_data_and_no_archive_the_texts_that_they_are_meas
         assert not [name for name in names if "/evals/" in name and "/tests/evals/" not in name]
         held = any(name.endswith("comity_skills/crisis/lines.json") for name in names)
         assert held is (path.suffix == ".gz" or path.name.startswith("comity_skills"))
+        prepared = sum(name.endswith(".bin") for name in names)
+        assert prepared == (
+            len(FILES) if path.name.startswith("comity_skills") and path.suffix == ".whl" else 0
+        )
 
 
 def test_the_wheels_alone_run_the_demo(archives, tmp_path):

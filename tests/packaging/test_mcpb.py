@@ -110,7 +110,13 @@ def test_it_holds_the_sources_and_what_builds_them(bundle, manifest):
     assert len(set(names)) == len(names)
     assert {"pyproject.toml", "README.md", "LICENSE", manifest["server"]["entry_point"]} <= set(names)
     assert "src/comity/hosts/clients.toml" in names
-    skills = {"pyproject.toml", "README.md", "LICENSE", "src/comity_skills/crisis/lines.json"}
+    skills = {
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "src/comity_skills/crisis/lines.json",
+        "hatch_build.py",
+    }
     assert {f"packages/comity-skills/{name}" for name in skills} <= set(names)
     assert not [name for name in names if "/tests/" in name or "/evals/" in name]
     assert not [

@@ -11,12 +11,12 @@ from collections import Counter
 
 import httpx
 import pytest
+from msgspec import to_builtins
 from websockets.asyncio.client import connect
 
 import comity
 from comity.agents.commands.card import set_state
-from comity.directory.cards import record_review
-from comity.directory.protocol.reputation import Review
+from comity.directory.protocol.reviews import SignedReview
 from comity.envelopes.protocol.card import RuntimeState
 from comity.envelopes.protocol.envelope import to_a2a_jsonrpc
 from comity.identity.key_files import load_identity
@@ -230,21 +230,21 @@ async def test_what_a_vcp_server_answered_is_remembered_as_an_act(watched):
 
 
 async def test_a_review_is_an_act_of_the_reviewer(watched, tmp_path):
-    runtime = watched.node.runtime
-    cards = []
+    keys = []
     for name in ("ann", "bob"):
         async with comity.Client(data=tmp_path / name, directory=watched.node.url) as owner:
             await owner.directory().publish(card_of(tmp_path / name, f"https://{name}.example/", "letters"))
-            cards.append(owner.vacant_id.hex())
-    begin_request("b" * 16)
-    ann, bob = cards
-    who = Who(kind="vacant", id=ann)
-    async with watched.expecting("REVIEW_RECORDED", who, "directory", "REVIEW_RECORDED") as result:
-        result.append("b" * 16)
-        review = Review(
-            reviewer=ann, target=bob, signals={"factual": 1.0}, source="caller_review", at=time.time()
-        )
-        await record_review(store=runtime.store, record=runtime.record, review=review)
+        keys.append(load_identity(tmp_path / name))
+    ann, bob = keys
+    who = Who(kind="vacant", id=ann.vacant_id.hex())
+    async with watched.expecting("DIRECTORY_REVIEW_OK", who, "directory_review", "ok") as result:
+        review = SignedReview(
+            reviewer=ann.vacant_id.hex(),
+            target=bob.vacant_id.hex(),
+            signals={"factual": 1.0},
+            ts_ms=int(time.time() * 1000),
+        ).signed(ann)
+        posted(result, await watched.http.post("/v1/reviews", json=to_builtins(review)))
 
 
 async def test_a_vacant_by_its_signature_with_the_trace_it_named(watched):

@@ -32,10 +32,14 @@ class Scissors:
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
         left = [self.offsets.pop(0) if self.offsets else float("inf")]
         ends = (writer, far_writer)
-        with contextlib.suppress(OSError):
-            await asyncio.gather(
-                self._pump(reader, far_writer, left, ends), self._pump(far_reader, writer, left, ends)
-            )
+        try:
+            with contextlib.suppress(OSError):
+                await asyncio.gather(
+                    self._pump(reader, far_writer, left, ends), self._pump(far_reader, writer, left, ends)
+                )
+        finally:
+            for end in ends:
+                end.transport.abort()
 
     async def _pump(self, reader, writer, left, ends):
         while data := await reader.read(65_536):

@@ -1,5 +1,6 @@
 """Two node processes in one room, over real WebRTC and over the link of one host: also when one of them is killed."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -142,3 +143,60 @@ def test_a_link_lives_on_without_its_relay_and_the_room_is_joined_again(tmp_path
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+@contextlib.contextmanager
+def relay_process(folder):
+    """Run a relay for other machines on 127.0.0.1, with a certificate of its own."""
+    command = [
+        "relay",
+        "--host",
+        "0.0.0.0",
+        "--address",
+        "127.0.0.1",
+        "--port",
+        "0",
+        "--data",
+        str(folder),
+        "--json",
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-m", "comity", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as relay:
+        try:
+            yield json.loads(relay.stdout.readline())
+        finally:
+            relay.terminate()
+
+
+@pytest.mark.skipif("wrtc" not in available_libraries(), reason="wrtc is not installed")
+def test_an_invite_by_the_line_of_a_relay_connects_two_nodes_that_may_only_be_relayed(tmp_path):
+    with relay_process(tmp_path / "relay") as relay, two_nodes(tmp_path, **PATHS["wrtc"]) as (anna, bert):
+        invite = anna.ask("invite", room="lab", host=relay["line"])
+        assert relay["line"] not in json.dumps(invite)
+        assert invite["host"] == relay["url"]
+        anna.join("lab", stream_id="anna", force_turn=True)
+        bert.join(invite["invite"], stream_id="bert", target_stream_id="anna", force_turn=True)
+        bert.wait_peer("anna")
+        wait_for(lambda: anna.link()["path"] == "relayed")
+        anna.ask("vdo_send", data={"by": "relay"}, target="bert")
+        assert bert.events("data_received")[0]["data"] == {"by": "relay"}
+
+
+@pytest.mark.skipif("wrtc" not in available_libraries(), reason="wrtc is not installed")
+def test_a_node_with_the_line_in_its_settings_uses_that_relay_for_every_room(tmp_path):
+    with relay_process(tmp_path / "relay") as relay:
+        file = tmp_path / "line"
+        file.write_text(relay["line"] + "\n")
+        file.chmod(0o600)
+        with two_nodes(tmp_path, peers_relay_file=file, **PATHS["wrtc"]) as (anna, bert):
+            anna.join("lab", stream_id="anna")
+            bert.join("lab", stream_id="bert", target_stream_id="anna")
+            assert anna.ask("vdo_status")["host"] == relay["url"], "and no token in it"
+            anna.wait_peer("bert")
+            bert.kill()
+            bert.start()
+            bert.wait_peer("anna")

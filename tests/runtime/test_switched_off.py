@@ -76,9 +76,11 @@ LOADED = {
         "comity.vcp.service",
         "comity.vcp.sessions",
     },
+    "witness": {"comity.envelopes.witness", "comity.envelopes.protocol.witness"},
 }
 """Modules that a node loads for a part alone."""
 PATHS = {
+    "/a2a/witness": "witness",
     "/v1/actions": "actions",
     "/v1/actions/supportive_reply": "actions",
     "/v1/deliberations": "deliberations",
@@ -268,7 +270,7 @@ async def test_who_asks_for_a_part_that_is_off_is_told_so():
 
 def test_only_parts_that_can_be_spared_are_switched_off(tmp_path):
     for name in ("audit", "limits", "operating", "page", "agent"):
-        with pytest.raises(ConfigError, match=r"COMITY_OFF must be .*actions, calling, .* or watching"):
+        with pytest.raises(ConfigError, match=r"COMITY_OFF must be .*actions, calling, .* or witness"):
             load_settings({"data": tmp_path}, {"COMITY_OFF": name})
     all_off = load_settings({"data": tmp_path}, {"COMITY_OFF": ",".join(SWITCHED_PARTS)}).settings
     assert {part.name for part in load_parts() if not part.is_wanted(all_off)} == {*SWITCHED_PARTS}

@@ -1,6 +1,7 @@
 """One story of two to five peers, told by its seed: chaos first, then everything heals, then the accounts are checked.
 
-In chaos links lose, double and reorder, break and come back, and processes die. A room is open or secure; in a
+In chaos links lose, double and reorder, break and come back, processes die, and clocks are set, by up to twenty minutes
+to either side. A room is open or secure; in a
 secure one somebody without the secret is there too, who replays what others said. Healing ends some seconds after the
 accounts are right, for then nothing but heartbeats is left; one story in ten goes on to its last second. After it:
 
@@ -8,6 +9,7 @@ accounts are right, for then nothing but heartbeats is left; one story in ten go
 - everybody holds the same state,
 - a message that was receipted as stored was read, exactly once unless the reader died before it was written down that
   it has it, and every message has its receipt, unless the sender died in the moment in which it was sent,
+- no message was refused because of its time,
 - nothing of the one without the secret had any effect.
 """
 
@@ -25,6 +27,8 @@ from tests.simulation.rooms import FAIR, OPEN, SECURE, Host, Weather, World
 CHAOS_SECONDS = 12.0
 HEALING_SECONDS = 60.0
 LOOK_EVERY = 3.0
+CLOCKS = (0, 0, 90, -90, 1200, -1200)
+TOKEN_MS = 3_600_000  # clocks that differ by more than a join token lasts keep a peer out
 CALM_SECONDS = 9.0  # longer than what is sent again waits, and than two heartbeats are apart
 EVIL = "evil"
 LIMITS = FileLimits(spool_threshold=1, max_retries=40, ack_timeout=0.4)
@@ -53,7 +57,13 @@ class Story:
 
     def _host(self, name, **options):
         host = self.world.hosts[name] = self.host_type(
-            self.world, name, heartbeat_ms=1000, files=LIMITS, **options
+            self.world,
+            name,
+            heartbeat_ms=1000,
+            join_token_ttl_ms=TOKEN_MS,
+            files=LIMITS,
+            clock_off=self.draw.choice(CLOCKS),
+            **options,
         )
         return host
 
@@ -94,8 +104,11 @@ class Story:
             self._send(host)
         elif dice < 84:
             self._send_file(host)
-        elif dice < 92:
+        elif dice < 90:
             self._read(host)
+        elif dice < 93:
+            self.world.happened["clocks set"] += 1
+            host.clock_off = self.draw.choice(CLOCKS)
         elif self.mallory is not None:
             self._attack()
 
@@ -216,6 +229,7 @@ class Story:
         self._check_files()
         self._check_messages()
         self._check_mallory()
+        self._check_clocks()
         for host in self.hosts:
             assert len(host.session.events) <= 2000
 
@@ -276,6 +290,12 @@ class Story:
 
     def _is_near(self, sender, target):
         return any({left.name, right.name} == {sender, target} for left, right in self.pairs())
+
+    def _check_clocks(self):
+        """Links double and reorder, so frames do come again; none is one that was refused for its stamp alone."""
+        for host in self.hosts:
+            refused = host.events("protocol_auth_failed")
+            assert not [event for event in refused if event["reason"].startswith("too old")], host.name
 
     def _check_mallory(self):
         for host in self.hosts:

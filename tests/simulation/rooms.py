@@ -62,11 +62,12 @@ FAIR = Weather()
 
 
 class Host:
-    """`own` False: a peer like the reference, without a layer of our own."""
+    """`own` False: a peer like the reference, without a layer of our own. `clock_off`: seconds that its clock is ahead."""
 
-    def __init__(self, world, name, *, own=True, **options):
+    def __init__(self, world, name, *, own=True, clock_off=0.0, **options):
         self.world = world
         self.name = name
+        self.clock_off = clock_off
         self.node_key = SigningKey.from_seed(world.randomness.bytes(32)) if own else None
         self.options = SessionOptions(
             room=options.pop("room", "lab"), stream_id=name, host="ws://relay", **options
@@ -95,10 +96,12 @@ class Host:
             session_id=f"vdo_{self.name}",
             keys=SessionKeys(draws.bytes(32)),
             node_key=self.node_key,
-            wall=self.world.wall,
+            wall=self.wall,
             draw=draws.bytes,
             clock_floor=self.clock_kept,
         )
+        if self.node_key is None:  # the reference stamps what its clock says, also after it was set back
+            self.session._peers._moment = lambda: int(self.wall() * 1000)
         attending = Attending(
             room=self.options.room,
             stream=self.name,
@@ -124,6 +127,10 @@ class Host:
             )
         )
         self.run(self.session.start(self.world.now))
+
+    def wall(self):
+        """Return the moment by the clock of this host, which may be wrong, and be set while it runs."""
+        return self.world.wall() + self.clock_off
 
     def crash(self):
         self.nodes = self.session.messages.nodes
@@ -222,7 +229,7 @@ class Host:
             state = self.chains.get(pair, ReplayState())
             message_id = f"msg_{self.name}_{state.last_sequence_no + 1}_{node[:6]}"
             envelope, self.chains[pair] = sign_message(
-                data, self.node_key, to, state, idempotency_key="", seconds=self.world.wall()
+                data, self.node_key, to, state, idempotency_key="", seconds=self.wall()
             )
             effects = self.session.send_signed(envelope, message_id, node, self.world.now)
             for effect in effects:

@@ -108,7 +108,13 @@ async def test_an_edit_that_mends_its_own_hash_breaks_the_next_link(folder):
     entry = entry_at(folder, 500)
     changed = audit.decode(json.dumps({**entry, "duration_ms": 1}).encode())
     mended = {**entry, "duration_ms": 1, "entry_hash": audit.entry_hash(changed)}
-    edit(folder, ("UPDATE record SET data = ? WHERE position = 500", (json.dumps(mended).encode(),)))
+    edit(
+        folder,
+        (
+            "UPDATE record SET data = ? WHERE position = 500",
+            (json.dumps(mended, separators=(",", ":")).encode(),),
+        ),
+    )
     report = await report_of(folder)
     assert (report.ok, report.position) == (False, 501)
 

@@ -117,6 +117,16 @@ async def test_a_thing_counts_with_its_newest_size_on_its_first_account(store):
     assert await store.held("other") == 0
 
 
+async def test_a_thing_without_bytes_is_held_no_more(store):
+    await store.commit(Hold(quota="cards", item="x", holder="a", bytes=100))
+    await store.commit(Hold(quota="cards", item="x", holder="b", bytes=0))
+    await store.commit(Hold(quota="cards", item="never", holder="b", bytes=0))
+    assert await store.held_item("cards", "x") is None
+    assert await store.held("cards") == 0
+    await store.commit(Hold(quota="cards", item="x", holder="b", bytes=7))
+    assert await store.held("cards", "b") == 7
+
+
 async def test_whatever_happens_the_sums_are_those_of_the_rows_also_after_a_restart(open_store):
     seed = random.randrange(2**32)
     print("seed", seed)

@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 import pytest
@@ -6,8 +7,18 @@ from cryptography.fernet import Fernet
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.store.interface import TABLES, Append, ChainKey, KeepReply, Put, PutDocument, Reseal
-from comity.store.vault import Resealed, Vault, reseal_all, rotate_keys
+from comity.store.interface import (
+    TABLES,
+    Append,
+    ChainKey,
+    Delete,
+    KeepReply,
+    Put,
+    PutDocument,
+    Reseal,
+    place_of,
+)
+from comity.store.vault import Resealed, Vault, reseal_all, rotate_keys, seal_plain_replies
 from comity.wire.errors import ConfigError, KeyRefusedError, StoreError
 from tests.waiting import eventually
 
@@ -68,6 +79,111 @@ def test_a_bad_key_is_refused_without_being_shown():
     with pytest.raises(ConfigError) as refusal:
         Vault([b"not-a-key"])
     assert "not-a-key" not in str(refusal.value)
+
+
+HERE, THERE = place_of("reply", "serve", "alice", "bob", 1), place_of("reply", "serve", "alice", "bob", 2)
+
+
+@given(st.binary(max_size=300))
+def test_what_is_sealed_in_a_place_opens_there_and_nowhere_else(value):
+    vault = Vault([OLD])
+    sealed = vault.seal_in(HERE, value)
+    assert sealed.startswith(b"enc:")
+    assert len(sealed) == len(value) + 37
+    assert vault.open_in(HERE, sealed) == value
+    assert vault.open_in(THERE, sealed) is None
+    assert vault.open(sealed) is None
+    assert Vault([NEW]).open_in(HERE, sealed) is None
+
+
+def test_a_value_of_the_older_form_opens_in_any_place():
+    assert Vault([OLD]).open_in(HERE, Vault([OLD]).seal(b"reply")) == b"reply"
+
+
+def test_every_flipped_byte_of_a_bound_value_is_noticed():
+    sealed = Vault([OLD]).seal_in(HERE, b"context")
+    for at in range(len(sealed)):
+        assert Vault([OLD]).open_in(HERE, sealed[:at] + bytes([sealed[at] ^ 1]) + sealed[at + 1 :]) is None
+        assert Vault([OLD]).open_in(HERE, sealed[:at]) is None
+
+
+def test_a_bound_value_needs_a_key_too():
+    with pytest.raises(KeyRefusedError, match="VCP_CONTEXT_ENCRYPTION_KEY"):
+        Vault([]).seal_in(HERE, b"context")
+    open_vault = Vault([], environment="development", plaintext=True)
+    assert open_vault.open_in(HERE, open_vault.seal_in(HERE, b"context")) == b"context"
+
+
+async def test_a_rotation_reseals_what_is_bound_to_its_place(store, keys):
+    old = Vault([OLD])
+    chain, value = ChainKey("serve", "alice", "bob"), place_of("value", "s", "k")
+    await store.commit(
+        Put(space="s", key="k", value=old.seal_in(value, b"value")),
+        Put(space="s", key="moved", value=old.seal_in(value, b"value")),
+        KeepReply(chain=chain, seq=1, digest=b"d", reply=old.seal_in(HERE, b"reply"), at=1.0),
+    )
+    assert await rotate_keys(store, [OLD], NEW, keys.keep, keys.sleep) == Resealed(2, {"value": 1})
+    assert keys.kept[-1] == [NEW, OLD], "the old key went although a value does not open"
+    await store.commit(Delete(space="s", key="moved"))
+    assert await rotate_keys(store, [NEW, OLD], LOST, keys.keep, keys.sleep) == Resealed(2)
+    assert Vault([LOST]).open_in(HERE, (await store.reply(chain, 1)).reply) == b"reply"
+    assert Vault([LOST]).open_in(value, (await store.get("s", "k")).value) == b"value"
+
+
+async def test_replies_of_an_earlier_release_are_sealed_where_they_are(store):
+    vault, chain = Vault([OLD]), ChainKey("serve", "alice", "bob")
+    old = [KeepReply(chain=chain, seq=n, digest=b"d", reply=b"{%d}" % n, at=1.0) for n in range(1, 451)]
+    await store.commit(*old, KeepReply(chain=chain, seq=451, digest=b"d", reply=None, at=1.0))
+    await seal_plain_replies(store, Vault([]))
+    assert (await store.reply(chain, 1)).reply == b"{1}", "there was no key"
+    for _ in range(2):
+        await seal_plain_replies(store, vault)
+    rows = [await store.reply(chain, n) for n in range(1, 451)]
+    places = [place_of("reply", "serve", "alice", "bob", row.seq) for row in rows]
+    assert [vault.open_in(place, row.reply) for place, row in zip(places, rows, strict=True)] == [
+        b"{%d}" % n for n in range(1, 451)
+    ]
+    assert {(row.digest, row.at) for row in rows} == {(b"d", 1.0)}
+
+
+async def test_a_crash_between_two_pages_of_replies_loses_and_repeats_nothing(store, monkeypatch):
+    """It ends after each commit in turn; what is sealed stays sealed, and the rest follows."""
+    monkeypatch.setattr("comity.store.vault._AT_ONCE", 2)
+    vault, chain = Vault([OLD]), ChainKey("serve", "alice", "bob")
+    await store.commit(
+        *(KeepReply(chain=chain, seq=n, digest=b"d", reply=b"{%d}" % n, at=1.0) for n in range(1, 8))
+    )
+
+    class Ending:
+        def __init__(self, left):
+            self.left = left
+
+        def __getattr__(self, name):
+            return getattr(store, name)
+
+        async def commit(self, *operations):
+            if not self.left:
+                raise StoreError("the process ends here")
+            self.left -= 1
+            return await store.commit(*operations)
+
+    for left in range(5):
+        with contextlib.suppress(StoreError):
+            await seal_plain_replies(Ending(left), vault)
+    for n in range(1, 8):
+        place = place_of("reply", "serve", "alice", "bob", n)
+        assert vault.open_in(place, (await store.reply(chain, n)).reply) == b"{%d}" % n
+
+
+async def test_what_is_not_sealed_is_found_with_its_place(store):
+    chain = ChainKey("serve", "alice", "bob")
+    await store.commit(
+        KeepReply(chain=chain, seq=1, digest=b"d", reply=b"plain", at=1.0),
+        KeepReply(chain=chain, seq=2, digest=b"d", reply=Vault([OLD]).seal_in(THERE, b"x"), at=1.0),
+        KeepReply(chain=chain, seq=3, digest=b"d", reply=None, at=1.0),
+    )
+    ((row,), after) = await store.sealed("reply", plain=True)
+    assert (row.data, row.names, after) == (b"plain", ("serve", "alice", "bob", 1), None)
 
 
 CHAIN = ChainKey("book", "alice", "bob")

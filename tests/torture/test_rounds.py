@@ -21,7 +21,7 @@ ROUNDS = int(os.environ.get("COMITY_TORTURE_ROUNDS", "4"))
 CALLERS = 2
 """Of each node."""
 VOTE_ROUNDS = 4
-"""One vote goes through so many rounds: half of them while it is deliberated, half while it is ratified."""
+"""One vote goes through so many rounds: half of them while it is deliberated, half while its variants are ranked."""
 COMMAND_ROUNDS = 25
 """After so many rounds the commands of the owner look at both folders too."""
 LATEST_KILL = 0.5
@@ -75,7 +75,7 @@ class Rounds:
             host, party = self.chance.sample(self.nodes, 2)
             self.votes.append(await Vote.open(host, party))
         elif number % VOTE_ROUNDS == VOTE_ROUNDS // 2:
-            await self.votes[-1].ratify()
+            await self.votes[-1].rank()
         victims = self.chance.sample(self.nodes, 2 if self.chance.random() < 0.25 else 1)
         async with self._load(victims) as killed:
             for victim in victims:

@@ -23,7 +23,7 @@ class Vote:
         self.acknowledged, self.unanswered, self.refused = [], [], []
         self._numbers = count(1)
         self._amendments = 0
-        self._ratifies = False
+        self._ranks = False
 
     @classmethod
     async def open(cls, host, party):
@@ -41,8 +41,11 @@ class Vote:
     async def act(self, node):
         """One act that is allowed now, with a text that no other has."""
         text = f"{node.name} {next(self._numbers)}"
-        if self._ratifies:
-            tool, args = "consensus_vote", {"vote": "reject", "reason": text}
+        if self._ranks:
+            tool, args = (
+                "submit_ballot",
+                {"ranking": ["v0", text]},
+            )  # who names no variant is counted without it
         elif self._amendments < MOST_AMENDMENTS and node is self.party:
             self._amendments += 1
             tool, args = "consensus_act", {"action": "amend", "text": text}
@@ -57,22 +60,21 @@ class Vote:
         else:
             self.acknowledged.append(text)
 
-    async def ratify(self):
-        """Go on to the last phase in which parties act."""
+    async def rank(self):
+        """Go on to the phase in which parties rank, again and again. A vote would be over with the last one."""
         one = {"delib_id": self.id}
         for node in (self.host, self.party):
             await node.use_vote("consensus_act", **one, action="endorse")
         await self.host.use_vote("consensus_advance", **one, to="convergence")
-        for node in (self.host, self.party):
-            await node.use_vote("submit_ballot", **one, ranking=["v0"])
-        await self.party.use_vote("consensus_advance", **one, to="ratification")
-        self._ratifies = True
+        self._ranks = True
 
     async def finish(self):
         one = {"delib_id": self.id}
         for node in (self.host, self.party):
+            await node.use_vote("submit_ballot", **one, ranking=["v0"])
+        await self.party.use_vote("consensus_advance", **one, to="ratification")
+        for node in (self.host, self.party):
             await node.use_vote("consensus_vote", **one, vote="accept")
-        await self.party.use_vote("consensus_advance", **one, to="active")
 
     async def check(self):
         """Both have the same log, with each acknowledged act in it once, and it stands a recount."""
@@ -93,7 +95,9 @@ class Vote:
         recount = verify_record(records[0])
         assert recount.ok, recount.reason
         args = [entry["action"]["args"] for entry in logs[0]]
-        found = Counter(one.get("concern") or one.get("reason") or one.get("text") for one in args)
+        found = Counter(
+            one.get("concern") or one.get("text") or one.get("ranking", [None])[-1] for one in args
+        )
         self._check_texts(found)
         return records[0]
 

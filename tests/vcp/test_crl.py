@@ -9,7 +9,7 @@ from comity.http.client import GuardedHttp, HttpResponse
 from comity.identity.protocol.revocation import RevocationList, Unavailable
 from comity.runtime.system_clock import SystemClock
 from comity.testing.loop import SimulatedClock, run_simulated
-from comity.vcp.issuers import CRL_LIMIT, CRL_TIMEOUT, CrlFetcher
+from comity.vcp.issuers import CRL_LIMIT, CRL_TIMEOUT, CrlFetcher, StoredLists
 from comity.wire.errors import UnreachableError
 from comity.wire.strict_json import dumps
 from tests.http.local_server import reply, serving
@@ -24,6 +24,7 @@ from tests.identity.protocol.samples import (
     crl_body,
     entry,
 )
+from tests.waiting import eventually
 
 # shorter than the hour after which every list is asked for again
 LIFE = 600
@@ -468,3 +469,93 @@ async def test_the_guarded_client_carries_it_and_refuses_private_addresses():
             await fetcher.aclose()
             await http.aclose()
         assert len(server.requests) == 1
+
+
+class TestStoredLists:
+    """In real files, with a clock of the test."""
+
+    class Clock:
+        def __init__(self, now):
+            self.at = now
+
+        def now(self):
+            return self.at
+
+        def monotonic(self):
+            return self.at - NOW
+
+    def opened(self, folder, http, now=NOW, **settings):
+        return CrlFetcher(http, self.Clock(now), stored=StoredLists(folder), **settings)
+
+    async def fetched(self, folder, body):
+        fetcher = self.opened(folder, FakeHttp(body))
+        assert isinstance(await fetcher.current(SOURCE), RevocationList)
+        await fetcher.aclose()
+
+    def unreachable(self):
+        http = FakeHttp()
+        http.error = UnreachableError("no answer")
+        return http
+
+    async def test_a_list_counts_after_a_restart_while_its_issuer_is_down(self, tmp_path):
+        await self.fetched(tmp_path, crl_body(KEY, entry("j-1"), next_update=NOW + LIFE))
+        http = self.unreachable()
+        fetcher = self.opened(tmp_path, http, NOW + LIFE - 1)
+        await fetcher.restore([SOURCE])
+        assert "j-1" in fetcher.held(SOURCE).jtis
+        assert "j-1" in (await fetcher.current(SOURCE)).jtis
+        await fetcher.aclose()
+
+    @pytest.mark.parametrize(("now", "counts"), [(NOW + LIFE + GRACE - 1, True), (NOW + LIFE + GRACE, False)])
+    async def test_it_counts_no_longer_than_without_a_restart(self, tmp_path, now, counts):
+        await self.fetched(tmp_path, crl_body(KEY, next_update=NOW + LIFE))
+        fetcher = self.opened(tmp_path, self.unreachable(), now)
+        await fetcher.restore([SOURCE])
+        assert (fetcher.held(SOURCE) is not None) is counts
+
+    @pytest.mark.parametrize(
+        "body",
+        [b"", b"{", b"x" * (CRL_LIMIT + 2), crl_body(STRANGER, next_update=NOW + LIFE)],
+        ids=["empty", "torn", "too large", "of another key"],
+    )
+    async def test_a_file_that_is_not_such_a_list_is_removed(self, tmp_path, body):
+        await self.fetched(tmp_path, crl_body(KEY, next_update=NOW + LIFE))
+        [file] = tmp_path.iterdir()
+        file.write_bytes(body)
+        fetcher = self.opened(tmp_path, self.unreachable())
+        await fetcher.restore([SOURCE])
+        assert fetcher.held(SOURCE) is None
+        assert not file.exists()
+
+    async def test_lists_that_the_settings_name_no_more_are_removed(self, tmp_path):
+        await self.fetched(tmp_path, crl_body(KEY, next_update=NOW + LIFE))
+        await self.opened(tmp_path, self.unreachable()).restore([source(1)])
+        assert list(tmp_path.iterdir()) == []
+
+    async def test_an_older_list_than_the_stored_one_is_refused(self, tmp_path):
+        await self.fetched(tmp_path, crl_body(KEY, entry("j-1"), published_at=NOW, next_update=NOW + LIFE))
+        older = FakeHttp(crl_body(KEY, published_at=NOW - 60, next_update=NOW + LIFE))
+        fetcher = self.opened(tmp_path, older, NOW + 1)
+        await fetcher.restore([SOURCE])
+        await fetcher.current(SOURCE)
+        await eventually(lambda: older.asked)
+        assert "j-1" in (await fetcher.current(SOURCE)).jtis
+        await fetcher.aclose()
+
+    async def test_a_folder_that_cannot_be_written_costs_only_the_restart(self, tmp_path):
+        (tmp_path / "file").write_bytes(b"")
+        fetcher = self.opened(tmp_path / "file", FakeHttp())
+        assert isinstance(await fetcher.current(SOURCE), RevocationList)
+        await fetcher.aclose()
+
+    async def test_how_often_it_is_fetched_is_a_setting(self, tmp_path):
+        http = FakeHttp(crl_body(KEY, next_update=NOW + LIFE))
+        fetcher = self.opened(tmp_path, http, refresh=60)
+        await fetcher.current(SOURCE)
+        fetcher._clock.at = NOW + 59
+        await fetcher.current(SOURCE)
+        assert len(http.asked) == 1
+        fetcher._clock.at = NOW + 60
+        await fetcher.current(SOURCE)
+        await eventually(lambda: len(http.asked) == 2)
+        await fetcher.aclose()

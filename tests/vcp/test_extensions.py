@@ -235,7 +235,7 @@ class TestBadInput:
                 torch, stale = await alice.call("torch.generate"), await alice.call("torch.generate")
                 taken = await alice.call("torch.generate")
                 await alice.call("torch.receive", torch=taken)
-            early = torch_of(scene, handed_in=61)
+            early = torch_of(scene, handed_in=301)
             async with scene.session(door=door) as alice, scene.session(subject="bob", door=door) as bob:
                 for client in (alice, bob):
                     await client.call("relational.get")
@@ -425,7 +425,10 @@ class TestADeliberation:
             result = await bob.call("consensus.act", **one, action="amend", text="Most calls are answered.")
             assert len(result["candidates"]) == 2
             await alice.call("consensus.advance", **one, to="convergence")
-            ranked = await bob.call("consensus.ballot", **one, ranking=list(reversed(result["candidates"])))
+            for party in (alice, bob):
+                ranked = await party.call(
+                    "consensus.ballot", **one, ranking=list(reversed(result["candidates"]))
+                )
             assert ranked["ballot_count"] > 0
             assert (await refused(eve, "consensus.result", **one)).code == "FORBIDDEN"
             assert (
@@ -436,7 +439,6 @@ class TestADeliberation:
             await alice.call("consensus.advance", **one, to="ratification")
             for party in (alice, bob):
                 await party.call("consensus.vote", **one, vote="accept")
-            assert (await alice.call("consensus.advance", **one, to="active"))["phase"] == "active"
             assert (await bob.call("consensus.record", **one))["deliberation_id"] == made["id"]
             assert [known["phase"] for known in (await bob.call("consensus.list"))["deliberations"]] == [
                 "active"
@@ -531,14 +533,15 @@ async def test_people_on_three_nodes_ratify_a_rule_through_their_vcp_sessions():
             assert joined["phase"] == "draft"
         await alice.call("consensus.advance", **one, to="deliberation")
         await bob.call("consensus.act", **one, action="amend", text="Within an hour.")
-        await carol.call("consensus.act", **one, action="endorse")
+        for person in (alice, carol):
+            await person.call("consensus.act", **one, action="endorse")
         await carol.call("consensus.advance", **one, to="convergence")
-        ranked = await alice.call("consensus.ballot", **one, ranking=["v1", "v0"])
+        for person in people:
+            ranked = await person.call("consensus.ballot", **one, ranking=["v1", "v0"])
         assert ranked["winner"] == "v1"
         await bob.call("consensus.advance", **one, to="ratification")
         for person in people:
             await person.call("consensus.vote", **one, vote="accept")
-        await carol.call("consensus.advance", **one, to="active")
         records = [await person.call("consensus.record", **one) for person in people]
         assert records[0] == records[1] == records[2]
         votes = records[0]["votes"]

@@ -223,24 +223,36 @@ class TestAConstitution:
         assert (await self.judged(None, lists=revoked))[0].endswith("content_unsafe")
         assert (await self.judged(None, lists=Lists(EMPTY)))[0] == "good"
 
-    @pytest.mark.parametrize(
-        "members",
-        [
-            {"bundle_id": "sha256:another"},
-            {"responder_id": "somebody"},
-            {"produced_at": "2020-01-01T00:00:00Z"},
-            {"status": "unknown"},
-            {"next_update": 7},
-        ],
+    STRANGER = SigningKey.from_seed(b"x" * 32)
+    NO_PROOFS = (
+        ({"bundle_id": "sha256:another"}, "not about this constitution"),
+        ({"responder_id": "somebody"}, "no key of its responder"),
+        ({"produced_at": "2020-01-01T00:00:00Z"}, "over a day before the clock here, 2026-01-01T00:00:00Z"),
+        ({"produced_at": "2026-01-01T00:05:01Z"}, "the clock here says 2026-01-01T00:00:00Z"),
+        ({"this_update": "2026-01-01T01:00:00Z"}, "it is of 2026-01-01T01:00:00Z, and the clock here"),
+        ({"next_update": "2026-01-01T00:00:00Z"}, "it lasted until 2026-01-01T00:00:00Z, and the clock here"),
+        ({"status": "unknown"}, "says itself that the status is unknown"),
+        ({"status": "perhaps"}, "has a status"),
+        ({"next_update": 7}, "has a status"),
+        ({"key": STRANGER}, "not signed with a key"),
     )
-    async def test_with_a_proof_that_does_not_count_is_looked_up(self, members):
-        assert (await self.judged(self.proof(**members)))[1] == [SOURCE]
 
-    async def test_with_a_proof_that_is_forged_or_changed_is_looked_up(self):
-        forged = self.proof(key=SigningKey.from_seed(b"x" * 32))
+    @pytest.mark.parametrize(("members", "fault"), NO_PROOFS)
+    async def test_with_a_proof_that_does_not_count_is_looked_up_and_the_fault_named(self, members, fault):
+        result, asked = await self.judged(self.proof(**members))
+        assert asked == [SOURCE]
+        assert f"this one does not count, because {fault}" in result or fault in result
+        checking = checker(issuers=WITH_LIST, lists=Lists(EMPTY))
+        assert fault in await checking.check_bundle(self.BUNDLE, self.proof(**members), self.SESSION)
+
+    async def test_with_a_proof_that_is_changed_is_looked_up(self):
         unbound = {name: value for name, value in self.proof().items() if name != "bundle_id"}
-        for stapled in (forged, unbound, {**self.proof(Status.UNKNOWN), "status": "good"}):
+        for stapled in (unbound, {**self.proof(Status.UNKNOWN), "status": "good"}):
             assert (await self.judged(stapled))[1] == [SOURCE]
+
+    async def test_with_a_proof_five_minutes_ahead_needs_no_list(self):
+        ahead = self.proof(produced_at="2026-01-01T00:05:00Z", this_update="2026-01-01T00:05:00Z")
+        assert await self.judged(ahead) == ("good", [])
 
     async def test_that_this_node_revoked_is_refused_whatever_is_stapled(self):
         denied = Denylist(jtis=frozenset({self.BUNDLE}))

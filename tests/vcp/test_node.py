@@ -12,6 +12,7 @@ from comity.identity.key_files import load_identity
 from comity.identity.protocol.keys import SigningKey
 from comity.identity.protocol.tokens import issue_a
 from comity.identity.secrets import VAULT_KEY_FILE
+from comity.release import __version__
 from comity.runtime.settings import Settings, VcpSettings
 from comity.runtime.settings_file import load_settings
 from comity.store.audit_log import tail
@@ -46,7 +47,7 @@ async def test_no_token_is_needed_and_no_extension_is_claimed_that_is_not_there(
         ack = await ask(hello(PERSONAL, "VCP-X-Other"))
         assert (ack["supported"], ack["unsupported"]) == ([PERSONAL], ["VCP-X-Other"])
         assert ack["core_features"] == dict.fromkeys(ack["core_features"], True)
-        assert ack["server_id"] == node.vacant_id.hex()
+        assert ack["server_id"] == f"comity/{__version__}"
 
 
 async def test_what_an_owner_tells_is_nowhere_in_the_files_of_the_node(tmp_path):

@@ -279,7 +279,10 @@ async def test_a_revoked_constitution_is_refused_and_not_stored():
     assert (error["code"], error["field"]) == ("CONSTITUTION_REFUSED", "constitution")
     assert await runtime.store.scan("vcp:session") == []
     answer = await client.ask({"constitution": "Be patient.", "stapled_proof": {"status": "good"}})
-    assert answer["accepted"] == ["constitution", "stapled_proof"]
+    assert answer["accepted"] == ["constitution"]
+    [ignored] = answer["ignored"]
+    assert ignored["field"] == "stapled_proof"
+    assert "not about this constitution" in ignored["reason"]
     answer = await client.ask({"categorical": WIRE, "stapled_proof": {}})
     assert [each["field"] for each in answer["ignored"]] == ["stapled_proof"]
 

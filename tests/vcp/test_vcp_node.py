@@ -96,7 +96,8 @@ async def test_a_node_publishes_the_lists_of_the_names_that_it_issues_under(node
     assert signature_holds(acme, PublicKey(key.vacant_id.public))
 
 
-async def test_a_server_follows_the_list_of_another_node():
+async def test_a_server_follows_the_list_of_another_node_also_after_restarts_without_it(tmp_path):
+    data = tmp_path / "server"
     async with running_node() as issuer:
         key = load_identity(issuer.settings.data)
         own = OwnRevocations(issuer.settings.data, key.vacant_id)
@@ -114,14 +115,22 @@ async def test_a_server_follows_the_list_of_another_node():
             issuers=(f"acme={key.vacant_id.hex()}",),
             crls=(f"acme={issuer.url}/v1/revocations/acme",),
         )
-        async with running_node(vcp=settings) as server:
+        async with running_node(data, vcp=settings) as server:
             async with VcpClient.connect(server.url, identity=bob) as session:
                 assert session.version == "3.1"
             with pytest.raises(VcpRefusedError, match="revoked"):
                 await VcpClient.connect(server.url, identity=alice).__aenter__()
-    async with running_node(vcp=settings) as server:
+    async with running_node(data, vcp=settings) as server:
+        async with VcpClient.connect(server.url, identity=bob) as session:
+            assert session.version == "3.1"
+        with pytest.raises(VcpRefusedError, match="revoked"):
+            await VcpClient.connect(server.url, identity=alice).__aenter__()
+    [stored] = (data / "revocations" / "fetched").iterdir()
+    stored.write_bytes(stored.read_bytes().replace(b"acme:alice", b"acme:carol"))
+    async with running_node(data, vcp=settings) as server:
         with pytest.raises(VcpRefusedError, match="list of its issuer was not available"):
             await VcpClient.connect(server.url, identity=bob).__aenter__()
+    assert not stored.exists()
 
 
 async def test_tokens_under_a_shared_secret_are_verified(tmp_path):

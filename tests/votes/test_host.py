@@ -31,8 +31,14 @@ async def table(phase="deliberation", **changes):
                 break
             if step == "convergence":
                 await alice.say(stored, "act", action="amend", text="Another clause.")
-                head = (await alice.votes.find(stored.id)).head
-                assert "entry" in await bob.act(head, "act", action="endorse")
+                for name in (None, "dave"):
+                    head = (await alice.votes.find(stored.id)).head
+                    assert "entry" in await bob.act(head, "act", action="endorse", on_behalf=name)
+            if step == "ratification":
+                await alice.say(stored, "ballot", ranking=["v1", "v0"])
+                for name in (None, "dave"):
+                    head = (await alice.votes.find(stored.id)).head
+                    assert "entry" in await bob.act(head, "ballot", ranking=["v1", "v0"], on_behalf=name)
             await alice.say(stored, "advance", to=step)
             if step == phase:
                 break
@@ -252,13 +258,13 @@ class TestWhatIsNotRight:
             bob = AtTheDoor(alice)
             stored = await alice.open({"id": bob.id}, clauses=["A clause."])
             await alice.say(stored, "advance", to="deliberation")
-            for _ in range(7):
+            for _ in range(5):
                 await alice.say(stored, "act", action="amend", text="x" * 8000)
             before = await alice.frozen()
             head = (await alice.votes.find(stored.id)).head
             answer = await bob.act(head, "act", action="amend", text="x" * 8000)
             assert answer["error"]["code"] == "LIMIT_EXCEEDED"
-            with pytest.raises(ExtensionError, match="65,536 bytes"):
+            with pytest.raises(ExtensionError, match="49,152 bytes; the rest is kept for votes"):
                 await alice.say(stored, "act", action="amend", text="x" * 8000)
             assert await alice.frozen() == before
 

@@ -78,15 +78,17 @@ async def test_a_rule_is_opened_amended_ranked_ratified_and_recorded():
     assert (report.phase, report.winner, report.ranking) == ("deliberation", None, ())
     await votes.call("consensus.welfare", owner="carol", **one, signal="Nights are hard.")
     await votes.call("consensus.act", owner="carol", **one, clause_id="c1", action="endorse")
+    await votes.call("consensus.act", **one, action="endorse")
     await votes.call("consensus.advance", **one, to="convergence")
-    report = await votes.call("consensus.ballot", **one, ranking=["v1", "v0"])
+    for owner in (ALICE, "bob", "carol"):
+        report = await votes.call("consensus.ballot", owner=owner, **one, ranking=["v1", "v0"])
     assert (report.winner, report.ballot_count) == ("v1", 30)
     assert await votes.call("consensus.result", **one) == report
     assert await votes.call("consensus.result", **one, clause_id="c1") == report
     await votes.call("consensus.advance", **one, to="ratification")
     assert (await votes.refused("consensus.record", **one)).wire_code == "PRECONDITION_FAILED"
-    await votes.call("consensus.vote", **one, vote="accept")
-    await votes.call("consensus.advance", **one, to="active")
+    for owner, vote in ((ALICE, "accept"), ("bob", "abstain"), ("carol", "accept")):
+        await votes.call("consensus.vote", owner=owner, **one, vote=vote)
     record = await votes.call("consensus.record", **one)
     assert [clause.text for clause in record.clause_records] == ["Within a day."]
     assert record.ai_standing_exercised

@@ -44,12 +44,14 @@ async def test_three_nodes_write_and_ratify_a_rule():
         await carol.say(stored, "act", clause_id="c1", action="object", level="strong", concern="Too short.")
         await carol.say(stored, "welfare", signal="I answer at night.")
         await alice.say(stored, "act", clause_id="c2", action="endorse")
+        for party, clause in ((alice, "c1"), (bob, "c2"), (carol, "c2")):
+            await party.say(stored, "act", clause_id=clause, action="endorse")
         await bob.say(stored, "advance", to="convergence")
-        await carol.say(stored, "ballot", clause_id="c1", ranking=["v1", "v0"])
+        for party in (alice, bob, carol):
+            await party.say(stored, "ballot", clause_id="c1", ranking=["v1", "v0"])
         await bob.say(stored, "advance", to="ratification")
         for party in (alice, bob, carol):
             await party.say(stored, "vote", vote="accept")
-        await carol.say(stored, "advance", to="active")
         records = []
         for party in (alice, bob, carol):
             now = await party.votes.refresh(stored.id)
@@ -57,7 +59,7 @@ async def test_three_nodes_write_and_ratify_a_rule():
             records.append(write_record(await party.ledger.all_entries(stored.id), now.head))
         assert len(set(records)) == 1
         found = verify_record(records[0])
-        assert (found.ok, found.entries) == (True, 13)
+        assert (found.ok, found.entries) == (True, 17)
 
 
 async def test_all_act_at_once_and_every_act_is_one_entry_on_every_node():
@@ -121,11 +123,13 @@ async def test_what_waited_and_is_refused_at_last_is_shown(tmp_path):
         async with running_node(tmp_path / "alice", port=port) as node:
             alice = Party(node)
             stored = await begun(alice, bob)
-            await bob.votes.refresh(stored.id)
-        await bob.say(stored, "act", clause_id="c1", action="endorse")
+            for clause in ("c1", "c2"):
+                await bob.say(stored, "act", clause_id=clause, action="endorse")
+        await bob.say(stored, "act", clause_id="c1", action="abstain")
         async with running_node(tmp_path / "alice", port=port) as node:
             alice = Party(node)
-            await alice.say(stored, "act", clause_id="c1", action="endorse")
+            for clause in ("c1", "c2"):
+                await alice.say(stored, "act", clause_id=clause, action="endorse")
             await alice.say(stored, "advance", to="convergence")
             await bob.votes.send_waiting()
         (act,) = await bob.ledger.waiting(stored.id)
@@ -204,8 +208,10 @@ class TestJoining:
 
     async def test_at_another_party_only_compares(self):
         async with parties() as (alice, bob, carol):
-            stored = await begun(alice, bob)
+            stored = await alice.open({"id": bob.id})
+            await bob.join(alice, stored)
             await alice.say(stored, "add", stakeholder={"id": carol.id})
+            await alice.say(stored, "advance", to="deliberation")
             await bob.votes.refresh(stored.id)
             fault = await refusal(carol.join(bob, stored))
             assert (fault.wire_code, alice.id in fault.message) == ("FORBIDDEN", True)
@@ -401,7 +407,7 @@ def test_a_stored_vote_keeps_the_names_of_its_members():
     head = Table().head
     conflict = log.ConflictingRecord(host="h", first=head.tip, second=head.tip)
     stored = msgspec.to_builtins(StoredVote(head=head, conflict=conflict))
-    assert list(stored) == ["head", "url", "public_only", "size", "fraud"]
+    assert list(stored) == ["head", "url", "public_only", "size", "fraud", "early"]
     assert (list(stored["head"]), list(stored["fraud"])) == (
         ["deliberation", "tip"],
         ["keeper", "first", "second"],

@@ -3,18 +3,18 @@
 - An agent is named by its id, by the address of its node or card, or by what it offers; then the best match that takes
   the call is called, as `comity call --capability` does. No file is ever read for a name.
 - A call without an answer may have been carried out. The same call made again by the same caller is sent again as it
-  was, so that the agent carries it out once and gives the reply it has.
+  was, so that the agent carries it out once and gives the reply it has. A call with an idempotency key gets one reply,
+  however often it is made. Callers do not see each other's keys.
 - A visitor's call goes through an HTTP client of its own, for which the owner's exceptions do not hold: every loopback
   and private address is refused, be it a node, a directory, or an endpoint in the card of somebody else.
 """
 
 import asyncio
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import Any, Final, Protocol
-from uuid import uuid4
 
 from msgspec import Struct
 
@@ -22,13 +22,16 @@ from comity.agents.tools import MAX_CALL_SECONDS, RIGHT, may_see_agents
 from comity.directory.cards import LIMIT, HaloMatch, search_capability, visible_record
 from comity.directory.client import DirectoryClient
 from comity.directory.finding import card_at, is_address, with_scheme
-from comity.envelopes.client.calls import CallRefusedError, explained
+from comity.directory.outcomes import CallOutcomes
+from comity.envelopes.client.calls import CallRefusedError, DispatchResult, explained
 from comity.envelopes.client.dispatcher import Dispatcher
 from comity.envelopes.protocol.card import CapabilityCard
 from comity.envelopes.protocol.errors import TargetUnavailableError
 from comity.envelopes.protocol.message import A2AMessage, A2APart
 from comity.http.client import HttpCarrier
 from comity.identity.protocol.keys import SigningKey, VacantId, id_of
+from comity.receipts.protocol.format import hash_of
+from comity.receipts.protocol.making import call_bytes
 from comity.requests.caller import Caller
 from comity.requests.handler import Call, HandlerDefaults, HandlerResult, Identified, Request
 from comity.store.interface import Store
@@ -70,21 +73,27 @@ class FoundAgents(Struct, frozen=True, kw_only=True):
 
 
 class AgentCall(Struct, frozen=True, kw_only=True):
-    """`agent` is an id, the URL of a node or a card, or a capability. `progress` is called with each step and its name."""
+    """`agent` is an id, the URL of a node or a card, or a capability. `idempotency_key`: empty is none. `progress` is
+    called with each step and its name.
+    """
 
     agent: str
     message: str
     context_id: str | None = None
+    idempotency_key: str = ""
     seconds: float | None = None
     progress: Callable[[float, str], None] = lambda _step, _doing: None
 
 
 class AgentReply(Struct, frozen=True, kw_only=True):
-    """A verified reply. `number` is the place of the call in the chain with `agent`."""
+    """A verified reply. `number` is the place of the call in the chain with `agent`, `receipt` the name of its receipt, if
+    it can have one.
+    """
 
     agent: str
     number: int
     text: str
+    receipt: str | None
 
 
 class AgentCaller(Protocol):
@@ -141,7 +150,6 @@ MESSAGE_LIMIT: Final = 1024 * 1024 - 4096
 """Bytes. A request of one mebibyte is the most that a target reads; the rest of it is the envelope."""
 
 _TRIED: Final = 20
-_MAX_UNANSWERED: Final = 256
 _MAX_OFFER_LENGTH: Final = 300
 
 
@@ -153,6 +161,7 @@ class OutgoingCalls:
         clock: Clock,
         *,
         dispatcher: Dispatcher,
+        outcomes: CallOutcomes,
         http: HttpCarrier,
         public_http: HttpCarrier,
         directory: str,
@@ -165,12 +174,12 @@ class OutgoingCalls:
         self._key = key
         self._clock = clock
         self._dispatcher = dispatcher
+        self._outcomes = outcomes
         self._http = http
         self._public_http = public_http
         self._directory = directory.rstrip("/")
         self._chosen_directory = self._client(http, self._directory) if self._directory else None
         self._seconds = seconds
-        self._unanswered: OrderedDict[bytes, tuple[str, CapabilityCard | None]] = OrderedDict()
 
     async def find(self, asked: AgentSearch, caller: Caller) -> FoundAgents:
         where, directory = self._directory or OWN_DIRECTORY, self._chosen_directory
@@ -179,7 +188,9 @@ class OutgoingCalls:
             directory = self._client(self._http_for(caller), where)
         try:
             async with asyncio.timeout(self._seconds):
-                matches = await self._search(directory, asked.capability, asked.limit)
+                matches = await self._ranked(
+                    await self._search(directory, asked.capability, asked.limit), caller
+                )
         except TimeoutError:
             raise NoAnswerError(f"the directory did not answer within {self._seconds:g} seconds") from None
         return FoundAgents(
@@ -192,39 +203,45 @@ class OutgoingCalls:
         http = self._http_for(caller)
         seconds = asked.seconds or self._seconds
         until = self._clock.monotonic() + seconds
-        message = A2AMessage(parts=(A2APart(text=asked.message),), context_id=asked.context_id)
-        same = _digest(caller.owner, asked)
-        key, card = self._unanswered.pop(same, (str(uuid4()), None))
+        named = _named(asked.agent)
+        cards: list[CapabilityCard] = []
+        card: CapabilityCard | None = None
+
+        async def find() -> list[CapabilityCard]:
+            asked.progress(1, "looking for the agent")
+            cards.extend(await self._cards(asked.agent, http, caller))
+            return cards
+
+        def calling(next_one: CapabilityCard) -> None:
+            nonlocal card
+            if card is None:
+                asked.progress(2, f"calling {next_one.vacant_id.short()}")
+            card = next_one
 
         def passed_over(former: CapabilityCard, why: ComityError) -> None:
-            nonlocal card
             place = cards.index(former) + 1
-            card = cards[place]
-            asked.progress(
-                2 + place / len(cards), f"{explained(why, former)}; calling {card.vacant_id.short()}"
-            )
+            following = cards[place].vacant_id.short()
+            asked.progress(2 + place / len(cards), f"{explained(why, former)}; calling {following}")
 
         try:
             async with asyncio.timeout(seconds):
-                asked.progress(1, "looking for the agent")
-                cards = await self._cards(asked.agent, http) if card is None else [card]
-                card = cards[0]
-                asked.progress(2, f"calling {card.vacant_id.short()}")
-                result = await self._dispatcher.call_one_of(
-                    cards,
-                    message,
-                    idempotency_key=key,
+                result = await self._dispatcher.call_found(
+                    find,
+                    A2AMessage(parts=(A2APart(text=asked.message),), context_id=asked.context_id),
+                    only=named if isinstance(named, VacantId) else None,
+                    named=named is not None,
+                    idempotency_key=asked.idempotency_key,
+                    alike=_digest(asked),
                     until=until,
                     http=http,
                     caller=caller,
+                    calling=calling,
                     passed_over=passed_over,
                 )
-        except (TimeoutError, NoAnswerError, asyncio.CancelledError) as end:
-            if card is not None:
-                self._remember(same, key, card)
-            if isinstance(end, asyncio.CancelledError) or (card is None and isinstance(end, NoAnswerError)):
+        except (TimeoutError, NoAnswerError) as end:
+            if card is None and isinstance(end, NoAnswerError):
                 raise
-            raise NoAnswerError(_no_answer(card, seconds)) from None
+            raise NoAnswerError(_no_answer(card, seconds, asked.idempotency_key)) from None
         except (CallRefusedError, TargetUnavailableError) as refusal:
             assert card is not None, "only an agent that was called refuses a call"
             refusal.args = (explained(refusal, card), *refusal.args[1:])
@@ -234,39 +251,33 @@ class OutgoingCalls:
             agent=result.target.vacant_id.hex(),
             number=result.request_envelope.sequence_no,
             text="\n".join(part.text for part in result.response_envelope.payload.parts),
+            receipt=_receipt_name(result),
         )
 
     def _http_for(self, caller: Caller) -> HttpCarrier:
         return self._http if caller.is_local else self._public_http
 
-    def _remember(self, same: bytes, key: str, card: CapabilityCard) -> None:
-        self._unanswered[same] = key, card
-        while len(self._unanswered) > _MAX_UNANSWERED:
-            self._unanswered.popitem(last=False)
+    async def _ranked(self, matches: list[HaloMatch], caller: Caller) -> list[HaloMatch]:
+        """Return them in the order of what the owner's calls came to. Visitors learn nothing of these."""
+        if not caller.is_local:
+            return matches
+        return await self._outcomes.ranked(matches, lambda match: match.vacant_id)
 
-    async def _cards(self, agent: str, http: HttpCarrier) -> list[CapabilityCard]:
-        named = agent.strip()
-        if not named:
-            raise InvalidError(
-                "agent is empty; give an id, the address of a node, or what the agent should offer"
-            )
-        try:
-            vacant_id = id_of(named)
-        except ConfigError as fault:
-            raise InvalidError(fault.message) from None
-        if vacant_id is not None:
-            if vacant_id == self._key.vacant_id:
+    async def _cards(self, agent: str, http: HttpCarrier, caller: Caller) -> list[CapabilityCard]:
+        named = _named(agent)
+        if isinstance(named, VacantId):
+            if named == self._key.vacant_id:
                 raise InvalidError("that is the id of this node, and a node cannot call itself")
-            return [await self._card(vacant_id)]
-        if is_address(named):
+            return [await self._card(named)]
+        if named is not None:
             return [await card_at(named, http)]
-        offering = [
-            match.capability_card for match in await self._search(self._chosen_directory, named, _TRIED)
-        ]
+        wanted = agent.strip()
+        matches = await self._ranked(await self._search(self._chosen_directory, wanted, _TRIED), caller)
+        offering = [match.capability_card for match in matches]
         callable_ = [card for card in offering if card.endpoint]
         if not callable_:
             raise NotFoundError(
-                f"no agent in {self._named} offers {named[:80]!r}; use fewer or other words, or give an id or the "
+                f"no agent in {self._named} offers {wanted[:80]!r}; use fewer or other words, or give an id or the "
                 f"address of a node{self._elsewhere}"
             )
         return callable_
@@ -309,9 +320,30 @@ class OutgoingCalls:
         return DirectoryClient(http, url, clock=self._clock, key=self._key)
 
 
-def _digest(owner: str, asked: AgentCall) -> bytes:
-    """Return the same for the same call of the same caller."""
-    return sha256(repr((owner, asked.agent, asked.message, asked.context_id)).encode()).digest()
+def _named(agent: str) -> VacantId | str | None:
+    """Return the one agent that is meant, by its id or its address; None for a capability."""
+    named = agent.strip()
+    if not named:
+        raise InvalidError(
+            "agent is empty; give an id, the address of a node, or what the agent should offer"
+        )
+    try:
+        vacant_id = id_of(named)
+    except ConfigError as fault:
+        raise InvalidError(fault.message) from None
+    return vacant_id or (named if is_address(named) else None)
+
+
+def _digest(asked: AgentCall) -> bytes:
+    """Return the same for the same call."""
+    return sha256(repr((asked.agent, asked.message, asked.context_id)).encode()).digest()
+
+
+def _receipt_name(result: DispatchResult) -> str | None:
+    try:
+        return hash_of(call_bytes(result.request_envelope, result.response_envelope))
+    except InvalidError:  # an agent may number its replies beyond what a receipt can hold
+        return None
 
 
 def _found(card: CapabilityCard) -> FoundAgent:
@@ -321,10 +353,11 @@ def _found(card: CapabilityCard) -> FoundAgent:
     return FoundAgent(agent=card.vacant_id.hex(), offers=offers, endpoint=card.endpoint)
 
 
-def _no_answer(card: CapabilityCard | None, seconds: float) -> str:
+def _no_answer(card: CapabilityCard | None, seconds: float, key: str) -> str:
     if card is None:
         return f"the agent was not found within {seconds:g} seconds; nothing was sent"
+    same = f"the same call again, with the same idempotency_key {key}," if key else "the same call again"
     return (
         f"no answer of {card.vacant_id} came within {seconds:g} seconds; the call may have been carried out. "
-        "Make the same call again to get its reply, with a longer timeout_s if it needs one; it is carried out once"
+        f"Make {same} to get its reply, with a longer timeout_s if it needs one; it is carried out once"
     )

@@ -7,11 +7,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 from comity.actions.part import action_limits
+from comity.envelopes.part import witnesses_of
 from comity.identity.protocol.rights import Right
 from comity.requests.caller import OWN_PROCESS
 from comity.requests.handler import Request
 from comity.runtime.lazy import late
 from comity.runtime.part import (
+    Chore,
     Fact,
     OpenNode,
     Panel,
@@ -35,11 +37,12 @@ if TYPE_CHECKING:
     from comity.agents import behaviour, calling, prompts, residence
     from comity.agents import tools as call_tools
     from comity.directory import client as directory_client
-    from comity.directory import publishing
+    from comity.directory import outcomes, publishing
     from comity.envelopes import app as cards
-    from comity.envelopes import pairs, server
+    from comity.envelopes import features, pairs, server, successions, verification
     from comity.envelopes import tools as vacant_tools
     from comity.envelopes.client import dispatcher
+    from comity.envelopes.client import keys as call_keys
     from comity.envelopes.protocol import envelope
     from comity.envelopes.protocol.envelope import Behaviour
     from comity.envelopes.protocol.resident import ResidentForm
@@ -59,11 +62,16 @@ else:
     residence = late("comity.agents.residence")
     call_tools = late("comity.agents.tools")
     directory_client = late("comity.directory.client")
+    outcomes = late("comity.directory.outcomes")
     publishing = late("comity.directory.publishing")
     cards = late("comity.envelopes.app")
+    features = late("comity.envelopes.features")
     pairs = late("comity.envelopes.pairs")
+    verification = late("comity.envelopes.verification")
     server = late("comity.envelopes.server")
+    successions = late("comity.envelopes.successions")
     vacant_tools = late("comity.envelopes.tools")
+    call_keys = late("comity.envelopes.client.keys")
     dispatcher = late("comity.envelopes.client.dispatcher")
     envelope = late("comity.envelopes.protocol.envelope")
     http_app = late("comity.http.app")
@@ -76,7 +84,14 @@ PAIRS_VERIFY_PATH = "/v1/pairs/verify"
 
 _MAX_REQUEST_BYTES = 1000
 _MAX_VERDICTS = 200
+_MAX_LINES_SHOWN = 20
+_MAX_LINES_READ = 200
+_TIDY_EVERY = 3600.0
 _AT_REST = frozenset({"HIBERNATING", "SUNK", "ARCHIVED"})
+
+
+def _successions(runtime: "NodeRuntime") -> "successions.Successions":
+    return successions.Successions(runtime.store, runtime.record, runtime.key, runtime.line)
 
 
 class Agent(Part):
@@ -132,7 +147,10 @@ class Agent(Part):
         rows: list[tuple[str, ...]] = []
         for peer in await self._peers():
             whole_id, verdict = peer.vacant_id, self._verdict(peer.vacant_id)
-            for book, held in (("calls to us", peer.serve), ("calls by us", peer.call)):
+            books = [("calls to us", peer.serve), ("calls by us", peer.call)]
+            for each in peer.earlier:
+                books += [("calls to our former key", each.serve), ("calls by our former key", each.call)]
+            for book, held in books:
                 if held is not None:
                     counts = f"{held.requests.seq:,}", f"{held.replies.seq:,}"
                     tips = held.requests.tip[:16], held.replies.tip[:16]
@@ -144,8 +162,20 @@ class Agent(Part):
         empty = "no signed call yet; the view Agent shows how to call this one"
         return ViewPage(tables=[Table(columns, shown, more=more, empty=empty, button=button)])
 
+    async def panel(self) -> Panel | None:
+        """Show the other identities that replaced a key."""
+        runtime = self._runtime
+        lines = await successions.known_lines(runtime.store, _MAX_LINES_READ)
+        own = {each.hex() for each in (runtime.line.current, *runtime.line.former)}
+        others = [line for line in lines if line.root not in own]
+        rows = [(line.root[:12], successions.in_words(line)) for line in others[:_MAX_LINES_SHOWN]]
+        return Panel("Replaced keys of others", rows) if rows else None
+
     async def _peers(self) -> "list[pairs.Peer]":
-        return await pairs.read_pairs(self._runtime.store, self._runtime.vacant_id.hex())
+        runtime = self._runtime
+        line = runtime.line
+        former = [each.hex() for each in line.former]
+        return await pairs.read_pairs(runtime.store, line.current.hex(), runtime.current_vault, former=former)
 
     def _verdict(self, vacant_id: str) -> str:
         running = self._runtime.find(Audit).verification
@@ -175,10 +205,18 @@ class Agent(Part):
         runtime = self._runtime
         heads = runtime.find(Audit).heads
         try:
-            (report,) = await pairs.verify_pairs(runtime.store, runtime.vacant_id, [peer], heads, seen)
+            (report,) = await verification.verify_pairs(
+                runtime.store,
+                runtime.vacant_id,
+                [peer],
+                runtime.current_vault,
+                heads,
+                seen,
+                line=runtime.line.statements,
+            )
         except ComityError as fault:
             return fault.message
-        return pairs.verdict_of(report)
+        return verification.verdict_of(report)
 
     async def serve(self, runtime: "NodeRuntime") -> None:
         verify = asgi.Endpoint("POST", self._verify_pair, feature="pairs", record=runtime.record)
@@ -189,7 +227,9 @@ class Agent(Part):
         if not agent.behaviour:
             return
         endpoint = agent.endpoint or runtime.url + envelope.MESSAGE_SEND_PATH
-        form = await residence.resident_form(runtime.store, runtime.key, agent.offer, endpoint)
+        form = await residence.resident_form(
+            runtime.store, runtime.key, agent.offer, endpoint, runtime.line.policy()
+        )
         handler = self._make_handler(runtime, form)
         self.state_handler = residence.StateHandler(form, runtime.store, self.state_changed.set)
         self.resident = vacant_tools.Resident(form, runtime.pipeline, handler)
@@ -211,19 +251,11 @@ class Agent(Part):
             limits=action_limits(runtime.settings.actions) if agent.behaviour == "actions" else None,
         )
         return server.EnvelopeHandler(
-            key=runtime.key,
             behaviour=self._behaviour,
             context_of=None if vcp is None else vcp.service.context_of,
-            state_provider=lambda: form.runtime_state,
-            store=runtime.store,
-            clock=runtime.clock,
             deadline=agent.deadline_seconds,
-            freshness=agent.freshness_seconds or None,
-            restored_at=runtime.restored_at,
-            budget=runtime.budget,
-            quota=runtime.find(Limits).replies,
-            pair_bytes=runtime.settings.storage.pair_bytes,
-            sole_writer=True,  # the folder is claimed by this process
+            features=features.Features([_successions(runtime), *witnesses_of(runtime)]),
+            **server.node_options(runtime, lambda: form.runtime_state, runtime.find(Limits).replies),
         )
 
     async def _close(self) -> None:
@@ -258,20 +290,30 @@ class Calling(Part):
 
     async def open(self, runtime: "NodeRuntime") -> None:
         settings = runtime.settings
-        own = runtime.open_http(call_tools.MAX_CALL_SECONDS)
+        own, known = runtime.open_http(call_tools.MAX_CALL_SECONDS), _successions(runtime)
+        heard = outcomes.CallOutcomes(runtime.store, runtime.clock)
+        runtime.stack.push_async_callback(heard.flush)
+        calls = dispatcher.Dispatcher(
+            runtime.store,
+            runtime.key,
+            runtime.clock,
+            own,
+            holder=runtime.chain,
+            record=runtime.record,
+            outcomes=heard,
+            features=features.Features([known, *witnesses_of(runtime)]),
+            cards=known,
+            vault=runtime.current_vault,
+            keeping=call_keys.keeping_of(runtime.settings.record),
+        )
+        self.chores = [Chore(outcomes.FLUSH_SECONDS, heard.flush), Chore(_TIDY_EVERY, calls.tidy)]
         self.agents = calling.AgentsHandler(
             calling.OutgoingCalls(
                 runtime.store,
                 runtime.key,
                 runtime.clock,
-                dispatcher=dispatcher.Dispatcher(
-                    runtime.store,
-                    runtime.key,
-                    runtime.clock,
-                    own,
-                    holder=runtime.chain,
-                    record=runtime.record,
-                ),
+                dispatcher=calls,
+                outcomes=heard,
                 http=own,
                 public_http=runtime.open_public_http(call_tools.MAX_CALL_SECONDS),
                 directory=settings.directory.url,

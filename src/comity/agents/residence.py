@@ -4,8 +4,9 @@ The operator sets the state. ARCHIVED is final: no other state can follow it.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Any
 
 from comity.directory.cards import move_record
@@ -23,7 +24,9 @@ from comity.wire.errors import ConflictError, InvalidError, UnauthenticatedError
 
 SPACE = "residence"
 STATE_KEY = "state"
-CARD_POLICY = {"bind_replies": True}
+CARD_POLICY = {"bind_replies": True, "witness": 1}
+
+_NO_KEYS: Mapping[str, Any] = MappingProxyType({})
 
 
 async def stored_state(store: Store) -> RuntimeState:
@@ -45,11 +48,14 @@ def store_state(state: RuntimeState) -> Put:
     return Put(space=SPACE, key=STATE_KEY, value=state.value.encode())
 
 
-def make_card(key: SigningKey, capability: str, endpoint: str) -> CapabilityCard:
+def make_card(
+    key: SigningKey, capability: str, endpoint: str, keys: Mapping[str, Any] = _NO_KEYS
+) -> CapabilityCard:
+    """`keys` is what the card says of replaced keys and the recovery key (`OwnLine.policy`)."""
     card = CapabilityCard(
         vacant_id=key.vacant_id,
         capability_text=capability,
-        substrate_spec=SubstrateSpec(policy=CARD_POLICY),
+        substrate_spec=SubstrateSpec(policy={**CARD_POLICY, **keys}),
         endpoint=endpoint,
     )
     refuse_control_characters(card)
@@ -63,14 +69,17 @@ def vacant_form(identity: VacantId) -> ResidentForm:
     )
 
 
-async def resident_form(store: Store, key: SigningKey, capability: str, endpoint: str) -> ResidentForm:
+async def resident_form(
+    store: Store, key: SigningKey, capability: str, endpoint: str, keys: Mapping[str, Any] = _NO_KEYS
+) -> ResidentForm:
+    card = make_card(key, capability, endpoint, keys)
     return ResidentForm(
         identity=key.vacant_id,
         logbook=Logbook(),
         behavior_bundle=BehaviorBundle(),
-        substrate_spec=SubstrateSpec(policy=CARD_POLICY),
+        substrate_spec=card.substrate_spec,
         runtime_state=await stored_state(store),
-        capability_card=make_card(key, capability, endpoint),
+        capability_card=card,
     )
 
 

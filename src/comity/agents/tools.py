@@ -73,6 +73,11 @@ _CALL_INPUT: Final = _object(
         ),
         "message": _text("what to say to the agent", minLength=1),
         "context_id": _text("the name of a conversation of your own choice", maxLength=256),
+        "idempotency_key": _text(
+            "a name of your choice for this one call: with the same key and message you get its one reply, however often "
+            "you call",
+            maxLength=256,
+        ),
         "timeout_s": {
             "type": "number",
             "exclusiveMinimum": 0,
@@ -88,6 +93,7 @@ _CALL_OUTPUT: Final = _object(
         "agent": {**_ID, "description": "who replied"},
         "number": {"type": "integer", "description": "of the call in the chain with that agent"},
         "verified": {"const": True, "description": "the reply is signed by that agent"},
+        "receipt": _text("SHA-256 of the receipt that proves the call: `comity receipt call` writes it"),
         "reply": _text("the words of the other agent"),
     },
     ["agent", "number", "verified", "reply"],
@@ -120,11 +126,14 @@ def agent_tools(handler: OpenHandler) -> list[Tool]:
             agent=arguments["agent"],
             message=arguments["message"],
             context_id=arguments.get("context_id"),
+            idempotency_key=arguments.get("idempotency_key", ""),
             seconds=arguments.get("timeout_s"),
             progress=lambda step, doing: context.progress(step, _STEPS, doing),
         )
         reply = await _run(handler, context, asked)
         proof = {"agent": reply.agent, "number": reply.number, "verified": True}
+        if reply.receipt is not None:
+            proof["receipt"] = reply.receipt
         # the reply is a separate block, so that nobody takes it for text of this node
         words = {**text(reply.text), "_meta": {FROM_AGENT: reply.agent}}
         note = text(strict_json.dumps({**proof, "note": _WHOSE}).decode())

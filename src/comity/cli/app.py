@@ -53,6 +53,7 @@ CHAPTERS = {
         ),
         Announced("call", "comity.agents.commands.call", "Call an agent and print its signed reply"),
         Announced("search", "comity.directory.commands", "Find agents by what they offer"),
+        Announced("review", "comity.agents.commands.review", "Say how good an agent is"),
         Announced(
             "hello", "comity.vcp.commands:hello_app", "Negotiate with a VCP server and show its answer"
         ),
@@ -60,13 +61,25 @@ CHAPTERS = {
             "card", "comity.agents.commands.card:card_app", "Show, publish or verify what an agent offers"
         ),
         Announced(
-            "vote", "comity.votes.commands.vote", "Write rules together with other nodes and ratify them"
+            "vote",
+            "comity.votes.commands.vote",
+            "Ask other nodes, or write rules together with them and ratify them",
         ),
         Announced(
             "torch", "comity.extensions.commands:torch_app", "Pass the result of a session on to the next one"
         ),
         Announced(
             "actions", "comity.actions.commands", "Serve, list or run the actions for humane communication"
+        ),
+    ),
+    "Prove what was said": (
+        Announced(
+            "verify", "comity.receipts.commands.verify", "Say whether receipts are true; needs no node"
+        ),
+        Announced(
+            "receipt",
+            "comity.receipts.commands.receipt",
+            "Write receipts of calls, messages, votes and the audit record",
         ),
     ),
     "Use it from a client": (
@@ -93,7 +106,9 @@ CHAPTERS = {
         Announced("prune", "comity.node.commands.upkeep:prune_app", "Delete old audit entries and replies"),
     ),
     "Look inside": (
-        Announced("id", "comity.node.commands.identity", "Show, create, export or import an identity"),
+        Announced(
+            "id", "comity.node.commands.identity", "Show, create, export, import or replace an identity"
+        ),
         Announced(
             "context",
             "comity.extensions.commands:context_app",

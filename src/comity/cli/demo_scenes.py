@@ -28,7 +28,9 @@ from comity.client.client import Client
 from comity.envelopes.client.calls import build_envelope
 from comity.envelopes.protocol.envelope import MESSAGE_SEND_PATH, to_a2a_jsonrpc
 from comity.identity.protocol.tokens import issue_a
+from comity.release import __version__
 from comity.rooms.links.webrtc import available_libraries
+from comity.runtime.system_clock import SystemClock
 from comity.vcp.client import VcpClient
 from comity.vcp.client_session import VcpSession
 from comity.vcp.protocol.extension_calls import ExtensionError
@@ -127,7 +129,7 @@ async def meet(nodes: DemoNodes, stage: Stage) -> Facts:
     )
     with failing_at(anna):
         async with nodes.opened(VcpClient.connect(anna.url, extensions=wanted, data=bert.data)) as session:
-            expect(session.server_id == anna.id, "somebody else answered the hello", anna)
+            expect(session.server_id == f"comity/{__version__}", "another program answered the hello", anna)
             expect(session.extensions == (_RELATIONAL, _TORCH), "other extensions were agreed on", anna)
             expect(session.unsupported == (_INTENT,), "the extension that is off was not refused", anna)
             expect(all(session.core_features.values()), "a core feature is not in use", anna)
@@ -356,7 +358,8 @@ async def vote(nodes: DemoNodes, stage: Stage) -> Facts:
         clause = {"clause_id": "c1", **one}
         await by_bert.call("vcp_consensus_act", action="amend", text=shorter, **clause)
         await stage.did("Bert amends it: “… within an hour.”")
-        await by_carol.call("vcp_consensus_act", action="endorse", **clause)
+        for party in (by_anna, by_carol):
+            await party.call("vcp_consensus_act", action="endorse", **clause)
         await by_bert.call("vcp_consensus_advance", to="convergence", **one)
         ballots = {"Anna": ["v0", "v1"], "Bert": ["v1", "v0"], "Carol": ["v1", "v0"]}
         for name, ranking in ballots.items():
@@ -369,7 +372,6 @@ async def vote(nodes: DemoNodes, stage: Stage) -> Facts:
         for name, said in (("Anna", "reject"), ("Bert", "accept"), ("Carol", "accept")):
             reason = {"reason": "An hour is short."} if said == "reject" else {}
             await parties[name].call("vcp_consensus_vote", vote=said, **reason, **one)
-        await by_carol.call("vcp_consensus_advance", to="active", **one)
         await stage.proved(
             "Two of three accept it: it is in force. Anna's “no”, with her reason, is on record."
         )
@@ -382,7 +384,7 @@ async def vote(nodes: DemoNodes, stage: Stage) -> Facts:
     )
     records = {file.read_bytes() for file in files}
     expect(len(records) == 1, "the three records differ", anna)
-    recount = verify_record(records.pop())
+    recount = verify_record(records.pop(), SystemClock().now())
     expect(recount.ok and recount.head is not None, f"the record is bad: {recount.reason}", anna)
     phase = recount.head and recount.head.vote.phase
     expect(phase == "active", f"the phase is {phase}", anna)

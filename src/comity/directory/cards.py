@@ -9,30 +9,16 @@
 """
 
 import re
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.directory.protocol.reputation import (
-    REPAIRED,
-    UNKNOWN_SCORE,
-    PairHistory,
-    Reputation,
-    ReputationRules,
-    Review,
-    ReviewRefusedError,
-    admit_review,
-    apply_review,
-    score,
-)
 from comity.envelopes.protocol.card import (
     CapabilityCard,
     RuntimeState,
     Visibility,
-    can_review,
     deserialize,
     effective_visibility,
     is_gone,
@@ -40,9 +26,7 @@ from comity.envelopes.protocol.card import (
 )
 from comity.envelopes.protocol.errors import NotFoundError, VisibilityViolation
 from comity.identity.protocol.keys import VacantId
-from comity.requests.caller import Caller
-from comity.requests.record import Act, Recorder
-from comity.store.interface import Append, DeleteDocument, Operation, Put, PutDocument, Store, StoreConflict
+from comity.store.interface import DeleteDocument, Operation, PutDocument, Store
 from comity.wire.canonical import ascii_form
 from comity.wire.errors import InvalidError
 
@@ -58,7 +42,8 @@ _SPACELESS = re.compile("([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\
 
 class CardRecord(Struct, frozen=True, kw_only=True):
     """`card` is the serialized card. `event_seq` is the number of the event that put it here among all events of the
-    directory, `actor_seq` among those of its owner; 0 in a card that was stored before events were numbered so.
+    directory, `actor_seq` among those of its owner; 0 in a card that was stored before events were numbered so. `succeeded_by` is the id that took
+    the place of this one.
     """
 
     vacant_id: str
@@ -76,6 +61,7 @@ class CardRecord(Struct, frozen=True, kw_only=True):
     owner_org: str | None = None
     parent_id: str | None = None
     version: str | int | None = None
+    succeeded_by: str | None = None
 
     @property
     def shown(self) -> Visibility:
@@ -84,8 +70,10 @@ class CardRecord(Struct, frozen=True, kw_only=True):
 
     @property
     def in_service(self) -> bool:
-        """Return what the contract calls status `active`; a vacant that is gone for good is not found any more."""
-        return not is_gone(self.runtime_state)
+        """Return what the contract calls status `active`. A vacant that is gone for good, or whose key was replaced, is not
+        found any more.
+        """
+        return not is_gone(self.runtime_state) and self.succeeded_by is None
 
     def capability_card(self) -> CapabilityCard:
         return deserialize(self.card.encode())
@@ -164,105 +152,6 @@ def is_of(record: CardRecord, reader: VacantId | None) -> bool:
     return reader is not None and reader.hex() in (record.vacant_id, record.parent_id)
 
 
-# Reviews of agents, and the reputation that follows from them.
-
-REVIEW_LOG = "directory.reviews"
-
-_REPUTATIONS = "directory.reputation"
-_PAIRS = "directory.review_pair"
-_ATTEMPTS = 16
-
-_read_reputation = msgspec.json.Decoder(Reputation).decode
-_read_history = msgspec.json.Decoder(PairHistory).decode
-
-
-async def record_review(*, store: Store, record: Recorder, review: Review) -> Reputation:
-    """Count the review, durably, and return the target's new reputation. `review.at` is now."""
-    reviewer = await _party(store, review.reviewer, "the reviewer")
-    target = await _party(store, review.target, "the target")
-    if reviewer.vacant_id == target.vacant_id:
-        raise ReviewRefusedError("an agent cannot review itself; use another identity")
-    if not can_review(reviewer.runtime_state):
-        raise ReviewRefusedError(
-            f"the reviewer is {reviewer.runtime_state}, and may not review in that state"
-        )
-    same_family = reviewer.base_model_family is not None and (
-        reviewer.base_model_family == target.base_model_family
-    )
-    pair = f"{reviewer.vacant_id}/{target.vacant_id}"
-    act = _act("REVIEW_RECORDED", reviewer.vacant_id, target.vacant_id)
-    for attempt in range(1, _ATTEMPTS + 1):
-        held = await store.get(_REPUTATIONS, target.vacant_id)
-        held_pair = await store.get(_PAIRS, pair)
-        of_reviewer = await reputation_of(store, reviewer.vacant_id)
-        history = admit_review(_read_history(held_pair.value) if held_pair else PairHistory(), review.at)
-        moved = apply_review(
-            _read_reputation(held.value) if held else Reputation(),
-            review,
-            nth=history.count,
-            same_family=same_family,
-            reviewer=of_reviewer,
-        )
-        try:
-            await record.commit_counted(
-                (
-                    Append(log=REVIEW_LOG, data=msgspec.json.encode(review)),
-                    Put(space=_PAIRS, key=pair, value=msgspec.json.encode(history)),
-                    # A pair's history changes only together with this, so that one expectation guards both.
-                    Put(
-                        space=_REPUTATIONS,
-                        key=target.vacant_id,
-                        value=msgspec.json.encode(moved),
-                        expect=held.version if held else 0,
-                    ),
-                ),
-                act,
-            )
-        except StoreConflict:
-            if attempt == _ATTEMPTS:
-                raise
-        else:
-            return moved
-    raise AssertionError("unreachable: the last attempt returns or raises")
-
-
-async def start_reputation(*, store: Store, record: Recorder, vacant_id: str, initial: Reputation) -> None:
-    """Let an agent be known before its first review. Refused (StoreConflict) for one that is known."""
-    agent = (await _party(store, vacant_id, "the agent")).vacant_id
-    start = Put(space=_REPUTATIONS, key=agent, value=msgspec.json.encode(initial), expect=0)
-    await record.commit_counted((start,), _act("REPUTATION_STARTED", agent, agent))
-
-
-async def reputation_of(store: Store, vacant_id: str) -> Reputation | None:
-    held = await store.get(_REPUTATIONS, vacant_id.lower())
-    return _read_reputation(held.value) if held else None
-
-
-class StoredReputation:
-    """The score of an agent. It is for `call_capability(…, reputation_oracle=…)`."""
-
-    def __init__(self, store: Store, rules: ReputationRules = REPAIRED) -> None:
-        self._store = store
-        self._rules = rules
-
-    async def score(self, vacant_hex: str, dimensions: Sequence[str]) -> float:
-        held = await reputation_of(self._store, vacant_hex)
-        if held is None:
-            return UNKNOWN_SCORE
-        return score(held, dimensions, await self._store.end(REVIEW_LOG), self._rules)
-
-
-async def _party(store: Store, vacant_id: str, who: str) -> CardRecord:
-    record = await read_record(store, VacantId.from_hex(vacant_id))
-    if record is None:
-        raise ReviewRefusedError(f"{who} {vacant_id[:12]} is not in the directory; publish its card first")
-    return record
-
-
-def _act(result: str, who: str, about: str) -> Act:
-    return Act(feature="directory", result=result, caller=Caller(kind="vacant", id=who), about=about[:8])
-
-
 # Finding cards: by words, by family, and in which order.
 
 LIMIT = 100
@@ -275,7 +164,9 @@ _ACTIVE = ("status", "active")
 
 
 class HaloMatch(Struct, frozen=True, kw_only=True):
-    """A card that was found, with what the directory says of it."""
+    """A card that was found, with what the directory says of it. `score` is the mean of what `reviews` say of its skills; 0
+    if there are none.
+    """
 
     vacant_id: str
     capability_card_hash: bytes
@@ -285,10 +176,7 @@ class HaloMatch(Struct, frozen=True, kw_only=True):
     visibility: Visibility
     score: float = 0.0
     capability_card: CapabilityCard
-
-
-class Oracle(Protocol):
-    async def score(self, vacant_hex: str, dimensions: Sequence[str]) -> float: ...
+    reviews: int = 0
 
 
 async def search_capability(
@@ -316,16 +204,6 @@ async def search_capability(
     return [match_of(as_record(document.body)) for document in found]
 
 
-async def rank_by_reputation(
-    matches: Sequence[HaloMatch], dimensions: Sequence[str] = RANKED_BY, *, oracle: Oracle
-) -> list[HaloMatch]:
-    """Return the same matches with their scores, best first; equals keep their order."""
-    scored = [
-        replace(match, score=await oracle.score(match.vacant_id, tuple(dimensions))) for match in matches
-    ]
-    return sorted(scored, key=lambda match: match.score, reverse=True)
-
-
 def match_of(record: CardRecord) -> HaloMatch:
     card = record.capability_card()
     return HaloMatch(
@@ -350,4 +228,5 @@ def match_as_json(match: HaloMatch) -> dict[str, Any]:
         "base_model_family": match.base_model_family,
         "visibility": str(match.visibility),
         "score": match.score,
+        "reviews": match.reviews,
     }

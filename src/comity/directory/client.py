@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from comity.directory.cards import DEFAULT_LIMIT, HaloMatch
 from comity.directory.events import DEFAULT_PAGE, DEPTH, PAGE, Direction, DirectoryEvent, check_events
+from comity.directory.protocol.reviews import SignedReview
 from comity.directory.protocol.signed_requests import prove_reader, register_event
 from comity.envelopes.client.calls import DETAIL_LIMIT, AggregationSearch
 from comity.envelopes.protocol.card import (
@@ -78,8 +79,13 @@ class Published(Struct, frozen=True):
     capability_card_hash_hex: str
 
 
+class _ReviewAnswer(Struct, frozen=True):
+    reviews: int
+
+
 class _CardAnswer(Struct, frozen=True):
     capability_card_blob_hex: str
+    succeeded_by: str | None = None
 
 
 class _StateAnswer(Struct, frozen=True):
@@ -92,6 +98,7 @@ class _Match(Struct, frozen=True):
     base_model_family: str | None = None
     visibility: Visibility = Visibility.PUBLIC
     score: float = 0.0
+    reviews: int = 0
 
 
 class _MatchesAnswer(Struct, frozen=True):
@@ -171,9 +178,18 @@ class DirectoryClient:
             answer = await self._ask("POST", "/v1/halo", json=asked)
         return _as(Published, answer)
 
+    async def review(self, review: SignedReview) -> int:
+        """Publish a signed review; return how many there are of its target."""
+        answer = await self._ask("POST", "/v1/reviews", json=msgspec.to_builtins(review))
+        return _as(_ReviewAnswer, answer).reviews
+
     async def card(self, vacant_id: VacantId) -> CapabilityCard:
         """Return the card of that id, verified."""
         answer = _as(_CardAnswer, await self._read(f"/v1/capability_card/{vacant_id.hex()}"))
+        if answer.succeeded_by:
+            raise ConflictError(
+                f"{vacant_id} was replaced by {answer.succeeded_by[:64]}; use that id, if its owner says so too"
+            )
         card = _verified_card(answer.capability_card_blob_hex)
         if card.vacant_id != vacant_id:
             raise EnvelopeSignatureError(
@@ -301,6 +317,7 @@ def _verified_match(match: _Match) -> HaloMatch:
         visibility=match.visibility,
         score=match.score,
         capability_card=card,
+        reviews=match.reviews,
     )
 
 

@@ -60,15 +60,15 @@ def search(
                 f"Nobody is in {where} yet. To publish your own agent there: comity card publish{flags}"
             )
         return
-    scored = any(match.score for match in matches)
-    titles = ("", "agent", "offers", "endpoint", *(["score"] if scored else []))
+    scored = any(match.reviews for match in matches)
+    titles = ("", "agent", "offers", "endpoint", *(["reviews"] if scored else []))
     rows = [_row(rank, match, scored=scored) for rank, match in enumerate(matches, 1)]
     print_table(titles, rows, unbroken="endpoint")
 
 
 def _row(rank: int, match: HaloMatch, *, scored: bool) -> list[str | tuple[str, str]]:
     card = match.capability_card
-    score = [f"{match.score:.2f}"] if scored else []
+    score = [f"{match.score:.2f} ({match.reviews})" if match.reviews else "none"] if scored else []
     return [
         (str(rank), "dim"),
         card.vacant_id.short(),
@@ -86,6 +86,7 @@ def _as_json(rank: int, match: HaloMatch) -> dict[str, object]:
         "capability_text": card.capability_text,
         "endpoint": card.endpoint,
         "score": match.score,
+        "reviews": match.reviews,
         "base_model_family": match.base_model_family,
         "visibility": match.visibility.value,
         "capability_card_blob_hex": serialize(card).hex(),

@@ -14,14 +14,18 @@ from urllib.parse import parse_qsl
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 from starlette.routing import BaseRoute, Route
 
 from comity.directory import cards
 from comity.directory import events as family_tree
 from comity.directory.cards import is_of, read_record, visible_record
 from comity.directory.events import DEFAULT_PAGE, PAGE, event_at, event_log
+from comity.directory.protocol.reviews import read_review
 from comity.directory.protocol.signed_requests import proven_reader
 from comity.directory.publish import PublishHandler, read_publication
+from comity.directory.reviews import ReviewHandler, reviewed, reviews_of
+from comity.directory.superseding import Superseding
 from comity.envelopes.protocol.card import Visibility
 from comity.envelopes.protocol.errors import NotFoundError
 from comity.http.asgi import Endpoint, Receive, Scope, Take, header, read_json_body
@@ -43,11 +47,14 @@ EVENT_LOG_PREFIX = "/v1/event_log/"
 EVENT_PREFIX = "/v1/event/"
 LINEAGE_PREFIX = "/v1/lineage/"
 REVOCATIONS_PATH = "/v1/revocation_list"
+REVIEWS_PATH = "/v1/reviews"
+REVIEWS_PREFIX = "/v1/reviews/"
 
-DIRECTORY_PUBLIC_PATHS = frozenset({PUBLISH_PATH, QUERY_PATH, REVOCATIONS_PATH})
-DIRECTORY_PUBLIC_PREFIXES = (CARD_PREFIX, EVENT_LOG_PREFIX, EVENT_PREFIX, LINEAGE_PREFIX)
+DIRECTORY_PUBLIC_PATHS = frozenset({PUBLISH_PATH, QUERY_PATH, REVOCATIONS_PATH, REVIEWS_PATH})
+DIRECTORY_PUBLIC_PREFIXES = (CARD_PREFIX, EVENT_LOG_PREFIX, EVENT_PREFIX, LINEAGE_PREFIX, REVIEWS_PREFIX)
 
 _BODY_LIMIT = 1_048_576
+_REVIEW_LIMIT = 4_096
 _PARAMETERS = 32
 
 
@@ -58,11 +65,15 @@ def directory_routes(
     clock: Clock,
     body_limit: int = _BODY_LIMIT,
     quota: Quota | None = None,
+    superseding: Superseding | None = None,
 ) -> list[BaseRoute]:
+    publishing = PublishHandler(store, quota, superseding)
     reads = DirectoryReads(store, clock)
     endpoint = partial(Endpoint, feature="directory", record=pipeline.record)
     return [
-        Route(PUBLISH_PATH, endpoint("POST", _publish(pipeline, PublishHandler(store, quota), body_limit))),
+        Route(PUBLISH_PATH, endpoint("POST", _publish(pipeline, publishing, body_limit))),
+        Route(REVIEWS_PATH, endpoint("POST", _review(pipeline, ReviewHandler(store, quota), body_limit))),
+        Route(REVIEWS_PREFIX + "{vid}", endpoint("GET", _read(pipeline, reads.reviews))),
         Route(QUERY_PATH, endpoint("POST", _read(pipeline, reads.query))),
         Route(CARD_PREFIX + "{vid}", endpoint("GET", _read(pipeline, reads.card))),
         Route(EVENT_LOG_PREFIX + "{vid}", endpoint("GET", _read(pipeline, reads.event_log))),
@@ -77,6 +88,16 @@ def _publish(pipeline: Pipeline, handler: PublishHandler, body_limit: int) -> Ta
         body = await read_json_body(scope, receive, body_limit, "a publication")
         publication = read_publication(strict_json.loads(body, unique_keys=True))
         request = Request(door="directory", caller=caller_of(scope), body=publication, size=len(body))
+        return await pipeline.run(handler, request)
+
+    return take
+
+
+def _review(pipeline: Pipeline, handler: ReviewHandler, body_limit: int) -> Take:
+    async def take(scope: Scope, receive: Receive) -> Any:
+        body = await read_json_body(scope, receive, min(body_limit, _REVIEW_LIMIT), "a review")
+        review = read_review(strict_json.loads(body, unique_keys=True))
+        request = Request(door="directory", caller=caller_of(scope), body=review, size=len(body))
         return await pipeline.run(handler, request)
 
     return take
@@ -159,13 +180,15 @@ class DirectoryReads:
         self.event_log = DirectoryReadHandler("directory_event_log", self._event_log, clock)
         self.event = DirectoryReadHandler("directory_event", self._event, clock)
         self.lineage = DirectoryReadHandler("directory_lineage", self._lineage, clock)
+        self.reviews = DirectoryReadHandler("directory_reviews", self._reviews, clock)
         self.revocations = DirectoryReadHandler("directory_revocations", self._revocations, clock)
 
     async def _card(self, question: DirectoryQuery, reader: VacantId | None) -> dict[str, Any]:
         record = await visible_record(self._store, _subject(question), reader)
         card = record.capability_card()
         return {
-            **cards.match_as_json(cards.match_of(record)),
+            **cards.match_as_json(await self._with_reviews(cards.match_of(record))),
+            **({} if record.succeeded_by is None else {"succeeded_by": record.succeeded_by}),
             "capability_text": card.capability_text,
             "endpoint": card.endpoint,
             "halo_version": card.halo_version,
@@ -185,7 +208,23 @@ class DirectoryReads:
             family=question.query.get("family") or None,
             limit=_number(question, "limit", cards.DEFAULT_LIMIT, 1, cards.LIMIT),
         )
-        return {"matches": [cards.match_as_json(match) for match in matches], "not_implemented_in_p4": []}
+        shown = [cards.match_as_json(await self._with_reviews(match)) for match in matches]
+        return {"matches": shown, "not_implemented_in_p4": []}
+
+    async def _with_reviews(self, match: cards.HaloMatch) -> cards.HaloMatch:
+        found = await reviewed(self._store, match.vacant_id)
+        return replace(match, score=found.score, reviews=found.reviews)
+
+    async def _reviews(self, question: DirectoryQuery, reader: VacantId | None) -> dict[str, Any]:
+        """Return the last review of each reviewer, with its signature, for who may see the card."""
+        record = await visible_record(self._store, _subject(question), reader)
+        found = await reviewed(self._store, record.vacant_id)
+        return {
+            "vacant_id": record.vacant_id,
+            "score": found.score,
+            "count": found.reviews,
+            "reviews": await reviews_of(self._store, _subject(question)),
+        }
 
     async def _event_log(self, question: DirectoryQuery, _reader: VacantId | None) -> list[dict[str, Any]]:
         """Answer everybody who knows the id, also for a hidden card: a client of the contract reads its next number here,

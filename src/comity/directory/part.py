@@ -8,11 +8,15 @@ from comity.runtime.settings import Settings
 from comity.runtime.upkeep import Limits
 
 if TYPE_CHECKING:
-    from comity.directory import cards, doors
+    from comity.directory import cards, doors, reviews, superseding
+    from comity.envelopes import successions
     from comity.runtime.node_runtime import NodeRuntime
 else:
     cards = late("comity.directory.cards")
     doors = late("comity.directory.doors")
+    reviews = late("comity.directory.reviews")
+    superseding = late("comity.directory.superseding")
+    successions = late("comity.envelopes.successions")
 
 
 class Directory(Part):
@@ -25,6 +29,7 @@ class Directory(Part):
         "/v1/event",
         "/v1/lineage",
         "/v1/revocation_list",
+        "/v1/reviews",
     )
     switch = "set `directory.serve` to true"
 
@@ -37,18 +42,17 @@ class Directory(Part):
         found = await cards.search_capability(
             store=store, query=query.text, limit=min(query.limit, 50), include_local=True
         )
-        oracle = cards.StoredReputation(store)
         rows = [
             (
                 match.vacant_id[:12],
                 match.capability_card.capability_text,
                 match.capability_card.endpoint or "",
                 str(match.visibility).lower(),
-                f"{await oracle.score(match.vacant_id, cards.RANKED_BY):.2f}",
+                _review_words(await reviews.reviewed(store, match.vacant_id)),
             )
             for match in found
         ]
-        columns = ("agent", "offers", "endpoint", "seen by", "reputation")
+        columns = ("agent", "offers", "endpoint", "seen by", "reviews")
         empty = (
             "no agent was found"
             if query.text
@@ -65,5 +69,13 @@ class Directory(Part):
             clock=runtime.clock,
             body_limit=runtime.settings.http.body_limit,
             quota=runtime.find(Limits).cards,
+            superseding=superseding.Superseding(
+                runtime.store,
+                successions.Successions(runtime.store, runtime.record, runtime.key, runtime.line),
+            ),
         )
         self.public, self.public_prefixes = doors.DIRECTORY_PUBLIC_PATHS, doors.DIRECTORY_PUBLIC_PREFIXES
+
+
+def _review_words(found: "reviews.Reviewed") -> str:
+    return f"{found.score:.2f} ({found.reviews})" if found.reviews else "none"

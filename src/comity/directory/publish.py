@@ -7,7 +7,8 @@ Checked in this order, each with its own answer:
 3. the idempotency key: the same request again gets its first answer, and changes nothing; another
    request under a used key is a conflict (409)
 4. the event's number: the actor's last + 1 (409)
-5. what may change: never the parent, never the halo version downwards (409); members that are null
+5. the line of keys that the card names: a key that was replaced publishes nothing (409)
+6. what may change: never the parent, never the halo version downwards (409); members that are null
    or left out keep what was said before
 
 The event, the card, the key and the audit entry are one transaction, and each number of the directory's
@@ -29,6 +30,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from comity.directory.account import Account, Reserved
 from comity.directory.cards import CardRecord, keep_record, read_record, size_of
 from comity.directory.events import append_event, log_end
 from comity.directory.protocol.signed_requests import (
@@ -37,6 +39,7 @@ from comity.directory.protocol.signed_requests import (
     register_event,
     registered_payload,
 )
+from comity.directory.superseding import Superseded, Superseding
 from comity.envelopes.protocol.card import (
     CapabilityCard,
     RuntimeState,
@@ -54,9 +57,10 @@ from comity.envelopes.protocol.errors import (
     SignatureRejected,
 )
 from comity.identity.protocol.keys import VacantId
-from comity.requests.budget import CARDS, Quota
+from comity.requests.budget import Quota
 from comity.requests.caller import vacant
 from comity.requests.handler import Admission, Call, HandlerDefaults, HandlerResult, Identified, Request
+from comity.requests.record import Act
 from comity.store.interface import Hold, Put, Store, StoreConflict
 from comity.wire.canonical import ascii_form
 from comity.wire.errors import InvalidError, MalformedError
@@ -108,11 +112,10 @@ class SignedPublication(Struct, frozen=True, kw_only=True):
         return digest(ascii_form(members))
 
 
-class _Reserved(Struct):
-    """What a publication has set aside while it is on its way."""
+class _Reserved(Reserved):
+    """And the act that a publication adds."""
 
-    bytes: int = 0
-    holder: str = ""
+    act: Act | None = None
 
 
 class _Kept(Struct, frozen=True):
@@ -169,10 +172,13 @@ class PublishHandler(HandlerDefaults):
     name = "directory_publish"
     deadline = 10.0
 
-    def __init__(self, store: Store, quota: Quota | None = None) -> None:
-        """Without a `quota` there is no limit in bytes."""
+    def __init__(
+        self, store: Store, quota: Quota | None = None, superseding: Superseding | None = None
+    ) -> None:
+        """Without a `quota` there is no limit in bytes. `superseding` retires the cards of keys that were replaced."""
         self._store = store
-        self._quota = quota
+        self._superseding = superseding
+        self._account = Account(store, quota)
         self._one_at_a_time = asyncio.Lock()
 
     def identify(self, request: Request) -> Identified:
@@ -195,8 +201,10 @@ class PublishHandler(HandlerDefaults):
             async with self._one_at_a_time:
                 yield
             stored = True
+            if self._superseding is not None and call.evidence.act is not None:
+                self._superseding.note(call.evidence.act)
         finally:
-            self._release(call.evidence, stored=stored)
+            self._account.release(call.evidence, stored=stored)
 
     async def admit(self, call: Call) -> Admission:
         return Admission(checks=("schema", "signature"), answered=await self._first_answer(call.request.body))
@@ -213,6 +221,10 @@ class PublishHandler(HandlerDefaults):
             if answered is None:
                 raise
             return answered
+        superseded = Superseded()
+        if self._superseding is not None:
+            superseded = await self._superseding.by(publication.card)
+            call.evidence.act = superseded.act
         record = republished(before, publication, end.seq + 1, call.at)
         reply = {
             "vacant_id": record.vacant_id,
@@ -231,7 +243,8 @@ class PublishHandler(HandlerDefaults):
                 stored,
                 key,
                 *keep_record(record),
-                await self._hold(call, grown, 0 if before is None else size_of(before)),
+                *superseded.operations,
+                await self._hold_card(call, grown - (0 if before is None else size_of(before))),
             ),
             audit={"content_hash": f"blake2b:{record.card_hash}"},
         )
@@ -241,31 +254,13 @@ class PublishHandler(HandlerDefaults):
 
     async def answer_conflict(self, call: Call, conflict: StoreConflict) -> HandlerResult:
         """Check again after another process stored an event in between, so that the caller gets the current state."""
-        self._release(call.evidence, stored=False)
+        self._account.release(call.evidence, stored=False)
         answered = await self._first_answer(call.request.body)
         return answered or await self.handle(call)
 
-    async def _hold(self, call: Call, grown: int, given_up: int) -> Hold:
-        """Return what counts the card, and every event and key there ever was of its owner, on the account of the
-        address that published first.
-        """
-        owner, reserved = call.caller.id, call.evidence
-        held = await self._store.held_item(CARDS, owner)
-        size = max(0, grown - given_up + (held.bytes if held else 0))
-        holder = held.holder if held else ""
-        if self._quota is not None:
-            if held is None and not call.request.caller.is_local:
-                holder = self._quota.holder_of(call.request.caller.address)
-            more = size - (held.bytes if held else 0)
-            if more > 0:
-                await self._quota.reserve(holder, more, known=held is not None)
-                reserved.holder, reserved.bytes = holder, more
-        return Hold(quota=CARDS, item=owner, holder=holder, bytes=size)
-
-    def _release(self, reserved: _Reserved, *, stored: bool) -> None:
-        if self._quota is not None and reserved.bytes:
-            self._quota.end_reservation(reserved.holder, reserved.bytes, stored=stored)
-            reserved.bytes = 0
+    async def _hold_card(self, call: Call, grown: int) -> Hold:
+        """Return what counts the card, and every event and key there ever was of its owner."""
+        return await self._account.hold(call, call.caller.id, lambda before: max(0, before + grown))
 
     async def _first_answer(self, publication: SignedPublication) -> HandlerResult | None:
         """Return what was answered to this very request, if it came before."""
@@ -283,7 +278,7 @@ class PublishHandler(HandlerDefaults):
 def republished(
     before: CardRecord | None, publication: SignedPublication, event_seq: int, now: float
 ) -> CardRecord:
-    """Return the new record of the card, from the old record and this publication (step 5)."""
+    """Return the new record of the card, from the old record and this publication (step 6)."""
     asked, card = publication.asked, publication.card
     parent = None if publication.parent is None else publication.parent.hex()
     declared = None if asked.declared_capabilities is None else tuple(asked.declared_capabilities)

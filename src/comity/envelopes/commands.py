@@ -7,20 +7,13 @@ import msgspec
 import typer
 
 from comity.envelopes.client.pair import Pair
-from comity.envelopes.pairs import (
-    Called,
-    Link,
-    PairReport,
-    Peer,
-    ServedPair,
-    read_pairs,
-    verdict_of,
-    verify_pairs,
-)
+from comity.envelopes.pairs import Called, Link, Peer, ServedPair, read_pairs
 from comity.envelopes.protocol.chain import PairKey
+from comity.envelopes.verification import PairReport, verdict_of, verify_pairs
 from comity.identity.key_files import has_identity, stored_vacant_id
 from comity.identity.protocol.keys import SigningKey, VacantId, id_of
-from comity.runtime.opening import has_database, reading
+from comity.identity.succession_files import read_own_line
+from comity.runtime.opening import has_database, open_vault, reading
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.store.interface import StoreConflict
@@ -93,8 +86,8 @@ def verify(
     has only the hashes. You can run this command while the node runs.
     """
     settings = settings_of(home).settings
-    peers = [VacantId.from_hex(each.vacant_id) for each in _peers(settings, peer)]
-    reports = asyncio.run(_verify(settings, peers))
+    peers = [VacantId.from_hex(each.vacant_id) for each in _peers(settings, peer, forgotten=True)]
+    reports = asyncio.run(_verify(settings, peers, whole=peer is None))
     if as_json:
         ok = all(report.ok for report in reports)
         print_json({"ok": ok, "peers": [msgspec.to_builtins(report) for report in reports]})
@@ -110,9 +103,13 @@ def verify(
         raise typer.Exit(FAILED)
 
 
-async def _verify(settings: Settings, peers: list[VacantId]) -> list[PairReport]:
+async def _verify(settings: Settings, peers: list[VacantId], *, whole: bool) -> list[PairReport]:
     async with reading(settings, SystemClock()) as store:
-        return await verify_pairs(store, stored_vacant_id(settings.data), peers, settings.audit_heads)
+        line = read_own_line(settings.data, stored_vacant_id(settings.data))
+        vault = open_vault(settings, create=False)
+        return await verify_pairs(
+            store, line.current, peers, vault, settings.audit_heads, whole=whole, line=line.statements
+        )
 
 
 @app.add("""
@@ -163,14 +160,14 @@ async def _forget(settings: Settings, key: SigningKey, target: VacantId) -> None
             ) from None
 
 
-def _peers(settings: Settings, only: str | None) -> list[Peer]:
+def _peers(settings: Settings, only: str | None, *, forgotten: bool = False) -> list[Peer]:
     """Return all peers, or the one that `only` names: its id, or a beginning of it that no other id has."""
     refuse_memory(settings, "chains are kept there")
     if not has_identity(settings.data) or not has_database(settings):
         raise NotFoundError(
             f"{settings.data} has no calls yet, in either direction; start with `comity call`"
         )
-    peers = asyncio.run(_read_pairs(settings))
+    peers = asyncio.run(_read_pairs(settings, forgotten=forgotten))
     if only is None:
         return peers
     named = id_of(only)
@@ -183,9 +180,11 @@ def _peers(settings: Settings, only: str | None) -> list[Peer]:
     return found
 
 
-async def _read_pairs(settings: Settings) -> list[Peer]:
+async def _read_pairs(settings: Settings, *, forgotten: bool) -> list[Peer]:
     async with reading(settings, SystemClock(), check=False) as store:
-        return await read_pairs(store, stored_vacant_id(settings.data).hex())
+        line = read_own_line(settings.data, stored_vacant_id(settings.data))
+        former, vault = [each.hex() for each in line.former], open_vault(settings, create=False)
+        return await read_pairs(store, line.current.hex(), vault, forgotten=forgotten, former=former)
 
 
 def _print_peers(peers: list[Peer]) -> None:
@@ -201,7 +200,14 @@ def _print_peers(peers: list[Peer]) -> None:
 def _rows(peer: Peer) -> list[list[Cell]]:
     rows: list[list[Cell]] = []
     short = peer.vacant_id[:_TIP]
-    for book, held in (("serve", peer.serve), ("call", peer.call)):
+    books: list[tuple[str, ServedPair | Called | None, list[str]]] = [
+        ("serve", peer.serve, []),
+        ("call", peer.call, []),
+    ]
+    for each in peer.earlier:
+        note = [f"your former key {each.own[:_TIP]}"]
+        books += [("serve", each.serve, note), ("call", each.call, note)]
+    for book, held, notes in books:
         if held is not None:
             rows.append(
                 [
@@ -211,7 +217,7 @@ def _rows(peer: Peer) -> list[list[Cell]]:
                     (_short(held.requests), "dim"),
                     f"{held.replies.seq:>7,}",
                     (_short(held.replies), "dim"),
-                    one_line("; ".join(_notes(held))),
+                    one_line("; ".join((*notes, *_notes(held)))),
                 ]
             )
     return rows
@@ -231,6 +237,12 @@ def _print_peer(peer: Peer) -> None:
         _print_book("serve: what it asked of this node", peer.serve, _served_facts(peer.serve))
     if peer.call is not None:
         _print_book("call: what this node asked of it", peer.call, _called_facts(peer.call))
+    for each in peer.earlier:
+        mine = f" (your former key {each.own[:_TIP]})"
+        if each.serve is not None:
+            _print_book("serve: what it asked of this node" + mine, each.serve, _served_facts(each.serve))
+        if each.call is not None:
+            _print_book("call: what this node asked of it" + mine, each.call, _called_facts(each.call))
 
 
 def _print_book(title: str, held: ServedPair | Called, facts: list[tuple[str, str]]) -> None:
@@ -252,10 +264,9 @@ def _served_facts(held: ServedPair) -> list[tuple[str, str]]:
 def _called_facts(held: Called) -> list[tuple[str, str]]:
     pending = "nothing"
     if held.pending is not None:
-        pending = (
-            f"number {held.pending.seq}, unanswered; repeat it with "
-            f"--idempotency-key {one_line(held.pending.idempotency_key)}"
-        )
+        pending = f"number {held.pending.seq}, unanswered"
+        if held.pending.idempotency_key:
+            pending += f"; repeat it with --idempotency-key {one_line(held.pending.idempotency_key)}"
     facts = [("pending", pending)]
     if held.replies_lost:
         facts.append(("lost", "it gave replies that never came; its next one need not follow the last"))

@@ -11,6 +11,7 @@ import contextlib
 import heapq
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from hashlib import sha256
 from itertools import count
 
 from msgspec import Struct
@@ -116,6 +117,21 @@ class PairQueue:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await moved.wait()
+
+
+def place_check(queue: PairQueue, message: bytes | None) -> str:
+    """Return the name of where an answered call and its reply are, in the entry of the call. `message` is the reply if it
+    has more in it than its signature covers: then the entry names a hash of all of it.
+    """
+    assert queue.next is not None, "the call is answered"
+    accepted, replied = queue.next.accepted, queue.next.replied
+    own = queue.pair.to_vid.short()
+    place = f"place:{queue.calls.book}:{own}:{accepted.last_sequence_no}:{replied.last_sequence_no}"
+    return place if message is None else f"{place}:{added_hash(message)}"
+
+
+def added_hash(message: bytes) -> str:
+    return sha256(message).hexdigest()[:32]
 
 
 Load = Callable[[PairQueue], Awaitable[ChainPositions]]

@@ -14,11 +14,12 @@ it, the same bytes get the stored reply. Work that fails changes nothing.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
-from typing import Any, Required, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack
 
+from comity.envelopes.features import NO_FEATURES, Features
 from comity.envelopes.protocol.card import can_be_called, is_gone
 from comity.envelopes.protocol.chain import (
     BehaviourError,
@@ -49,7 +50,17 @@ from comity.envelopes.protocol.errors import (
     ReplayDetectedError,
 )
 from comity.envelopes.protocol.message import A2AMessage
-from comity.envelopes.queues import SERVE_BOOK, ChainPositions, PairQueue, PairQueues, state_of, tip_of
+from comity.envelopes.protocol.metadata import NO_MEMBERS, members_of_request, with_members
+from comity.envelopes.queues import (
+    SERVE_BOOK,
+    ChainPositions,
+    PairQueue,
+    PairQueues,
+    place_check,
+    state_of,
+    tip_of,
+)
+from comity.envelopes.sealing import ReplyVault
 from comity.http.asgi import (
     Disconnected,
     Receive,
@@ -77,9 +88,13 @@ from comity.requests.handler import (
 )
 from comity.requests.pipeline import Pipeline
 from comity.store.interface import CHAIN_BYTES, Advance, Answer, PruneReplies, Store, StoreConflict
+from comity.store.vault import Vault
 from comity.wire import strict_json
 from comity.wire.errors import ComityError, StorageFullError, http_status, public_message
 from comity.wire.machine import Clock
+
+if TYPE_CHECKING:
+    from comity.runtime.node_runtime import NodeRuntime
 
 log = logging.getLogger("comity.envelopes")
 
@@ -99,17 +114,18 @@ _ADMITTED = Admission(checks=("signature", "chain"))
 
 
 class VerifiedCall:
-    """An envelope that verified. `queue` is set when its turn comes, `accepted` when it is admitted: the position of its
-    chain after it.
+    """An envelope that verified, and what came beside it. `queue` is set when its turn comes, `accepted` when it is
+    admitted: the position of its chain after it.
     """
 
-    __slots__ = ("accepted", "envelope", "queue")
+    __slots__ = ("accepted", "envelope", "members", "queue")
 
     queue: PairQueue
     accepted: ReplayState
 
-    def __init__(self, envelope: VacantEnvelope) -> None:
+    def __init__(self, envelope: VacantEnvelope, members: Mapping[str, Any] = NO_MEMBERS) -> None:
         self.envelope = envelope
+        self.members = members
 
     @property
     def positions(self) -> ChainPositions:
@@ -117,21 +133,44 @@ class VerifiedCall:
         return self.queue.positions
 
 
-class SignedHandlerOptions(TypedDict, total=False):
-    """What `SignedHandler` is made of, for handlers that need something besides."""
+class NodeOptions(TypedDict, total=False):
+    """What is the same for all handlers of signed envelopes in a node."""
 
     key: Required[SigningKey]
     state_provider: Required[StateProvider]
     store: Required[Store]
     clock: Required[Clock]
-    deadline: float
     freshness: float | None
     restored_at: float | None
     budget: Budget | None
     quota: Quota | None
     pair_bytes: int
     sole_writer: bool
+    vault: Callable[[], Vault] | None
+
+
+class SignedHandlerOptions(NodeOptions, total=False):
+    """What `SignedHandler` is made of, for handlers that need something besides."""
+
+    deadline: float
     book: str
+    features: Features
+
+
+def node_options(runtime: "NodeRuntime", state_provider: StateProvider, quota: Quota) -> NodeOptions:
+    return {
+        "key": runtime.key,
+        "state_provider": state_provider,
+        "store": runtime.store,
+        "clock": runtime.clock,
+        "freshness": runtime.settings.agent.freshness_seconds or None,
+        "restored_at": runtime.restored_at,
+        "budget": runtime.budget,
+        "quota": quota,
+        "pair_bytes": runtime.settings.storage.pair_bytes,
+        "sole_writer": True,  # the folder is claimed by this process
+        "vault": runtime.current_vault,
+    }
 
 
 class SignedHandler(HandlerDefaults):
@@ -150,11 +189,15 @@ class SignedHandler(HandlerDefaults):
         pair_bytes: int = PAIR_BYTES,
         sole_writer: bool = False,
         book: str = SERVE_BOOK,
+        features: Features = NO_FEATURES,
+        vault: Callable[[], Vault] | None = None,
     ) -> None:
         """`freshness` is how many seconds a timestamp may be off, None for any number. `restored_at` is when the store
         was restored from a backup: nothing that was signed up to then moves a chain. `budget` limits the new pairs of
         an address. `sole_writer` says that no other process serves from this store. With a `quota`, what is stored is
-        limited: `pair_bytes` for each pair, and what the quota says in all. `book` holds the chains.
+        limited: `pair_bytes` for each pair, and what the quota says in all. `book` holds the chains. `features` add to
+        the replies what is not of the envelope. `vault` seals the replies that are stored; without one they are stored
+        as they are.
         """
         self.deadline = deadline
         self._key = key
@@ -166,7 +209,9 @@ class SignedHandler(HandlerDefaults):
         self._restored_at = None if restored_at is None else datetime.fromtimestamp(restored_at, UTC)
         self._budget = budget
         self._quota = quota
+        self._features = features
         self._pair_bytes = pair_bytes
+        self._replies = ReplyVault(vault)
         self._queues = PairQueues(self._load, sole_writer=sole_writer, release=self._release, book=book)
 
     def identify(self, request: Request) -> Identified:
@@ -186,7 +231,8 @@ class SignedHandler(HandlerDefaults):
         if self._freshness is not None:
             check_freshness(verified, now=self._now(), window=self._freshness)
         caller = vacant(verified.from_vacant_id.hex(), request.caller.address)
-        return Identified(caller, VerifiedCall(verified))
+        members = members_of_request(request.body) if self._features else NO_MEMBERS
+        return Identified(caller, VerifiedCall(verified, members))
 
     def _read(self, body: Any) -> VacantEnvelope:
         if not isinstance(body, dict):
@@ -210,6 +256,7 @@ class SignedHandler(HandlerDefaults):
             verified.accepted = check_chain(accepted, verified.envelope)
         except (ReplayDetectedError, ChainForkError) as refusal:
             return Admission(answered=await self._answer_again(verified, refusal))
+        self._replies.require()
         if self._restored_at is not None:
             check_stamped_after(verified.envelope, self._restored_at)
         request = call.request
@@ -228,8 +275,13 @@ class SignedHandler(HandlerDefaults):
         verified: VerifiedCall = call.evidence
         request, positions, queue = verified.envelope, verified.positions, verified.queue
         reply = signed_reply(request, result, replied=positions.replied, key=self._key, now=self._now())
-        message = strict_json.dumps(to_a2a_message(reply))
-        kept = self.encode_reply(message)
+        plain = signed = to_a2a_message(reply)
+        if self._features.concerns(verified.members):
+            known = verified.accepted.last_sequence_no > 1
+            peer = request.from_vacant_id
+            signed = with_members(signed, await self._features.to_reply(peer, verified.members, known=known))
+        message = strict_json.dumps(signed)
+        kept = self._replies.seal(queue.calls, request.sequence_no, message)
         if self._quota is not None and not self._try_reserve(verified, self._quota, len(kept)):
             await self._make_room(call, self._quota, len(kept))
         queue.next = ChainPositions(verified.accepted, check_chain(positions.replied, reply))
@@ -240,6 +292,7 @@ class SignedHandler(HandlerDefaults):
                 "request_id_hash": f"blake2b:{request.compute_hash().hex()}",
                 "content_hash": f"blake2b:{reply.compute_hash().hex()}",
             },
+            checks=(place_check(queue, message if signed is not plain else None),),
         )
 
     async def answer_conflict(self, call: Call, conflict: StoreConflict) -> HandlerResult:
@@ -252,14 +305,6 @@ class SignedHandler(HandlerDefaults):
         except (ReplayDetectedError, ChainForkError) as refusal:
             return await self._answer_again(verified, refusal)
         raise conflict
-
-    def encode_reply(self, reply: bytes) -> bytes:
-        """Return a reply as it is stored."""
-        return reply
-
-    def decode_reply(self, stored: bytes) -> bytes:
-        """Return the reply that was stored in that form."""
-        return stored
 
     def _try_reserve(self, verified: VerifiedCall, quota: Quota, size: int) -> bool:
         """Set aside what the reply needs: before the work, when nothing is known but the size of the request, and
@@ -354,7 +399,7 @@ class SignedHandler(HandlerDefaults):
             kept = await self._store.reply(queue.calls, envelope.sequence_no)
             if kept is not None and kept.reply is not None and kept.digest == envelope.compute_hash():
                 return HandlerResult(
-                    reply=self.decode_reply(kept.reply),
+                    reply=self._replies.give(queue.calls, envelope.sequence_no, kept.reply),
                     audit={"request_id_hash": f"blake2b:{envelope.compute_hash().hex()}"},
                 )
         statement = TipStatement.of(queue.pair, accepted, now=self._now()).signed(self._key)

@@ -1,6 +1,6 @@
 """The part `extensions`: settings, the state of the extensions, their MCP tools and resources."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from msgspec import Struct
@@ -8,8 +8,8 @@ from msgspec import Struct
 from comity.runtime.lazy import late
 from comity.runtime.part import Chore, OpenNode, Panel, Part
 from comity.runtime.settings import list_of, number, one_of, text
-from comity.vcp.part import Vcp
-from comity.vcp.protocol.built_in import NAMES
+from comity.vcp.part import Vcp, added_extensions
+from comity.vcp.protocol.built_in import BUILT_IN, NAMES
 from comity.wire.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -114,6 +114,17 @@ class Extensions(Part):
     async def panel(self) -> Panel:
         names = ", ".join(extension.id.removeprefix("VCP-X-") for extension in self.service.registrations())
         return Panel("VCP extensions", [("supported", names or "none")])
+
+
+def served_extensions(
+    parts: "Collection[type[Part]]", settings: "Settings", runtime: OpenNode
+) -> tuple[str, ...]:
+    """Return the ids of the VCP extensions that a node with these parts serves, while it is not open."""
+    enabled = settings.of(ExtensionSettings).enabled if Extensions in parts else ()
+    own = [id_ for id_, name in zip(BUILT_IN, NAMES, strict=True) if name in enabled]
+    if "deliberations" in settings.off:
+        own = [id_ for id_ in own if id_ != "VCP-X-Consensus"]  # the part keeps its state
+    return (*own, *(each.id for each in added_extensions(parts, settings, runtime)))
 
 
 def extension_service(

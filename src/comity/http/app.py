@@ -97,6 +97,9 @@ OPERATIONS: Final = (
         "Verify both chains with an agent in the background",
         _members("agent", agent=_ID),
     ),
+    ApiOperation(
+        "post", "/a2a/witness", "Prove to an earlier caller that the audit record holds what it signed"
+    ),
     ApiOperation("post", "/v1/state", "Set the state of the agent", _members("state", state=_TEXT)),
     ApiOperation(
         "post",
@@ -119,6 +122,8 @@ OPERATIONS: Final = (
     ApiOperation("get", "/.well-known/agent-card.json", "The agent card of A2A"),
     ApiOperation("post", "/v1/halo", "Publish a card in the directory", _OBJECT),
     ApiOperation("post", "/v1/query_capability", "Search the directory", _OBJECT),
+    ApiOperation("post", "/v1/reviews", "Publish a signed review of an agent", _OBJECT),
+    ApiOperation("get", "/v1/reviews/{vid}", "The last review of each reviewer of an agent", _OBJECT),
     ApiOperation("get", "/v1/capability_card/{vid}", "Read a card of the directory"),
     ApiOperation("get", "/v1/event_log/{vid}", "What an actor published in the directory"),
     ApiOperation("get", "/v1/event/{seq}", "One event of the directory"),
@@ -318,8 +323,10 @@ class HttpDoor:
             *((path, {"GET"}) for path in hot),
         ]
         off_public = tuple(each for each in off if each.public)
-        self._is_public: Callable[[str], bool] = lambda path: (
-            path in public or path.startswith(prefixes) or any(each.holds(path) for each in off_public)
+        self._is_public = lru_cache(256)(  # most ask for the same few
+            lambda path: (
+                path in public or path.startswith(prefixes) or any(each.holds(path) for each in off_public)
+            )
         )
         rights: dict[str, Right] = {**RIGHTS, **({} if page is None else page.rights)}
         for part in parts:
@@ -359,7 +366,7 @@ def right_table(rights: Mapping[str, Right]) -> Callable[[str], Right]:
     """Return the function that says which right a path needs: its own, that of the longest prefix, or `manage`."""
     prefixes = sorted((path for path in rights if path.endswith("/") and path != "/"), key=len, reverse=True)
 
-    @lru_cache(256)  # most ask for the same few
+    @lru_cache(256)  # same
     def right_for(path: str) -> Right:
         found = rights.get(path)
         if found is not None:

@@ -1,10 +1,11 @@
 """ASGI in small: reading a body under a limit, answering in JSON. No framework in between."""
 
 import asyncio
+import contextlib
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, MutableMapping
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from comity.requests.record import Recorder
 from comity.wire import strict_json
@@ -14,6 +15,7 @@ from comity.wire.errors import (
     MalformedError,
     RetryLaterError,
     TooLargeError,
+    UnauthenticatedError,
     http_status,
     public_message,
 )
@@ -30,6 +32,7 @@ HeadersByName = dict[bytes, bytes | int]
 """Each header's value, or how often it comes when that is more than once."""
 
 JSON = b"application/json"
+CHALLENGE: Final = (b"www-authenticate", b'Bearer realm="comity"')
 WHOLE = "comity.http.whole"
 """An ASGI extension of our own server, for paths that answer all the time: `read_whole` gives a body that has come
 completely, `answer_whole` writes an answer that is complete. None and False say that it has to be done as ASGI has it.
@@ -40,6 +43,10 @@ SPEND_BYTES = "comity.spend_bytes"
 SPEND_FAULT = "comity.spend_fault"
 """Under this key of the scope stands what charges a refusal to the address, where the caller has proven nothing."""
 LENGTH_DIGITS = 18  # more are a number that no limit allows
+
+_POLICY: Final = 1008
+_TRY_LATER: Final = 1013
+_MAX_REASON_BYTES: Final = 123
 
 
 class Disconnected(Exception):  # noqa: N818 - an end, not a failure
@@ -204,6 +211,23 @@ def when_to_retry(error: ComityError) -> Headers:
     if isinstance(error, RetryLaterError):
         return [(b"retry-after", str(max(1, math.ceil(error.retry_after))).encode())]
     return []
+
+
+async def refuse_websocket(scope: Scope, send: Send, error: ComityError) -> None:
+    """Refuse a WebSocket before it is accepted: in HTTP, or with a close code where the server can do no more."""
+    if "websocket.http.response" not in scope.get("extensions", {}):
+        code = _TRY_LATER if isinstance(error, RetryLaterError) else _POLICY
+        reason = public_message(error).encode()[:_MAX_REASON_BYTES].decode(errors="ignore")
+        await send({"type": "websocket.close", "code": code, "reason": reason})
+        return
+    headers = [(b"content-type", JSON), *when_to_retry(error)]
+    if isinstance(error, UnauthenticatedError):
+        headers.append(CHALLENGE)
+    start = {"type": "websocket.http.response.start", "status": http_status(error), "headers": headers}
+    refusal = {"detail": public_message(error), "code": error.code}
+    with contextlib.suppress(OSError):  # the peer is gone
+        await send(start)
+        await send({"type": "websocket.http.response.body", "body": strict_json.dumps(refusal)})
 
 
 # One method at one path, answered in JSON: plain ASGI without a framework. Where GET is answered, HEAD is too.

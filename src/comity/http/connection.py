@@ -88,7 +88,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._discarded = 0
         self._reading = True
         self._input_closed = False
-        self._waits_to_start = self._may_start = False
+        self._takes_turns = self._waits_to_start = self._may_start = False
         self._drained: asyncio.Future[None] | None = None
         self._stalled_since: float | None = None
         self._closing_since: float | None = None
@@ -114,6 +114,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._input_closed = True
             transport.abort()
             return
+        self._takes_turns = self._serving.faults.takes_turns(self._peer)
         self._schedule_check()
         if not self._serving.join(self, self._peer):
             self._refuse(_CROWDED)
@@ -218,7 +219,12 @@ class HttpConnection(asyncio.BufferedProtocol):
                     if not self._exchange.keep_alive:  # nothing more is answered here
                         self._unread = b""
                     break
-                elif self._reader or self._may_start or self._serving.may_start(self, self._peer):
+                elif (
+                    not self._takes_turns
+                    or self._reader
+                    or self._may_start
+                    or self._serving.may_start(self, self._peer)
+                ):
                     self._may_start = False
                     self._take_head()
                 else:

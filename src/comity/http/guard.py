@@ -21,6 +21,7 @@ from functools import lru_cache, partial
 from typing import Final, Literal, NamedTuple, Protocol
 
 from comity.http.asgi import (
+    CHALLENGE,
     SPEND_BYTES,
     SPEND_FAULT,
     App,
@@ -133,7 +134,6 @@ class HttpAccess:
         return next((value for name, _, value in cookies if name == self._cookie), "")
 
 
-_CHALLENGE = b'Bearer realm="comity"'
 _SCOPE = "insufficient_scope"
 _WORDS = {
     "act": "this token",
@@ -245,7 +245,9 @@ class Guard:
         caller = own or (anonymous(address) if public else self._visitor(scope, address))
         scope[CALLER] = caller
         if not public:
-            self._check_right(scope["path"], caller)
+            right = self._right_for(scope["path"])
+            if right not in caller.rights:
+                raise _lacks_right(caller, right)
 
     def _check_owner_socket(self, scope: Scope) -> None:
         headers = headers_by_name(scope)
@@ -253,14 +255,6 @@ class Guard:
             raise ForbiddenError("this socket is for programs of the node's own user, not for pages")
         refuse_announced(headers, self._body_limit)
         scope[CALLER] = own_user("terminal", "127.0.0.1", "owner socket")
-
-    def _check_right(self, path: str, caller: Caller) -> None:
-        right = self._right_for(path)
-        if not caller.may(right):
-            raise ForbiddenError(
-                f"this needs the right to {RIGHT_WORDS[right]}, which {_WORDS.get(caller.kind, 'this caller')} does not "
-                "have; use the command line on the node's machine, or a token that may (comity token new --help)"
-            )
 
     def _own_caller(self, scope: Scope, headers: HeadersByName, address: str) -> Caller | None:
         """Return the node's own user if the request proves it, else None."""
@@ -311,13 +305,20 @@ class Guard:
             challenge = self._visitors.challenge(scope["path"], error)
             if challenge is not None:
                 return [(b"www-authenticate", challenge)]
-        return [(b"www-authenticate", _CHALLENGE)]
+        return [CHALLENGE]
 
     def _check_origin(self, scope: Scope, host: str) -> None:
         origin = header(scope, b"origin") or ""
         scheme = "https" if scope["scheme"] in ("https", "wss") else "http"
         if origin.lower() != f"{scheme}://{host.lower()}" and origin.lower() not in self._origins:
             raise ForbiddenError("pages of this Origin may not use the node; add it to http.allowed_origins")
+
+
+def _lacks_right(caller: Caller, right: Right) -> ForbiddenError:
+    return ForbiddenError(
+        f"this needs the right to {RIGHT_WORDS[right]}, which {_WORDS.get(caller.kind, 'this caller')} does not "
+        "have; use the command line on the node's machine, or a token that may (comity token new --help)"
+    )
 
 
 def _charging_refusals(scope: Scope, send: Send) -> Send:

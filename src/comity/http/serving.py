@@ -120,11 +120,9 @@ class Serving:
                 del self._by_address[address]
 
     def may_start(self, connection: "HttpConnection", address: str) -> bool:
-        """Return whether a connection of that address may begin a request now. If not, its `start` is called later, so
+        """Return whether a connection of an address that takes turns may begin a request now. If not, its `start` is called later, so
         another address waits for one of these requests and not for one of each connection.
         """
-        if not self.faults.takes_turns(address):
-            return True
         waiting = self._waiting_to_start.get(address)
         if waiting is not None:
             waiting.append(connection)

@@ -1,14 +1,18 @@
-"""The identity file: one signing key as JSON, mode 0600.
+"""The key files: each one signing key as JSON, mode 0600.
 
     {"format": "comity identity", "version": 1, "public": HEX, "secret": {"kept": WHERE, ...}}
+    {"format": "comity recovery", "version": 1, "public": HEX, "secret": {"kept": WHERE, ...} | null}
 
 - `kept` says where the seed is: "here" in the open, "sealed" under a passphrase, or in the "keyring"
   of the operating system. The public key can be read in each case; a loaded seed must match it.
 - A file of a newer version is refused and left alone, and so is one with fields we do not know.
+- `recovery.json` holds the recovery key, which can replace the identity key (`protocol/succession.py`). It is made with the
+  identity and kept in the same way. Its `secret` is null once its owner has it on paper. Its hash stands in the card.
 - A passphrase for a file that is not sealed is refused too. The user believes that the seed is protected, but it is not,
   or somebody replaced the file.
 """
 
+import contextlib
 import importlib
 import os
 import secrets
@@ -19,7 +23,12 @@ import msgspec
 from msgspec import Struct
 
 from comity.identity.passphrase import SealedBox, SealingCost, seal, unseal
-from comity.identity.private_files import create_private, ensure_private_folder, read_private
+from comity.identity.private_files import (
+    create_private,
+    ensure_private_folder,
+    read_private,
+    replace_private,
+)
 from comity.identity.protocol.keys import KEY_BYTES, SigningKey, VacantId
 from comity.system import install_command
 from comity.wire.errors import ComityError, ConfigError, KeyRefusedError
@@ -58,6 +67,12 @@ def load(vacant_id: VacantId) -> SigningKey:
             f"what the keyring holds for {vacant_id} is not its seed; restore it from an exported key file"
         )
     return key
+
+
+def forget(vacant_id: VacantId) -> None:
+    """Take a seed out of the keyring. A keyring that refuses keeps it, which harms nothing."""
+    with contextlib.suppress(Exception):
+        usable_keyring().delete_password(SERVICE, vacant_id.hex())
 
 
 def read_entry(service: str, entry: str) -> Any:
@@ -123,6 +138,13 @@ class IdentityFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     secret: KeptHere | KeptSealed | KeptInKeyring
 
 
+class RecoveryFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    format: Literal["comity recovery"] = "comity recovery"
+    version: Literal[1] = 1
+    public: str
+    secret: KeptHere | KeptSealed | KeptInKeyring | None
+
+
 class _KeyFilePreface(Struct, frozen=True):
     """What every version has, read before the rest is believed."""
 
@@ -130,16 +152,23 @@ class _KeyFilePreface(Struct, frozen=True):
     version: int
 
 
+KeptSecret = KeptHere | KeptSealed | KeptInKeyring
+
+
 def identity_file(
     key: SigningKey, *, passphrase: str | None = None, cost: SealingCost | None = None
 ) -> IdentityFile:
     """Return the content of a file that holds a key, sealed when there is a passphrase."""
-    secret: KeptHere | KeptSealed
+    return IdentityFile(public=key.vacant_id.hex(), secret=kept_secret(key, passphrase, cost))
+
+
+def kept_secret(
+    key: SigningKey, passphrase: str | None, cost: SealingCost | None = None
+) -> KeptHere | KeptSealed:
+    """Return the seed as a file holds it, sealed when there is a passphrase."""
     if passphrase is None:
-        secret = KeptHere(seed=key.seed.hex())
-    else:
-        secret = KeptSealed(sealed=seal(key.seed, passphrase, cost or SealingCost()))
-    return IdentityFile(public=key.vacant_id.hex(), secret=secret)
+        return KeptHere(seed=key.seed.hex())
+    return KeptSealed(sealed=seal(key.seed, passphrase, cost or SealingCost()))
 
 
 def write_identity(
@@ -182,9 +211,13 @@ def open_identity(path: Path, *, passphrase: str | None = None) -> SigningKey:
             path,
             "is not encrypted with a passphrase; leave the passphrase out, or encrypt a copy of the identity",
         )
-    claimed = VacantId.from_hex(file.public)
+    return open_secret(path, VacantId.from_hex(file.public), file.secret, passphrase)
+
+
+def open_secret(path: Path, claimed: VacantId, secret: KeptSecret, passphrase: str | None) -> SigningKey:
+    """Return the key that a file keeps for the public key that it names."""
     try:
-        match file.secret:
+        match secret:
             case KeptHere(seed=seed):
                 key = SigningKey.from_seed(bytes.fromhex(seed))
             case KeptSealed(sealed=sealed):
@@ -202,8 +235,18 @@ def open_identity(path: Path, *, passphrase: str | None = None) -> SigningKey:
     return key
 
 
-def _create(path: Path, file: IdentityFile) -> None:
-    create_private(path, msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n")
+def _create(path: Path, file: Struct) -> None:
+    create_private(path, encode_file(file))
+
+
+def encode_file(file: Struct) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
+
+
+def damaged(path: Path) -> KeyRefusedError:
+    return KeyRefusedError(
+        f"{path} is damaged, was changed, or is of a newer release; restore it from a copy or upgrade comity"
+    )
 
 
 def _unseal(path: Path, sealed: SealedBox, passphrase: str) -> bytes:
@@ -257,6 +300,7 @@ def create_identity(
         write_keyring_identity(path, key)
     else:
         write_identity(path, key, passphrase=passphrase, cost=cost)
+    ensure_recovery(data_dir, passphrase, in_keyring=in_keyring, cost=cost)
     return key
 
 
@@ -270,7 +314,12 @@ def load_or_create_identity(
         except KeyRefusedError:
             if not has_identity(data_dir):
                 raise
-    return load_identity(data_dir, passphrase=passphrase), False
+    key = load_identity(data_dir, passphrase=passphrase)
+    if not has_recovery(data_dir):  # of an older release, or the start that made the identity was killed
+        kept = read_identity(identity_path(data_dir)).secret
+        cost = kept.sealed.cost if isinstance(kept, KeptSealed) else cost
+        ensure_recovery(data_dir, passphrase, in_keyring=isinstance(kept, KeptInKeyring), cost=cost)
+    return key, False
 
 
 def load_identity(data_dir: Path, *, passphrase: str | None = None) -> SigningKey:
@@ -284,3 +333,67 @@ def stored_vacant_id(data_dir: Path) -> VacantId:
 
 def needs_passphrase(data_dir: Path) -> bool:
     return isinstance(read_identity(identity_path(data_dir)).secret, KeptSealed)
+
+
+# The recovery key of a data folder: made with the identity, printed once, then only its public half is kept.
+
+RECOVERY_FILE = "recovery.json"
+
+
+def recovery_path(data_dir: Path) -> Path:
+    return data_dir / RECOVERY_FILE
+
+
+def has_recovery(data_dir: Path) -> bool:
+    return os.path.lexists(recovery_path(data_dir))
+
+
+def ensure_recovery(
+    data_dir: Path, passphrase: str | None, *, in_keyring: bool = False, cost: SealingCost | None = None
+) -> None:
+    """Make the recovery key of a folder that has none. Of two that start together, one makes it."""
+    if has_recovery(data_dir):
+        return
+    key = new_signing_key()
+    if in_keyring:
+        store(key)
+    secret: KeptSecret = KeptInKeyring() if in_keyring else kept_secret(key, passphrase, cost)
+    try:
+        _create(recovery_path(data_dir), RecoveryFile(public=key.vacant_id.hex(), secret=secret))
+    except KeyRefusedError:
+        if in_keyring:
+            forget(key.vacant_id)
+        if not has_recovery(data_dir):
+            raise
+
+
+def read_recovery(data_dir: Path) -> RecoveryFile:
+    path = recovery_path(data_dir)
+    data = read_private(path)
+    try:
+        file = msgspec.json.decode(data, type=RecoveryFile)
+        VacantId.from_hex(file.public)
+    except (msgspec.MsgspecError, UnicodeDecodeError, ComityError):
+        raise damaged(path) from None
+    return file
+
+
+def recovery_public(data_dir: Path) -> VacantId | None:
+    """Return the public half of the recovery key; None for a folder that has none yet."""
+    return VacantId.from_hex(read_recovery(data_dir).public) if has_recovery(data_dir) else None
+
+
+def open_recovery(data_dir: Path, passphrase: str | None) -> SigningKey:
+    """Return the recovery key, if its secret half is still in the folder."""
+    file, path = read_recovery(data_dir), recovery_path(data_dir)
+    if file.secret is None:
+        _refuse(path, "holds only the public half: the recovery key was written down and then deleted here")
+    return open_secret(path, VacantId.from_hex(file.public), file.secret, passphrase)
+
+
+def keep_recovery_public(data_dir: Path, public: VacantId) -> None:
+    """Keep only the public half of the recovery key: its owner has the secret half on paper."""
+    former = read_recovery(data_dir) if has_recovery(data_dir) else None
+    replace_private(recovery_path(data_dir), encode_file(RecoveryFile(public=public.hex(), secret=None)))
+    if former is not None and isinstance(former.secret, KeptInKeyring):
+        forget(VacantId.from_hex(former.public))

@@ -3,7 +3,7 @@ data folder; stdio is opened by `comity mcp`.
 """
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -62,6 +62,7 @@ def make_node_mcp(
     *,
     tally: "Tally",
     versions: Sequence[str],
+    extensions: Callable[[], Iterable[str]],
     secret: bytes | None = None,
 ) -> "NodeMcp":
     """Return what all doors of MCP share. Lists are answered without opening a part; a tool opens the node with its first
@@ -97,7 +98,7 @@ def make_node_mcp(
         catalog,
         clock,
         runtime=runtime,
-        handshake=mcp_places.VcpHandshake(versions if Vcp in parts else ()),
+        handshake=mcp_places.VcpHandshake(versions if Vcp in parts else (), extensions),
         negotiator=negotiator,
         tally=tally,
         secret=secret,
@@ -148,6 +149,7 @@ class Mcp(Part):
             runtime.clock,
             tally=tally,
             versions=runtime.settings.vcp.versions,
+            extensions=lambda: () if vcp is None else vcp.served,
             secret=secret,
         )
         if vcp is not None:

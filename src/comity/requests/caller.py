@@ -33,7 +33,7 @@ class Caller(Struct, frozen=True, kw_only=True, dict=True):
     proof: Proof = "none"
     scopes: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def is_local(self) -> bool:
         """Return whether it is the node's own user."""
         return self.kind in OWN
@@ -48,7 +48,7 @@ class Caller(Struct, frozen=True, kw_only=True, dict=True):
     def may(self, right: Right) -> bool:
         return right in self.rights
 
-    @property
+    @cached_property
     def family(self) -> str:
         """Return the kind, with all kinds of the node's own user as `local`."""
         return "local" if self.is_local else self.kind

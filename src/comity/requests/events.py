@@ -134,6 +134,8 @@ ACT_WORDS: Final = {
     "NODE_STOPPED": "the node stopped",
     "TOKEN_MADE": "token for a program made",
     "TOKEN_REVOKED": "token of a program revoked",
+    "AUDIT_TREE_BUILT": "the tree over the audit record was built",
+    "AUDIT_HEAD": "the head of another chain was entered",
     "STORE_WRITTEN_AGAIN": "the store can be written again",
     "PING_OK": "ping answered",
     "ENVELOPE_OK": "signed call answered",

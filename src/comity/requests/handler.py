@@ -96,13 +96,14 @@ class Call(Struct, frozen=True, kw_only=True):
 
 
 class HandlerResult(Struct, frozen=True, kw_only=True):
-    """The reply, the state changes that are stored with it, and what the audit entry adds. `about` names the subject for
-    events; if it is empty, the hashes of the entry do.
+    """The reply, the state changes that are stored with it, and what the audit entry adds: fields, and `checks`. `about`
+    names the subject for events; if it is empty, the hashes of the entry do.
     """
 
     reply: Any
     operations: tuple[Operation, ...] = ()
     audit: Mapping[str, Any] = {}
+    checks: tuple[str, ...] = ()
     about: str = ""
 
 

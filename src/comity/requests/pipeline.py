@@ -83,7 +83,7 @@ class Pipeline:
         now = self._clock.now()
         try:
             caller, evidence = handler.identify(request)
-            if caller.proof != "none":
+            if caller.proof != "none" and not caller.is_local:  # the owner is not charged
                 excuse_request()
             if self._budget is not None and caller.kind == "vacant" and not request.caller.is_local:
                 self._budget.spend_identity(caller.owner, request.caller.address, request.size)
@@ -190,7 +190,7 @@ class Pipeline:
             feature=handler.name,
             result=f"{handler.name.upper()}_{outcome}",
             caller=call.caller,
-            checks=(*_CHECKS, *checks),
+            checks=(*_CHECKS, *checks) if sealed is None else (*_CHECKS, *checks, *sealed.checks),
             failed_step=failed_step,
             seconds=self._clock.monotonic() - began,
             about="" if sealed is None else sealed.about,

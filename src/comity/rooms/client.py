@@ -14,7 +14,7 @@ import secrets
 import ssl
 from collections import deque
 from collections.abc import Coroutine, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -39,10 +39,16 @@ from comity.rooms.protocol.effects import (
 from comity.rooms.protocol.meeting import Attending, Meeting
 from comity.rooms.protocol.relay import MESSAGE_LIMIT
 from comity.rooms.protocol.signalling import IceCandidate, Listed
+from comity.runtime.lazy import late
 from comity.system import is_loopback
 from comity.wire.errors import ComityError, ConfigError
 from comity.wire.link import LinkClosed, LinkOpened
 from comity.wire.machine import Clock
+
+if TYPE_CHECKING:
+    from comity.identity import certificates
+else:
+    certificates = late("comity.identity.certificates")
 
 # The way to a signalling relay: one WebSocket, one message per text frame.
 
@@ -51,7 +57,7 @@ _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class RelayTarget(Struct, frozen=True):
-    """`tls_sha256` is the certificate's fingerprint in hex; None: it must be one that the system trusts."""
+    """`tls_sha256` is the hash, in hex, of the certificate or of its public key; None: it must be one that the system trusts."""
 
     url: str
     token: str | None = None
@@ -94,13 +100,16 @@ async def dial_relay(target: RelayTarget, tls: ssl.SSLContext | None = None) -> 
 
 
 def pinned_context(sha256: str) -> ssl.SSLContext:
-    """TLS with the one certificate that has this fingerprint, signed by anybody."""
+    """Return TLS with the one certificate that has this hash, or whose public key has it, signed by anybody."""
 
     class Pinned(ssl.SSLObject):
         def do_handshake(self) -> None:
             super().do_handshake()
-            shown = hashlib.sha256(self.getpeercert(binary_form=True) or b"").hexdigest()
-            if not hmac.compare_digest(shown, sha256):
+            certificate = self.getpeercert(binary_form=True) or b""
+            shown = hashlib.sha256(certificate).hexdigest()
+            if not hmac.compare_digest(shown, sha256) and not hmac.compare_digest(
+                certificates.pin_of_certificate(certificate), sha256
+            ):
                 refusal = ssl.SSLCertVerificationError("another certificate")
                 refusal.verify_message = "it is not the one of the invite"
                 raise refusal

@@ -23,7 +23,16 @@ from urllib.parse import parse_qs
 import msgspec
 from msgspec import Struct
 
-from comity.http.asgi import JSON, Endpoint, Receive, Scope, Send, header, read_json_body, while_connected
+from comity.http.asgi import (
+    Endpoint,
+    Receive,
+    Scope,
+    Send,
+    header,
+    read_json_body,
+    refuse_websocket,
+    while_connected,
+)
 from comity.http.guard import caller_of
 from comity.http.peer_address import peer_of
 from comity.http.websocket import cut_off, set_limit
@@ -38,14 +47,12 @@ from comity.rooms.protocol.relay import (
     SignallingRelay,
 )
 from comity.system import is_loopback
-from comity.wire import strict_json
 from comity.wire.errors import (
     ComityError,
     ForbiddenError,
     InvalidError,
     OverloadedError,
     UnauthenticatedError,
-    http_status,
 )
 from comity.wire.machine import Clock
 
@@ -141,7 +148,7 @@ class SignallingDoor:
             if refusal is not None:
                 raise OverloadedError(refusal.reason)
         except ComityError as refused:
-            await _refuse(send, refused)
+            await refuse_websocket(scope, send, refused)
             return
         outbox = self._outboxes[peer_id] = _Outbox(self._queued, partial(cut_off, scope))
         charged = None if trusted else address
@@ -306,19 +313,3 @@ def _token_in(query: str) -> str:
         return parse_qs(query, max_num_fields=16).get("token", [""])[0]
     except ValueError:  # more fields than anybody needs
         return ""
-
-
-async def _refuse(send: Send, refusal: ComityError) -> None:
-    body = strict_json.dumps({"detail": refusal.message, "code": refusal.code})
-    headers = [(b"content-type", JSON)]
-    if isinstance(refusal, OverloadedError):
-        headers.append((b"retry-after", b"%d" % refusal.retry_after))
-    if isinstance(refusal, UnauthenticatedError):
-        headers.append((b"www-authenticate", b'Bearer realm="comity"'))
-    try:
-        await send(
-            {"type": "websocket.http.response.start", "status": http_status(refusal), "headers": headers}
-        )
-        await send({"type": "websocket.http.response.body", "body": body})
-    except OSError:
-        return

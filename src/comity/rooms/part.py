@@ -55,13 +55,14 @@ _LEASES_EVERY: Final = 20.0
 
 
 class PeersSettings(Struct, frozen=True, kw_only=True):
-    """`relay` empty: the node's own, at /signal. `ice_servers` help peers behind routers to find each other; the user
+    """`relay` empty: the node's own, at /signal. `relay_file` holds a line that `comity relay` has printed, in the place of `relay`. `ice_servers` help peers behind routers to find each other; the user
     name and the file with the credential are for the TURN servers among them. `same_host`: peers of this user on this machine are
     joined without WebRTC. `webrtc` is the library; any: the fastest that is there. The demands hold for every session of this node. `shared` are folders whose files may be sent
     and saved, beside the folder `shared` of the data folder.
     """
 
     relay: Annotated[str, text("an address such as wss://relay.example/signal", r"|wss?://[^\s@]+")] = ""
+    relay_file: Path | None = None
     ice_servers: Annotated[
         tuple[str, ...],
         list_of(text("an address such as stun:stun.example:3478", r"(stun|turn|turns):[^\s@]{1,512}")),

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from comity.identity.key_files import IDENTITY_FILE
+from comity.identity.key_files import IDENTITY_FILE, RECOVERY_FILE
 from comity.identity.secrets import READ_TOKEN_FILE, TOKEN_FILE, VAULT_KEY_FILE
 from comity.rooms.protocol.tool_arguments import VdoToolError
 from comity.store.claim import CLAIM_FILE
@@ -28,7 +28,7 @@ from comity.store.claim import CLAIM_FILE
 SHARED: Final = "shared"
 DATABASE: Final = "comity.db"
 SYSTEM_FOLDERS: Final = ("/etc", "/proc", "/sys", "/dev")
-_MARKS: Final = (IDENTITY_FILE, TOKEN_FILE, READ_TOKEN_FILE, VAULT_KEY_FILE, CLAIM_FILE)
+_MARKS: Final = (IDENTITY_FILE, RECOVERY_FILE, TOKEN_FILE, READ_TOKEN_FILE, VAULT_KEY_FILE, CLAIM_FILE)
 _OPEN_FOLDER: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 _FOLDER: Final = _OPEN_FOLDER | getattr(os, "O_NOFOLLOW", 0)
 _FILE: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)

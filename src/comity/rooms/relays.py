@@ -18,6 +18,7 @@ from comity.rooms.links.websocket import ticket_folder
 from comity.rooms.part import INVITE_SECONDS, MAX_INVITE_SECONDS, SIGNAL_PATH, PeersSettings
 from comity.rooms.paths import FilePaths
 from comity.rooms.protocol.meeting import Attending
+from comity.rooms.protocol.relay_line import RelayLine, is_relay_line, read_relay_line, relay_token
 from comity.rooms.protocol.signalling import RoomCipher, effective_password
 from comity.rooms.protocol.tool_table import Demands
 from comity.rooms.sessions import Rooms
@@ -28,6 +29,10 @@ from comity.runtime.settings_file import default_data_folder
 from comity.system import is_loopback
 from comity.wire.errors import ConfigError, InvalidError
 
+OWN_LOGIN_SECONDS: Final = 30 * 86_400.0
+"""How long this node may use its relay before it joins again."""
+LOGIN_AFTER_INVITE_SECONDS: Final = 86_400.0
+"""A connection made by an invite may use the relay this long after the invite has expired."""
 _EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - how it is reached from here
 
 
@@ -38,7 +43,7 @@ def _paths(runtime: NodeRuntime) -> FilePaths:
         runtime.settings.data,
         peers.shared,
         others=[default_data_folder(os.environ, lambda: home, sys.platform)],
-        keys=filter(None, (runtime.settings.tls.key, peers.turn_credential)),
+        keys=filter(None, (runtime.settings.tls.key, peers.turn_credential, peers.relay_file)),
     )
 
 
@@ -89,7 +94,15 @@ class NodeRelays:
 
     @property
     def default(self) -> str | None:
+        line = self._own_line()
+        if line is not None:
+            return line.address(self._runtime.clock.now() + OWN_LOGIN_SECONDS)
         return self._peers.relay or self.own
+
+    def pin_of(self, host: str) -> str | None:
+        """Return the pin of a relay that a line names."""
+        line = self._own_line()
+        return line.pin if line is not None and line.url == host else None
 
     def is_own(self, host: str) -> bool:
         return host in self._own_addresses()
@@ -114,8 +127,17 @@ class NodeRelays:
             raise InvalidError(f"an invite is valid for 1 to {MAX_INVITE_SECONDS:g} seconds")
         if host is not None and not isinstance(host, str):
             raise InvalidError("host must be the address of a relay")
-        address, pin = self._invite_address(host)
-        ice = tuple(map(_ice_json, self._ice_servers()))
+        if host is not None and is_relay_line(host):
+            line: RelayLine | None = read_relay_line(host)
+        else:
+            line = self._own_line() if host is None else None
+        if line is not None:
+            until = self._runtime.clock.now() + seconds + LOGIN_AFTER_INVITE_SECONDS
+            address, pin, ice = line.address(until), line.pin, line.ice(until)
+        else:
+            address, pin = self._invite_address(host)
+            ice = ()
+        ice += tuple(map(_ice_json, self._configured_ice()))
         invite = await rooms.invite(room, host=address, seconds=seconds, tls_sha256=pin, ice=ice or None)
         return {
             "ok": True,
@@ -164,12 +186,18 @@ class NodeRelays:
         if kept.own_relay and own is not None:
             pin = self._certificate_pin() if own.startswith("wss://") else None
             return read_relay(own, self._runtime.token, pin)
+        line = self._own_line()
+        if line is not None and line.url == kept.options.host:  # its token of then may have expired
+            user, password = line.login(self._runtime.clock.now() + OWN_LOGIN_SECONDS)
+            return read_relay(line.url, relay_token(user, password), line.pin)
         return read_relay(kept.options.host, kept.relay_token, kept.tls_sha256)
 
     def _links_for(self, kept: KeptSession) -> LinkMaker:
         """Return the maker for the ICE servers of the invite and those of the settings."""
-        servers = self._ice_servers()
-        for one in kept.ice or ():
+        servers = self._configured_ice()
+        line = self._own_line()
+        own = () if line is None else line.ice(self._runtime.clock.now() + OWN_LOGIN_SECONDS)
+        for one in kept.ice or own:
             urls = one.get("urls")
             named = (urls,) if isinstance(urls, str) else tuple(urls or ())
             server = IceServer(named, str(one.get("username", "")), str(one.get("credential", "")))
@@ -185,7 +213,12 @@ class NodeRelays:
             self._makers[wanted] = LinkMaker(wanted)
         return self._makers[wanted]
 
-    def _ice_servers(self) -> list[IceServer]:
+    def _own_line(self) -> RelayLine | None:
+        """Return the line of the settings. Raise InvalidError if it cannot be used."""
+        file = self._peers.relay_file
+        return None if file is None else read_relay_line(read_private(file).decode("utf-8", "replace"))
+
+    def _configured_ice(self) -> list[IceServer]:
         """Return those of the settings; the TURN servers among them with the login."""
         peers = self._peers
         file = peers.turn_credential

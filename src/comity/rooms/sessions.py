@@ -56,6 +56,10 @@ class Relays(Protocol):
 
     def is_own(self, host: str) -> bool: ...
 
+    def pin_of(self, host: str) -> str | None:
+        """Return the pin of the relay at that address, where the settings name one."""
+        ...
+
     def open_links(self, kept: KeptSession) -> RoomLinks:
         """Go to the relay of a session. Raise ConfigError."""
         ...
@@ -129,7 +133,7 @@ class Rooms:
             options=replace(options, host=host),
             own_relay=self.relays.is_own(host),
             relay_token=token,
-            tls_sha256=None if invite is None else invite.tls_sha256,
+            tls_sha256=self.relays.pin_of(host) if invite is None else invite.tls_sha256,
             ice=None if invite is None else invite.ice,
             created_at=self._clock.now(),
         )

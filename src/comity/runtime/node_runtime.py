@@ -26,6 +26,7 @@ from comity.identity.secrets import (
     load_or_create_vault_keys,
     read_vault_keys,
 )
+from comity.identity.succession_files import read_own_line
 from comity.release import __version__
 from comity.requests.budget import Budget, Figures
 from comity.requests.metrics import Metrics
@@ -35,9 +36,11 @@ from comity.requests.tracing import open_tracing
 from comity.runtime.lazy import late
 from comity.runtime.opening import open_store, open_trail
 from comity.runtime.part import Chore, Part
+from comity.runtime.replaced_keys import record_replaced_keys
 from comity.runtime.settings import Settings
 from comity.store.audit_chain import timestamp
-from comity.store.audit_log import RESTORED, RestoreMark, keep_restored, read_restored
+from comity.store.audit_log import RESTORED, keep_restored, read_restored
+from comity.store.audit_trail import RestoreMark
 from comity.store.claim import FolderClaim
 from comity.store.vault import Vault
 from comity.system import is_loopback
@@ -128,6 +131,7 @@ class NodeRuntime:
             claim = self.claim = FolderClaim(data)
             self.stack.callback(claim.release)
         self.key, _made = await asyncio.to_thread(load_or_create_identity, data, passphrase=passphrase)
+        self.line = read_own_line(data, self.key.vacant_id)
         self.token = load_or_create_token(data / TOKEN_FILE)
         self.read_token = load_or_create_token(data / READ_TOKEN_FILE)
         self.named_tokens = TokenBook(data, self.clock)
@@ -136,7 +140,7 @@ class NodeRuntime:
         keys = load_or_create_vault_keys(data / VAULT_KEY_FILE, os.environ.get(VAULT_KEY_VARIABLE))
         self.vault = Vault(keys, environment=settings.environment, plaintext=settings.vault.plaintext)
         trail = open_trail(settings, self.key, MAIN_CHAIN)
-        self.chain = trail.chain
+        self.trail, self.chain = trail, trail.chain
         self.store = await open_store(settings, self.clock, trail)
         self.stack.push_async_callback(self.store.close)
         self.metrics = Metrics(
@@ -158,6 +162,7 @@ class NodeRuntime:
             self.record, self.clock, budget=self.budget
         )
         await self._begin_after_restore(guest=guest)
+        await record_replaced_keys(self.store, self.record, self.line)
         await self.note("NODE_STARTED")
         self.stack.push_async_callback(self.note, "NODE_STOPPED")
         self.stack.callback(self.record.flush)
@@ -195,7 +200,7 @@ class NodeRuntime:
     async def _begin_after_restore(self, *, guest: bool) -> None:
         restored = await read_restored(self.store)
         if restored is not None and not restored.started and not guest:
-            restored = RestoreMark(at=self.clock.now(), started=True)
+            restored = RestoreMark(at=self.clock.now(), started=True, since=restored.since)
             moment = f"signed-after:{timestamp(restored.at)}"
             await self.record.commit_counted((keep_restored(restored),), own_act(RESTORED, moment))
         self.restored_at = None if restored is None else restored.at

@@ -1,11 +1,12 @@
 """Opening the store that the settings name, for a node and for a command that works beside it.
 
 - A process that writes has an audit chain of its own.
-- This is the only module above the engines that names them: a new engine is a module in `store`, its name in
-  `StoreSettings`, and what is said here.
+- This is the only module above the engines that names them: a new engine is a module in `store`, its name and
+  whether it is volatile in `StoreSettings`, and what is said here.
 """
 
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,14 @@ from typing import Final
 import apsw
 
 from comity.identity.protocol.keys import SigningKey
+from comity.identity.secrets import (
+    VAULT_KEY_FILE,
+    VAULT_KEY_VARIABLE,
+    VaultKeyFile,
+    load_or_create_vault_keys,
+    read_vault_keys,
+)
+from comity.identity.succession_files import read_own_line
 from comity.runtime.settings import Settings
 from comity.store.audit_trail import AuditTrail, open_head_file
 from comity.store.interface import Store
@@ -26,6 +35,7 @@ from comity.store.sqlite.connection import (
     read_foreign,
 )
 from comity.store.sqlite.reads import SqliteReader
+from comity.store.vault import Vault
 from comity.wire.machine import Clock
 
 __all__ = ["SCHEMA", "load_checksums", "read_foreign", "sqlite_version"]
@@ -40,10 +50,30 @@ def sqlite_version() -> str:
 
 def open_trail(settings: Settings, key: SigningKey, chain: str) -> AuditTrail:
     """Open the audit chain of that name, or `chain-2`, `chain-3` … while other processes write the first ones."""
-    if settings.store.engine == "memory":
+    if settings.store.is_volatile:
         return AuditTrail(chain, key)
     chain, head_file = open_head_file(settings.audit_heads, chain)
-    return AuditTrail(chain, key, head_file)
+    signers = read_own_line(settings.data, key.vacant_id).publics
+    return AuditTrail(chain, key, head_file, signers=signers)
+
+
+def open_vault(settings: Settings, *, create: bool = True) -> Callable[[], Vault]:
+    """Return the vault of the folder each time with the keys that the file holds then: a node may rotate them. Without
+    `create` a folder that has no key gets none, and opens nothing that is sealed.
+    """
+    path, stated = settings.data / VAULT_KEY_FILE, os.environ.get(VAULT_KEY_VARIABLE)
+    file = VaultKeyFile(path)
+    made = create or stated is not None or path.exists()
+    keys = load_or_create_vault_keys(path, stated) if made else []
+    vault = Vault(keys, environment=settings.environment, plaintext=settings.vault.plaintext)
+
+    def current() -> Vault:
+        nonlocal vault
+        if stated is None and file.has_changed():
+            vault = Vault(read_vault_keys(path), environment=settings.environment)
+        return vault
+
+    return current
 
 
 async def open_store(settings: Settings, clock: Clock, trail: AuditTrail, *, adopt: bool = False) -> Store:

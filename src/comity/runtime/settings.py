@@ -148,6 +148,11 @@ class TlsSettings(Struct, frozen=True, kw_only=True):
 class StoreSettings(Struct, frozen=True, kw_only=True):
     engine: Literal["sqlite", "memory"] = "sqlite"
 
+    @property
+    def is_volatile(self) -> bool:
+        """Return whether everything is lost at a restart: no file, no backup, no record on disk."""
+        return self.engine == "memory"
+
 
 class StorageSettings(Struct, frozen=True, kw_only=True):
     """Quotas in bytes for data of unknown callers: replies to signed calls in total and for each pair, and cards in
@@ -178,6 +183,14 @@ class AuditSettings(Struct, frozen=True, kw_only=True):
 
     level: Literal["minimal", "standard", "full", "diagnostic"] = "standard"
     retention_days: Annotated[int, whole(0, 36_500)] = 0
+
+
+class RecordSettings(Struct, frozen=True, kw_only=True):
+    """Whether the texts of own calls and their replies are stored longer than a repeated call needs them, for receipts."""
+
+    keep_messages: bool = False
+    keep_days: Annotated[float, number(1, 36_500)] = 30.0
+    keep_bytes: Annotated[int, whole(1_048_576, _MAX_BYTES)] = 1_073_741_824
 
 
 class RateSettings(Struct, frozen=True, kw_only=True):
@@ -282,10 +295,11 @@ class VaultSettings(Struct, frozen=True, kw_only=True):
 
 
 class VcpSettings(Struct, frozen=True, kw_only=True):
-    """`issuers` are names with their public Ed25519 keys; tokens that this node issued are always known.
+    """`issuers` are names with their public Ed25519 keys; tokens that this node issued are always known. They are also
+    the responders whose stapled proofs count.
     `secret_issuers` are names whose shared secrets are in files of the data folder.
     `crls` are names of issuers with the addresses where they publish what they revoked; of those in `unsigned_crls` a
-    list without a signature is taken. `versions` are those that this node offers.
+    list without a signature is taken; each is fetched again after `revocation_refresh` seconds. `versions` are those that this node offers.
     `handshakes` are those of an address in a minute. `tcp_port` 0: VCP is spoken over WebSocket only. `plugins` are
     extensions of the owner's own.
     """
@@ -315,6 +329,7 @@ class VcpSettings(Struct, frozen=True, kw_only=True):
         ),
     ] = ()
     unsigned_crls: Annotated[tuple[str, ...], list_of(_IssuerName)] = ()
+    revocation_refresh: Annotated[float, number(60, 86_400)] = 3600
     hello_seconds: Annotated[float, number(2, 5)] = 5
     idle_seconds: Annotated[float, number(1, 86_400)] = 300
     session_ttl_seconds: Annotated[float, number(1, 604_800)] = 900
@@ -360,6 +375,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     storage: StorageSettings = StorageSettings()
     http: HttpSettings = HttpSettings()
     audit: AuditSettings = AuditSettings()
+    record: RecordSettings = RecordSettings()
     rate: RateSettings = RateSettings()
     agent: AgentSettings = AgentSettings()
     actions: ActionSettings = ActionSettings()
@@ -405,9 +421,10 @@ class Settings(Struct, frozen=True, kw_only=True):
             raise ConfigError(
                 f"audit.level diagnostic stores parts of messages and is refused in {self.environment}; use full"
             )
-        if self.production and self.store.engine == "memory":
+        if self.production and self.store.is_volatile:
             raise ConfigError(
-                f"store.engine memory forgets everything at a restart and is refused in {self.environment}; use sqlite"
+                f"store.engine {self.store.engine} forgets everything at a restart and is refused in "
+                f"{self.environment}; use sqlite"
             )
         if self.vault.plaintext and self.environment != "development":
             raise ConfigError(

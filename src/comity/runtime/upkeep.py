@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from comity.requests.metrics import Metric
     from comity.runtime import opening, system_clock
     from comity.runtime.node_runtime import NodeRuntime
-    from comity.store import audit_log, audit_trail
+    from comity.store import audit_log, audit_proofs, audit_trail
     from comity.store import interface as store_interface
+    from comity.store import vault as store_vault
     from comity.store.audit_log import AuditReport
 else:
     asgi = late("comity.http.asgi")
@@ -38,8 +39,10 @@ else:
     opening = late("comity.runtime.opening")
     system_clock = late("comity.runtime.system_clock")
     audit_log = late("comity.store.audit_log")
+    audit_proofs = late("comity.store.audit_proofs")
     audit_trail = late("comity.store.audit_trail")
     store_interface = late("comity.store.interface")
+    store_vault = late("comity.store.vault")
     routing = late("starlette.routing")
 
 # The audit record: refusals are written each minute, old entries deleted, a failed store tried again.
@@ -48,6 +51,8 @@ else:
 _REFUSALS_EVERY = 60.0
 _TRY_STORE_EVERY = 5.0
 _PRUNE_EVERY = 3600.0
+_TREE_EVERY = 60.0
+_HEADS_EVERY = 60.0
 
 
 class Verification:
@@ -94,7 +99,10 @@ class Audit(Part):
             Chore(_REFUSALS_EVERY, self._write_refusals),
             Chore(_PRUNE_EVERY, self._prune),
             Chore(_TRY_STORE_EVERY, self._try_store_again),
+            Chore(_TREE_EVERY, self._build_tree),
+            Chore(_HEADS_EVERY, self._note_heads),
         ]
+        self._noted: dict[str, str] = {}
 
     async def serve(self, runtime: "NodeRuntime") -> None:
         async def verify(_scope: object, _receive: object) -> dict[str, bool]:
@@ -108,16 +116,16 @@ class Audit(Part):
 
     @property
     def heads(self) -> "Path | None":
-        """Return where the signed heads outside the database are; a store in memory has none."""
+        """Return where the signed heads outside the database are; a volatile store has none."""
         settings = self._runtime.settings
-        return settings.audit_heads if settings.store.engine != "memory" else None
+        return None if settings.store.is_volatile else settings.audit_heads
 
     async def _verify(self, seen: Callable[[int], None]) -> None:
         runtime = self._runtime
         self._verified, self._fault = None, ""
         try:
             self._verified = await audit_log.verify_chain(
-                runtime.store, runtime.chain, runtime.vacant_id.public, self.heads, seen
+                runtime.store, runtime.chain, runtime.line.publics, self.heads, seen
             )
         except ComityError as fault:
             self._fault = fault.message
@@ -171,6 +179,23 @@ class Audit(Part):
             if operations:
                 await runtime.record.commit_counted(operations, request_record.own_act("AUDIT_PRUNED"))
 
+    async def _build_tree(self) -> None:
+        """Build the tree of a chain that an earlier release wrote, once."""
+        runtime = self._runtime
+        if runtime.trail.lacks_tree:
+            tree = await audit_proofs.build_tree(runtime.store, runtime.chain, runtime.trail.resumed_at)
+            runtime.trail.offer_tree(tree)
+            await runtime.note("AUDIT_TREE_BUILT")
+
+    async def _note_heads(self) -> None:
+        """Enter the heads of the other chains of this node into its own, so that whoever holds a head of it holds them."""
+        runtime = self._runtime
+        for chain, head in await audit_log.heads(runtime.store):
+            if chain != runtime.chain and self._noted.get(chain) != head.entry_hash:
+                said = f"{chain}:{head.position}:{head.entry_hash}"
+                await runtime.record.commit_counted((), request_record.own_act("AUDIT_HEAD", said))
+                self._noted[chain] = head.entry_hash
+
     async def _try_store_again(self) -> None:
         """Commit after a failure, so that an idle node is ready again as soon as possible."""
         if self._runtime.store.failure is not None:
@@ -195,7 +220,7 @@ class Limits(Part):
             for name, total in _totals(runtime.settings).items()
         )
         await self._refresh()
-        self.chores = [Chore(_REFRESH_EVERY, self._refresh), Chore(_FORGET_EVERY, self._forget_replies)]
+        self.chores = [Chore(_REFRESH_EVERY, self._refresh), Chore(_FORGET_EVERY, self._tend_replies)]
 
     @property
     def quotas(self) -> "tuple[Quota, ...]":
@@ -243,6 +268,10 @@ class Limits(Part):
     async def _refresh(self) -> None:
         for quota in self.quotas:
             await quota.refresh()
+
+    async def _tend_replies(self) -> None:
+        await store_vault.seal_plain_replies(self._runtime.store, self._runtime.current_vault())
+        await self._forget_replies()
 
     async def _forget_replies(self) -> None:
         """Delete replies that were kept for a day, if the quota is half used."""

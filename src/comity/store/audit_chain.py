@@ -113,13 +113,31 @@ class AuditEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     entry_hash: str
 
 
-class AuditHead(Struct, frozen=True, kw_only=True):
-    """Where a chain stood at a moment. As a checkpoint: the last entry that was pruned."""
+class AuditHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a chain stood at a moment. As a checkpoint: the last entry that was pruned.
+
+    `size` and `root` are those of the tree over its entries, `log` names the tree (empty: the first). Heads of earlier
+    releases, and checkpoints, have none of them.
+    """
 
     chain: str
     position: int
     entry_hash: str
     at: str
+    log: str | None = None
+    size: int | None = None
+    root: str | None = None
+
+
+class LogBeginning(Struct, frozen=True, kw_only=True):
+    """Why a chain began a new tree after the entry at `position`: `former` says which one it had until then."""
+
+    chain: str
+    at: str
+    reason: Literal["restored", "adopted", "rebuilt"]
+    position: int
+    entry_hash: str
+    former: AuditHead | None
 
 
 class ChainVerdict(NamedTuple):
@@ -219,26 +237,45 @@ def encode(entry: AuditEntry) -> bytes:
     return _encoder.encode(entry)
 
 
-def decode(data: bytes) -> AuditEntry:
-    """Read a stored entry; a missing, unknown, repeated or ill-typed field is refused."""
+def decode(data: bytes, *, exact: bool = False) -> AuditEntry:
+    """Read a stored entry; a missing, unknown, repeated or ill-typed field is refused. `exact`: so is an entry that says
+    the same in other bytes.
+    """
     try:
         entry = _decoder.decode(data)
         # what we wrote ourselves comes back byte for byte and cannot hide a repeated field
-        if _encoder.encode(entry) != data:
+        as_written = _encoder.encode(entry) == data
+        if not as_written:
             strict_json.loads(data, unique_keys=True)
     except (msgspec.MsgspecError, MalformedError, UnicodeDecodeError, RecursionError) as reason:
         raise MalformedError(f"an audit entry cannot be read: {reason}") from None
+    if exact and not as_written:
+        raise MalformedError("an audit entry cannot be read: its bytes are not the ones that were written")
     return entry
 
 
 def head_bytes(head: AuditHead) -> bytes:
     """Return what is signed to vouch for the last entry of a chain."""
-    return b"comity audit head 1\n" + ascii_form(asdict(head))
+    return b"comity audit head 1\n" + _signed_form(head)
 
 
 def checkpoint_bytes(head: AuditHead) -> bytes:
     """Return what is signed to vouch for the last entry that was pruned from the front of a chain."""
-    return b"comity audit checkpoint 1\n" + ascii_form(asdict(head))
+    return b"comity audit checkpoint 1\n" + _signed_form(head)
+
+
+def beginning_bytes(beginning: LogBeginning) -> bytes:
+    """Return what is signed to say that a chain begins a new log."""
+    return b"comity audit log 1\n" + ascii_form(msgspec.to_builtins(beginning))
+
+
+def log_name(beginning: LogBeginning) -> str:
+    """Return the name of the log that begins so: no other beginning has it."""
+    return sha256(beginning_bytes(beginning)).hexdigest()[:32]
+
+
+def _signed_form(head: AuditHead) -> bytes:
+    return ascii_form({name: value for name, value in asdict(head).items() if value is not None})
 
 
 _encoder = msgspec.json.Encoder()

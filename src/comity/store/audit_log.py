@@ -1,6 +1,6 @@
 """Reading the audit chains: verify one, read its last entries, prune it.
 
-Verification needs no secret, only the node's public key, the store and the head files. The head files are read first,
+Verification needs no secret, only the node's public keys, the store and the head files. The head files are read first,
 because the log can grow during the verification but never shrinks.
 """
 
@@ -14,16 +14,23 @@ from msgspec import Struct
 from comity.identity.protocol.keys import SigningKey
 from comity.store import audit_chain as audit
 from comity.store.audit_chain import AuditEntry, AuditHead
+from comity.store.audit_proofs import edge_at
 from comity.store.audit_trail import (
     CHECKPOINTS,
     HEADS,
+    RESTORE_KEY,
+    RESTORE_SPACE,
+    RestoreMark,
+    Signers,
     log_of,
     read_head_file,
+    read_restore_mark,
     read_signed_head,
     sign_checkpoint,
 )
-from comity.store.interface import LogRecord, Operation, Put, Store, Trim
-from comity.wire.errors import MalformedError, StoreCorruptError
+from comity.store.audit_tree import TREES, GrowingTree, TreeEdge, read_edge
+from comity.store.interface import LogRecord, Operation, Put, Store, Trim, scan_all
+from comity.wire.errors import MalformedError
 
 _PAGE = 2000
 _PIECE = 25
@@ -45,19 +52,50 @@ async def chains(store: Store) -> list[str]:
     return [log.removeprefix("audit:") for log in await store.logs("audit:")]
 
 
+def chains_outside(heads_folder: Path | None) -> list[str]:
+    """Return the chains of which there is a head outside the database."""
+    return [] if heads_folder is None else [path.stem for path in heads_folder.glob("*.head")]
+
+
+async def heads(store: Store) -> list[tuple[str, AuditHead]]:
+    """Return the stored head of each chain that has entries."""
+    found = []
+    async for chain, held in scan_all(store, HEADS):
+        signed = read_signed_head(held.value)
+        if signed is not None and signed.head.position:
+            found.append((chain, signed.head))
+    return found
+
+
 async def verify_chain(
     store: Store,
     chain: str,
-    public: bytes,
+    signers: Signers,
     heads_folder: Path | None = None,
     seen: Callable[[int], None] = lambda _entries: None,
     each: Callable[[AuditEntry], None] = lambda _entry: None,
 ) -> AuditReport:
     """Check one chain from its beginning (or its signed checkpoint) to its signed head.
 
-    `seen` is called with the number of entries read since its last call; `each` gets every entry that is sound.
+    `seen` is called with the number of entries read since its last call; `each` gets every entry that is sound. Where
+    the chain is pruned meanwhile, it is read again from its new beginning.
     """
-    outside = None if heads_folder is None else read_head_file(heads_folder / f"{chain}.head", public)
+    while True:
+        before = await store.get(CHECKPOINTS, chain)
+        report = await _verify_once(store, chain, signers, heads_folder, seen, each)
+        if report.ok or await store.get(CHECKPOINTS, chain) == before:
+            return report
+
+
+async def _verify_once(
+    store: Store,
+    chain: str,
+    signers: Signers,
+    heads_folder: Path | None,
+    seen: Callable[[int], None],
+    each: Callable[[AuditEntry], None],
+) -> AuditReport:
+    outside = None if heads_folder is None else read_head_file(heads_folder / f"{chain}.head", signers)
     sealed = await store.get(HEADS, chain)
     head = read_signed_head(sealed.value if sealed else None)
     reading = _ChainReading(chain, outside, each)
@@ -65,10 +103,12 @@ async def verify_chain(
     stored_checkpoint = await store.get(CHECKPOINTS, chain)
     if stored_checkpoint is not None:
         checkpoint = read_signed_head(stored_checkpoint.value)
-        if checkpoint is None or not checkpoint.proven(public, checkpoint=True):
+        if checkpoint is None or not checkpoint.proven(signers, checkpoint=True):
             return reading.fault(1, "the checkpoint before it is not signed by this node")
         reading.start_after(checkpoint.head)
 
+    held = await store.get(TREES, chain)
+    reading.watch_tree(read_edge(held.value if held else None))
     last = None if head is None else head.head.position
     while page := await _next_page(store, chain, reading.position, last):
         seen(len(page))
@@ -79,9 +119,9 @@ async def verify_chain(
                 return fault
     if head is None and reading.untouched:  # claimed by a process that never wrote
         return AuditReport(chain=chain, ok=True, entries=0)
-    if head is None or not head.proven(public):
+    if head is None or not head.proven(signers):
         return reading.fault(reading.position, "the head of the chain is not signed by this node")
-    return reading.finish(head.head, unsigned=await _is_unsigned(store, chain, head.head.position, public))
+    return reading.finish(head.head, unsigned=await _is_unsigned(store, chain, head.head.position, signers))
 
 
 async def _next_page(store: Store, chain: str, after: int, last: int | None) -> list[LogRecord]:
@@ -92,14 +132,14 @@ async def _next_page(store: Store, chain: str, after: int, last: int | None) -> 
     return [record for record in page if last is None or record.position <= last]
 
 
-async def _is_unsigned(store: Store, chain: str, position: int, public: bytes) -> bool:
+async def _is_unsigned(store: Store, chain: str, position: int, signers: Signers) -> bool:
     """Return whether there are entries after `position`, and still no signed head that is further."""
     log = log_of(chain)
     if await store.end(log) <= position and not await store.read(log, after=position, limit=1):
         return False
     sealed = await store.get(HEADS, chain)
     newer = read_signed_head(sealed.value if sealed else None)
-    return newer is None or newer.head.position <= position or not newer.proven(public)
+    return newer is None or newer.head.position <= position or not newer.proven(signers)
 
 
 class _ChainReading:
@@ -112,12 +152,19 @@ class _ChainReading:
         self._outside = outside
         self._entries = 0
         self._prior: AuditEntry | AuditHead | None = None
+        self._tree: GrowingTree | None = None
         self._seen_outside = outside is None or outside.position == 0
 
     @property
     def untouched(self) -> bool:
         """Return whether the log is empty, and nothing outside has seen an entry."""
         return self.position == 0 and self._seen_outside
+
+    def watch_tree(self, edge: TreeEdge | None) -> None:
+        """Work the tree out again, if its first entry will be read."""
+        first = edge or TreeEdge()
+        if first.first > self.position:
+            self._tree = GrowingTree(self._chain, TreeEdge(log=first.log, first=first.first))
 
     def start_after(self, checkpoint: AuditHead) -> None:
         self._prior, self.position = checkpoint, checkpoint.position
@@ -129,7 +176,7 @@ class _ChainReading:
         if position != expected:
             return self.fault(expected, "is missing")
         try:
-            entry = audit.decode(data)
+            entry = audit.decode(data, exact=True)
         except MalformedError as reason:
             return self.fault(expected, reason.message)
         verdict = audit.verify([entry], prior=self._prior)
@@ -139,6 +186,8 @@ class _ChainReading:
             return self.fault(expected, "is not the entry that the head file has seen")
         self._prior, self.position = entry, position
         self._entries += 1
+        if self._tree is not None and position == self._tree.position + 1:
+            self._tree.add(entry.entry_hash)
         self._each(entry)
         return None
 
@@ -151,9 +200,17 @@ class _ChainReading:
                 self.position + 1,
                 f"is missing: the head file has seen entry {self._outside.position}, the log was cut or rolled back",
             )
+        if head.size is not None and not self._has_tree_of(head):
+            return self.fault(head.position, "the tree over the entries is not the one that the head names")
         if unsigned or (head.position, head.entry_hash) != (self.position, ending):
             return self.fault(head.position + 1, f"stands beyond the signed head at {head.position}")
         return AuditReport(chain=self._chain, ok=True, entries=self._entries)
+
+    def _has_tree_of(self, head: AuditHead) -> bool:
+        tree = self._tree
+        if tree is None or head.position != self.position:
+            return True
+        return (tree.log, tree.size, tree.root().hex()) == (head.log, head.size, head.root)
 
     def fault(self, position: int, message: str) -> AuditReport:
         sentence = message if message.startswith("audit entry") else f"audit entry {position}: {message}"
@@ -187,9 +244,9 @@ async def newest(store: Store, chain: str, before: int | None, limit: int) -> li
 
 async def pruning(
     store: Store, chain: str, key: SigningKey, now: float, days: float
-) -> tuple[Put, Trim] | tuple[()]:
+) -> tuple[Put | Trim, ...]:
     """Return what deletes the entries that are older than `days`; a signed checkpoint says what the chain then starts
-    from. The last entry always stays. Nothing, where no entry is that old.
+    from. The last entry always stays, and so does the tree over all of them. Nothing, where no entry is that old.
     """
     before = audit.timestamp(now - days * _DAY)
     last_old: AuditEntry | None = None
@@ -214,6 +271,7 @@ async def pruning(
     return (
         Put(space=CHECKPOINTS, key=chain, value=sign_checkpoint(checkpoint, key)),
         Trim(log=log_of(chain), through=last_old.chain_position),
+        *await edge_at(store, chain, last_old.chain_position),
     )
 
 
@@ -222,26 +280,11 @@ async def pruning(
 RESTORED = "RESTORED"
 """The audit entry that goes with each setting of the moment."""
 
-_SPACE = "restored"
-_KEY = "moment"
-
-
-class RestoreMark(Struct, frozen=True, kw_only=True):
-    """`started`: a node has run since, and the moment stays what it is."""
-
-    at: float
-    started: bool = False
-
 
 async def read_restored(store: Store) -> RestoreMark | None:
-    held = await store.get(_SPACE, _KEY)
-    try:
-        return None if held is None else msgspec.json.decode(held.value, type=RestoreMark)
-    except msgspec.MsgspecError:
-        raise StoreCorruptError(
-            "what is stored about the last restore cannot be read; restore the database from a backup"
-        ) from None
+    held = await store.get(RESTORE_SPACE, RESTORE_KEY)
+    return read_restore_mark(None if held is None else held.value)
 
 
 def keep_restored(restored: RestoreMark) -> Operation:
-    return Put(space=_SPACE, key=_KEY, value=msgspec.json.encode(restored))
+    return Put(space=RESTORE_SPACE, key=RESTORE_KEY, value=msgspec.json.encode(restored))

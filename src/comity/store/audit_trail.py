@@ -2,7 +2,7 @@
 
 Each process that writes has a chain of its own. Entries are linked in the order of the commits. The head of the chain is
 signed once per commit and stored in the same commit. After the commit is durable, the head is also written to a file
-outside the database.
+outside the database. It names the size and the root of the tree over the entries, which grows in the same commits.
 
 At the start, the last entry, the stored head and the head file must agree. The head file may be older than the database
 by the last commits before a crash. It is never newer: if it is, the database was cut or rolled back, and is refused.
@@ -13,7 +13,7 @@ import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -21,7 +21,9 @@ from msgspec import Struct
 from comity.identity.private_files import sync_folder
 from comity.identity.protocol.keys import SigningKey, verify
 from comity.store import audit_chain as audit
-from comity.store.audit_chain import AuditDraft, AuditHead
+from comity.store.audit_chain import AuditDraft, AuditHead, LogBeginning
+from comity.store.audit_tree import TREES, GrowingTree, TreeEdge, read_edge
+from comity.store.interface import Put
 from comity.wire.errors import StoreCorruptError, StoreUnavailableError
 
 try:
@@ -34,6 +36,12 @@ log = logging.getLogger("comity.store")
 HEADS = "audit-head"
 CHECKPOINTS = "audit-checkpoint"
 _SLOT = 512
+_CATCH_UP = 4096
+"""Entries that are added to the tree at the start. Where more are missing, they are added while the node runs."""
+
+Signers = bytes | tuple[bytes, ...]
+"""The public key of the node; or that key and those that it replaced. What a former key signed stays good."""
+
 _REMEDY = "If you restored a backup on purpose, run `comity audit adopt`"
 
 
@@ -43,12 +51,18 @@ class SignedHead(Struct, frozen=True, kw_only=True):
     head: AuditHead
     signature: str
 
-    def proven(self, public: bytes, *, checkpoint: bool = False) -> bool:
-        form = audit.checkpoint_bytes if checkpoint else audit.head_bytes
+    def proven(self, signers: Signers, *, checkpoint: bool = False) -> bool:
+        said = (audit.checkpoint_bytes if checkpoint else audit.head_bytes)(self.head)
         try:
-            return verify(public, form(self.head), bytes.fromhex(self.signature))
+            signature = bytes.fromhex(self.signature)
         except ValueError:
             return False
+        if (
+            signature.hex() != self.signature
+        ):  # capital letters would say the same, and be an alteration nevertheless
+            return False
+        publics = (signers,) if isinstance(signers, bytes) else signers
+        return any(verify(public, said, signature) for public in publics)
 
 
 def sign_head(head: AuditHead, key: SigningKey) -> bytes:
@@ -57,6 +71,55 @@ def sign_head(head: AuditHead, key: SigningKey) -> bytes:
 
 def sign_checkpoint(head: AuditHead, key: SigningKey) -> bytes:
     return _encode(SignedHead(head=head, signature=key.sign(audit.checkpoint_bytes(head)).hex()))
+
+
+class SignedBeginning(Struct, frozen=True, kw_only=True):
+    """The statement with which a log begins, signed by the node."""
+
+    beginning: LogBeginning
+    signature: str
+
+    def proven(self, public: bytes) -> bool:
+        try:
+            return verify(public, audit.beginning_bytes(self.beginning), bytes.fromhex(self.signature))
+        except ValueError:
+            return False
+
+
+def read_beginning(data: bytes | None) -> SignedBeginning | None:
+    """Return the statement with which a log began; None if there is none that can be read."""
+    try:
+        return None if data is None else msgspec.json.decode(data, type=SignedBeginning)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def beginning_key(chain: str, log_name: str) -> str:
+    """Return where the statement is in the space of the trees."""
+    return f"{chain}/{log_name}/began"
+
+
+class RestoreMark(Struct, frozen=True, kw_only=True):
+    """What a store remembers of its last restore. `at`: nothing signed before moves a chain; `started`: a node has run since,
+    and it stays what it is. `since` is when the restore was; each chain begins a new log after it.
+    """
+
+    at: float
+    started: bool = False
+    since: float = 0.0
+
+
+RESTORE_SPACE = "restored"
+RESTORE_KEY = "moment"
+
+
+def read_restore_mark(data: bytes | None) -> RestoreMark | None:
+    try:
+        return None if data is None else msgspec.json.decode(data, type=RestoreMark)
+    except msgspec.MsgspecError:
+        raise StoreCorruptError(
+            "what is stored about the last restore cannot be read; restore the database from a backup"
+        ) from None
 
 
 def read_signed_head(data: bytes | None) -> SignedHead | None:
@@ -121,7 +184,7 @@ class HeadFile:
             os.close(self._file)
 
 
-def read_head_file(path: Path, public: bytes) -> AuditHead | None:
+def read_head_file(path: Path, signers: Signers) -> AuditHead | None:
     """Return the newest head that the node really signed. None: no file was ever written."""
     try:
         data = path.read_bytes()
@@ -134,25 +197,37 @@ def read_head_file(path: Path, public: bytes) -> AuditHead | None:
     if not data:
         return None
     slots = (read_signed_head(data[at : at + _SLOT].strip()) for at in (0, _SLOT))
-    heads = [slot.head for slot in slots if slot is not None and slot.proven(public)]
+    heads = [slot.head for slot in slots if slot is not None and slot.proven(signers)]
     if not heads:
         raise StoreCorruptError(f"{path} holds no head signed by this node: it was altered. {_REMEDY}")
     return max(heads, key=lambda head: head.position)
 
 
-Mark = tuple[int, str | None]
-"""Where a trail stands: the position and the hash of its last entry."""
+class Mark(NamedTuple):
+    """Where a trail stands: the position and the hash of its last entry, and its tree."""
+
+    position: int
+    hash: str | None
+    tree: tuple[Any, ...] | None
 
 
 class AuditTrail:
-    def __init__(self, chain: str, key: SigningKey, head_file: HeadFile | None = None) -> None:
+    def __init__(
+        self, chain: str, key: SigningKey, head_file: HeadFile | None = None, *, signers: Signers = ()
+    ) -> None:
+        """`signers` may have signed the chain so far; by default only `key`."""
         self.chain = chain
         self.log = log_of(chain)
         self._key = key
+        self._signers = signers or key.vacant_id.public
         self._head_file = head_file
         self._position = 0
         self._hash: str | None = None
         self._published = b""
+        self.tree: GrowingTree | None = None
+        self._built: GrowingTree | None = None
+        self._since: list[str] = []
+        self.resumed_at = 0
 
     def resume(self, stored: TrailView, now: float, *, adopt: bool = False) -> None:
         """Go on where the store ends, if it ends where it was left.
@@ -163,9 +238,11 @@ class AuditTrail:
         if last is not None:
             entry = audit.decode(last)
             self._position, self._hash = entry.chain_position, entry.entry_hash
+        self.resumed_at = self._position
         if not adopt:
             self._compare_with_stored_head(stored)
             self._compare_with_head_file(stored)
+        self._resume_tree(stored, now, adopt=adopt)
         self._published = self.sealed_head(now)
         self._publish_for_good()
 
@@ -177,18 +254,48 @@ class AuditTrail:
             entry, self._hash = audit.chained(draft, position=position, previous_hash=self._hash)
             self._position = position
             entries.append(entry)
+            if self.tree is not None:
+                self.tree.add(self._hash)
+            else:
+                self._since.append(self._hash)
         return entries
 
     def mark(self) -> Mark:
-        return self._position, self._hash
+        return Mark(self._position, self._hash, None if self.tree is None else self.tree.mark())
 
     def go_back(self, mark: Mark) -> None:
         """Forget what was linked since `mark`: its commit did not happen."""
-        self._position, self._hash = mark
+        self._position, self._hash, tree = mark
+        if self.tree is None:
+            del self._since[self._position - self.resumed_at :]
+        elif tree is not None:
+            self.tree.go_back(tree)
+
+    def take_rows(self) -> list[Put]:
+        """Return what has to be stored of the tree in the commit of what was linked."""
+        return [] if self.tree is None else self.tree.take_rows()
+
+    @property
+    def lacks_tree(self) -> bool:
+        """Return whether the chain was written without a tree, and none was offered yet."""
+        return self.tree is None and self._built is None
+
+    def offer_tree(self, tree: GrowingTree) -> None:
+        """Give the tree up to the entry at `resumed_at`, of a chain that was written without one. It is taken after the
+        next commit.
+        """
+        self._built = tree
 
     def sealed_head(self, now: float) -> bytes:
+        tree = self.tree
         head = AuditHead(
-            chain=self.chain, position=self._position, entry_hash=self._hash or "", at=audit.timestamp(now)
+            chain=self.chain,
+            position=self._position,
+            entry_hash=self._hash or "",
+            at=audit.timestamp(now),
+            log=None if tree is None else tree.log,
+            size=None if tree is None else tree.size,
+            root=None if tree is None else tree.root().hex(),
         )
         return sign_head(head, self._key)
 
@@ -198,6 +305,8 @@ class AuditTrail:
         What is committed stays committed: a head that cannot be written lags behind, and the log says so.
         """
         self._published = sealed
+        if self._built is not None:
+            self._take_built_tree(self._built)
         if self._head_file is not None:
             try:
                 self._head_file.write(sealed)
@@ -211,6 +320,77 @@ class AuditTrail:
             self._head_file.close()
             self._head_file = None
 
+    def _take_built_tree(self, tree: GrowingTree) -> None:
+        """Go on with the tree that was built meanwhile. Only now, when nothing is linked that could be undone."""
+        for each in self._since:
+            tree.add(each)
+        self.tree, self._built, self._since = tree, None, []
+
+    def _resume_tree(self, stored: TrailView, now: float, *, adopt: bool) -> None:
+        head = read_signed_head(stored.value(HEADS, self.chain))
+        former = head.head if head is not None and head.proven(self._signers) else None
+        restored = read_restore_mark(stored.value(RESTORE_SPACE, RESTORE_KEY))
+        edge = None if adopt else read_edge(stored.value(TREES, self.chain))
+        if adopt:
+            self._begin_log("adopted", former, now)
+        elif self._position and restored is not None and restored.since > (edge.at if edge else 0.0):
+            self._begin_log("restored", former, max(now, restored.since))
+        elif former is not None and former.size is not None:
+            self._continue_tree(stored, former, edge)
+        else:
+            self._begin_tree(stored, former, edge, now)
+
+    def _continue_tree(self, stored: TrailView, head: AuditHead, edge: TreeEdge | None) -> None:
+        tree = GrowingTree(self.chain, edge)
+        self._catch_up(stored, tree)
+        if (tree.log, tree.size, tree.root().hex()) != (head.log, head.size, head.root):
+            raise StoreCorruptError(
+                f"the tree over audit chain {self.chain!r} is not the one that its signed head names: it was altered. "
+                f"{_REMEDY}"
+            )
+        self.tree = tree
+
+    def _begin_tree(
+        self, stored: TrailView, former: AuditHead | None, edge: TreeEdge | None, now: float
+    ) -> None:
+        """Begin the tree of a chain that has none, or go on where an earlier release did not."""
+        checkpoint = read_signed_head(stored.value(CHECKPOINTS, self.chain))
+        first = 1 if checkpoint is None else checkpoint.head.position + 1
+        if edge is not None and edge.first + edge.size < first:
+            self._begin_log("rebuilt", former, now)
+        elif self._position - (edge.first + edge.size if edge else first) < _CATCH_UP:
+            tree = GrowingTree(self.chain, edge or TreeEdge(at=now, first=first))
+            self._catch_up(stored, tree)
+            tree.keep_edge()
+            self.tree = tree
+
+    def _catch_up(self, stored: TrailView, tree: GrowingTree) -> None:
+        while tree.position < self._position:
+            entry = stored.entry(self.log, tree.position + 1)
+            if entry is None:
+                raise StoreCorruptError(
+                    f"audit chain {self.chain!r} lacks entry {tree.position + 1}: entries were cut. {_REMEDY}"
+                )
+            tree.add(audit.decode(entry).entry_hash)
+
+    def _begin_log(
+        self, reason: Literal["restored", "adopted", "rebuilt"], former: AuditHead | None, now: float
+    ) -> None:
+        """Begin a new tree after the last entry, with a signed statement that says why."""
+        beginning = LogBeginning(
+            chain=self.chain,
+            at=audit.timestamp(now),
+            reason=reason,
+            position=self._position,
+            entry_hash=self._hash or "",
+            former=former,
+        )
+        signature = self._key.sign(audit.beginning_bytes(beginning)).hex()
+        log_name = audit.log_name(beginning)
+        tree = self.tree = GrowingTree(self.chain, TreeEdge(log=log_name, at=now, first=self._position + 1))
+        tree.keep_edge()
+        tree.keep(f"{log_name}/began", _encode(SignedBeginning(beginning=beginning, signature=signature)))
+
     def _publish_for_good(self) -> None:
         if self._head_file is not None:
             self._head_file.write(self._published)
@@ -221,7 +401,7 @@ class AuditTrail:
         head = read_signed_head(stored.value(HEADS, self.chain))
         if head is None and self._position == 0:
             return
-        if head is None or not head.proven(self._key.vacant_id.public):
+        if head is None or not head.proven(self._signers):
             raise StoreCorruptError(
                 f"the head of audit chain {self.chain!r} is not signed by this node: the log was altered or "
                 f"belongs to another identity. {_REMEDY}"
@@ -235,7 +415,7 @@ class AuditTrail:
     def _compare_with_head_file(self, stored: TrailView) -> None:
         if self._head_file is None:
             return
-        outside = read_head_file(self._head_file.path, self._key.vacant_id.public)
+        outside = read_head_file(self._head_file.path, self._signers)
         if outside is None:
             if self._position:
                 raise StoreCorruptError(

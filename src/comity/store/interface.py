@@ -86,10 +86,18 @@ class LogRecord(Struct, frozen=True):
 
 
 class SealedRow(Struct, frozen=True):
-    """Bytes that begin as the vault's values do, and their place in their table."""
+    """Bytes of a table and their place in it. `names` say the place in the same words on every engine."""
 
     place: tuple[str | int, ...]
     data: bytes
+    names: tuple[str | int, ...] = ()
+
+
+def place_of(table: str, *names: str | int) -> bytes:
+    """Return the place to which the vault binds a value: of a reply book, sender, receiver and number; of a value space
+    and key.
+    """
+    return "\0".join((table, *map(str, names))).encode()
 
 
 class StoredDocument(Struct, frozen=True):
@@ -159,7 +167,7 @@ class ForgetReplies(Operation, frozen=True, kw_only=True):
 
 class Hold(Operation, frozen=True, kw_only=True):
     """Say with how many bytes a thing counts on a quota from now on. The `holder` on whose account it is stays
-    the one that it began with.
+    the one that it began with. With 0 bytes it is forgotten.
     """
 
     quota: str
@@ -371,10 +379,10 @@ class Store(Protocol):
     async def logs(self, prefix: str = "") -> list[str]: ...
 
     async def sealed(
-        self, table: str, after: tuple[str | int, ...] | None = None
+        self, table: str, after: tuple[str | int, ...] | None = None, *, plain: bool = False
     ) -> tuple[list[SealedRow], tuple[str | int, ...] | None]:
-        """Return the rows of one of the `TABLES` that begin with `SEALED_PREFIX`, some at a time, and the place to go
-        on after; None at the end.
+        """Return the rows of one of the `TABLES` that begin with `SEALED_PREFIX`, or with `plain` those that do not, some
+        at a time, and the place to go on after; None at the end.
         """
         ...
 

@@ -150,6 +150,8 @@ class MemoryStore:
         if self._trail is not None and self._trail.mark() != before:
             sealed = self._trail.sealed_head(self._clock.now())
             self._disk.values[HEADS, self._trail.chain] = Versioned(sealed, 0)
+            for row in self._trail.take_rows():
+                self._disk.values[row.space, row.key] = Versioned(row.value, 0)
             self._trail.publish(sealed)
         self._unacknowledged.extend(works)
         asyncio.get_running_loop().call_soon(self._acknowledge, works, outcomes)
@@ -218,7 +220,8 @@ class MemoryStore:
     async def read(self, log: str, after: int = 0, limit: int = 1000) -> list[LogRecord]:
         first = max(after, self._disk.starts.get(log, 0)) + 1
         last = min(self._disk.ends.get(log, 0), first + limit - 1)
-        return [LogRecord(at, self._disk.records[log, at]) for at in range(first, last + 1)]
+        found = ((at, self._disk.records.get((log, at))) for at in range(first, last + 1))
+        return [LogRecord(at, data) for at, data in found if data is not None]
 
     async def end(self, log: str) -> int:
         return self._disk.ends.get(log, 0)
@@ -252,15 +255,15 @@ class MemoryStore:
         return _held(self._disk, name, self._clock.now())
 
     async def sealed(
-        self, table: str, after: tuple[str | int, ...] | None = None
+        self, table: str, after: tuple[str | int, ...] | None = None, *, plain: bool = False
     ) -> tuple[list[SealedRow], tuple[str | int, ...] | None]:
         rows = _rows(self._disk, table, self._clock.now())
         sealed = sorted(
             place
             for place, data in rows.items()
-            if data.startswith(SEALED_PREFIX) and (after is None or place > after)
+            if data.startswith(SEALED_PREFIX) is not plain and (after is None or place > after)
         )
-        page = [SealedRow(place, rows[place]) for place in sealed[:_SEALED_ROWS]]
+        page = [SealedRow(place, rows[place], place) for place in sealed[:_SEALED_ROWS]]
         return page, page[-1].place if len(sealed) > len(page) else None
 
 
@@ -333,7 +336,10 @@ def _forget_replies(disk: MemoryDisk, journal: _Journal, op: ops.ForgetReplies, 
 def _hold(disk: MemoryDisk, journal: _Journal, op: ops.Hold, _now: float) -> None:
     before = disk.held.get((op.quota, op.item))
     holder = before.holder if before else op.holder
-    journal.set(disk.held, (op.quota, op.item), HeldItem(holder, op.bytes))
+    if op.bytes:
+        journal.set(disk.held, (op.quota, op.item), HeldItem(holder, op.bytes))
+    else:
+        journal.delete(disk.held, (op.quota, op.item))
     _count(disk, journal, op.quota, holder, op.bytes - (before.bytes if before else 0))
 
 

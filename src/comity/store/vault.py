@@ -1,22 +1,28 @@
 """The vault: stored context, encrypted at rest.
 
-- A sealed value is `enc:` and a Fernet token. The first key seals; the others only open, so that a
-  key is rotated by putting a new one in front (vcp 5.1).
+- A sealed value is `enc:` and a Fernet token (vcp 5.1), or `enc:`, a byte 1, 4 bytes that name the key, a nonce of 12
+  bytes and AES-256-GCM. The second form is short, quick, and opens only in the place of the store that it is bound to.
+- The first key seals; the others only open, so that a key is rotated by putting a new one in front.
 - If there is a key, a value that is not sealed is refused: something else than the vault wrote it.
 - Without a key nothing is stored, unless the setting for plaintext is on and the environment is not production.
 - A value that cannot be opened is returned as None, never as ciphertext.
 """
 
 import asyncio
+import os
+from base64 import urlsafe_b64decode
 from collections.abc import Awaitable, Callable, Sequence
+from hashlib import sha256
 from typing import Final, TypeVar
 
 import msgspec
+from cryptography.exceptions import InvalidTag
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import Struct
 
 from comity.store.interface import SEALED_PREFIX as PREFIX
-from comity.store.interface import TABLES, Reseal, SealedRow, Store
+from comity.store.interface import TABLES, Put, Reseal, SealedRow, Store, place_of
 from comity.wire.errors import ComityError, ConfigError, KeyRefusedError
 
 GUARDED_ENVIRONMENTS = frozenset({"production", "prod", "staging"})
@@ -24,6 +30,14 @@ IN_FLIGHT_SECONDS: Final = 2.0
 """How long after a new key is known a value that was sealed with the one before may still be on its way."""
 _AT_ONCE: Final = 200
 """How many values are sealed again in one transaction: other writers wait for it."""
+
+_BOUND: Final = PREFIX + b"\x01"
+_NAME_BYTES: Final = 4
+_NONCE_BYTES: Final = 12
+_HEAD_BYTES: Final = len(_BOUND) + _NAME_BYTES + _NONCE_BYTES
+SEAL_BYTES: Final = _HEAD_BYTES + 16
+"""How much longer a value is when it is sealed in its place."""
+_PURPOSE: Final = b"comity vault: values that are bound to their place\n"
 
 _Shape = TypeVar("_Shape")
 
@@ -44,6 +58,9 @@ class Vault:
                 "an encryption key is not 32 bytes in URL-safe base64; let the node generate one instead"
             ) from None
         self._plaintext = plaintext and not keys
+        named = [_bound_key(key) for key in keys]
+        self._newest_name = named[0][0] if named else b""
+        self._bound_keys = dict(reversed(named))
 
     @property
     def encrypts(self) -> bool:
@@ -52,12 +69,39 @@ class Vault:
     def seal(self, value: bytes) -> bytes:
         if self._fernet is not None:
             return PREFIX + self._fernet.encrypt(value)
-        if self._plaintext:
+        self.require()
+        return value
+
+    def seal_in(self, place: bytes, value: bytes) -> bytes:
+        """Seal a value that opens only with the same `place` (`interface.place_of`)."""
+        if self._fernet is None:
+            self.require()
             return value
-        raise KeyRefusedError(
-            "there is no key to encrypt stored context with; set VCP_CONTEXT_ENCRYPTION_KEY or "
-            "restore vault.key in the data folder"
-        )
+        nonce = os.urandom(_NONCE_BYTES)
+        sealed = self._bound_keys[self._newest_name].encrypt(nonce, value, place)
+        return b"".join((_BOUND, self._newest_name, nonce, sealed))
+
+    def require(self) -> None:
+        """Raise KeyRefusedError if nothing can be sealed."""
+        if self._fernet is None and not self._plaintext:
+            raise KeyRefusedError(
+                "there is no key to encrypt what is stored with; set VCP_CONTEXT_ENCRYPTION_KEY or "
+                "restore vault.key in the data folder"
+            )
+
+    def open_in(self, place: bytes, stored: bytes) -> bytes | None:
+        """Open what `seal_in` sealed for this place, or what `seal` sealed."""
+        if self._fernet is None or not stored.startswith(_BOUND):
+            return self.open(stored)
+        name = stored[len(_BOUND) : len(_BOUND) + _NAME_BYTES]
+        key = self._bound_keys.get(name)
+        if key is None or len(stored) < _HEAD_BYTES:
+            return None
+        nonce = stored[_HEAD_BYTES - _NONCE_BYTES : _HEAD_BYTES]
+        try:
+            return key.decrypt(nonce, stored[_HEAD_BYTES:], place)
+        except InvalidTag:
+            return None
 
     def open(self, stored: bytes) -> bytes | None:
         if self._fernet is None:
@@ -71,6 +115,8 @@ class Vault:
 
     def is_newest(self, stored: bytes) -> bool:
         """Return whether a value is sealed under the newest key."""
+        if stored.startswith(_BOUND):
+            return bool(self._newest_name) and stored.startswith(_BOUND + self._newest_name)
         try:
             return self._newest is not None and bool(
                 self._newest.extract_timestamp(stored.removeprefix(PREFIX))
@@ -78,14 +124,23 @@ class Vault:
         except InvalidToken:
             return False
 
-    def reseal(self, stored: bytes) -> bytes | None:
+    def reseal(self, stored: bytes, place: bytes = b"") -> bytes | None:
         """Return the same value under the newest key."""
         if self._fernet is None or not stored.startswith(PREFIX):
             return None
+        if stored.startswith(_BOUND):
+            value = self.open_in(place, stored)
+            return None if value is None else self.seal_in(place, value)
         try:
             return PREFIX + self._fernet.rotate(stored.removeprefix(PREFIX))
         except InvalidToken:
             return None
+
+
+def _bound_key(key: bytes) -> tuple[bytes, AESGCM]:
+    """Return the cipher that is derived from a key, and its name, which says nothing about the key."""
+    derived = sha256(_PURPOSE + urlsafe_b64decode(key)).digest()
+    return sha256(b"name\n" + derived).digest()[:_NAME_BYTES], AESGCM(derived)
 
 
 def stored_json(shape: type[_Shape], unreadable: Callable[[], ComityError]) -> Callable[[bytes], _Shape]:
@@ -161,10 +216,48 @@ async def _reseal_table(store: Store, table: str, vault: Vault) -> tuple[int, in
             return resealed, unreadable
 
 
+_UPKEEP: Final = "upkeep"
+_SEALED_REPLIES: Final = "sealed-replies"
+
+
+class _Progress(Struct, frozen=True):
+    """`done`: every reply is sealed, and no release that seals stores another."""
+
+    after: tuple[str | int, ...] | None = None
+    done: bool = False
+
+
+async def seal_plain_replies(store: Store, vault: Vault) -> None:
+    """Seal the replies that an earlier release stored as they were. How far it came is stored with each page, so that it
+    goes on there after a crash; when all is done nothing is read any more.
+    """
+    held = await store.get(_UPKEEP, _SEALED_REPLIES)
+    progress = msgspec.msgpack.decode(held.value, type=_Progress) if held else _Progress()
+    while vault.encrypts and not progress.done:
+        page, after = await store.sealed("reply", progress.after, plain=True)
+        operations = await asyncio.to_thread(_seal_page, page, vault)
+        for at in range(0, len(operations), _AT_ONCE):
+            await store.commit(*operations[at : at + _AT_ONCE])
+        progress = _Progress(after, done=after is None)
+        await store.commit(Put(space=_UPKEEP, key=_SEALED_REPLIES, value=msgspec.msgpack.encode(progress)))
+
+
+def _seal_page(page: Sequence[SealedRow], vault: Vault) -> list[Reseal]:
+    return [
+        Reseal(
+            table="reply",
+            place=row.place,
+            was=row.data,
+            to=vault.seal_in(place_of("reply", *row.names), row.data),
+        )
+        for row in page
+    ]
+
+
 def _reseal_page(table: str, page: Sequence[SealedRow], vault: Vault) -> tuple[list[Reseal], int]:
     """Return what has to be written, and how many values do not open."""
     old = [row for row in page if not vault.is_newest(row.data)]
-    anew = [(row, vault.reseal(row.data)) for row in old]
+    anew = [(row, vault.reseal(row.data, place_of(table, *row.names))) for row in old]
     operations = [
         Reseal(table=table, place=row.place, was=row.data, to=value)
         for row, value in anew

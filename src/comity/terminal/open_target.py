@@ -10,7 +10,6 @@
 
 import asyncio
 import contextlib
-import os
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -18,15 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from comity.http.addresses import read_url
-from comity.identity.secrets import (
-    TOKEN_FILE,
-    VAULT_KEY_FILE,
-    VAULT_KEY_VARIABLE,
-    VaultKeyFile,
-    load_or_create_vault_keys,
-    read_token,
-    read_vault_keys,
-)
+from comity.identity.secrets import TOKEN_FILE, read_token
 from comity.runtime.lazy import NODE, late, load
 from comity.runtime.part import Part
 from comity.runtime.settings import Settings
@@ -51,7 +42,6 @@ if TYPE_CHECKING:
     from comity.requests import handler, record
     from comity.runtime import opening
     from comity.runtime.node_runtime import NodeRuntime
-    from comity.store import vault as store_vault
     from comity.store.interface import Store
     from comity.store.vault import Vault
 else:
@@ -60,7 +50,6 @@ else:
     handler = late("comity.requests.handler")
     record = late("comity.requests.record")
     opening = late("comity.runtime.opening")
-    store_vault = late("comity.store.vault")
 
 _TIMEOUT: Final = 15.0
 _SOCKET_BASE: Final = "http://localhost"
@@ -152,8 +141,10 @@ async def open_guest(settings: Settings) -> "AsyncIterator[NodeRuntime]":
 
 
 def refuse_memory(settings: Settings, what: str) -> None:
-    if settings.store.engine == "memory":
-        raise ConfigError(f"store.engine memory keeps nothing on disk, and {what}; use sqlite")
+    if settings.store.is_volatile:
+        raise ConfigError(
+            f"store.engine {settings.store.engine} keeps nothing on disk, and {what}; use sqlite"
+        )
 
 
 def refuse_off(settings: Settings, part: type[Part]) -> None:
@@ -206,18 +197,7 @@ async def writing(
 
 def own_vault(settings: Settings) -> "Callable[[], Vault]":
     """Return the vault of the folder each time with the keys that the file holds then: a node may rotate them."""
-    path, stated = settings.data / VAULT_KEY_FILE, os.environ.get(VAULT_KEY_VARIABLE)
-    file = VaultKeyFile(path)
-    keys = load_or_create_vault_keys(path, stated)
-    vault = store_vault.Vault(keys, environment=settings.environment, plaintext=settings.vault.plaintext)
-
-    def current() -> "Vault":
-        nonlocal vault
-        if stated is None and file.has_changed():
-            vault = store_vault.Vault(read_vault_keys(path), environment=settings.environment)
-        return vault
-
-    return current
+    return opening.open_vault(settings)
 
 
 def work_with(

@@ -14,15 +14,14 @@ import socket
 import ssl
 from typing import Final
 
-from comity.http.asgi import JSON, Receive, Scope, Send
+from comity.http.asgi import Receive, Scope, Send, refuse_websocket
 from comity.http.peer_address import peer_of
 from comity.http.websocket import set_limit
 from comity.system import is_loopback
 from comity.vcp.protocol.messages import HANDSHAKE_LIMIT, VcpError, encode
 from comity.vcp.protocol.server import NOT_TEXT
 from comity.vcp.service import VcpServer
-from comity.wire import strict_json
-from comity.wire.errors import ConfigError, OverloadedError, http_status
+from comity.wire.errors import ConfigError, OverloadedError
 from comity.wire.link import GONE, LinkClosed
 
 LINGER_SECONDS: Final = 1.0
@@ -217,7 +216,6 @@ VCP_PATH: Final = "/vcp"
 
 _NORMAL: Final = 1000
 _TOO_BIG: Final = 1009
-_TRY_LATER: Final = 1013
 _MAX_REASON_LENGTH: Final = 123
 
 
@@ -236,7 +234,7 @@ class VcpOverWebSocket:
         try:
             await self._service.serve(link)
         except OverloadedError as refusal:
-            await _refuse(scope, send, refusal)
+            await refuse_websocket(scope, send, refusal)
             return
         await link.close()
 
@@ -298,19 +296,3 @@ class WebSocketServerLink:
         except OSError:
             self._ended = GONE
             raise LinkClosed(self._ended) from None
-
-
-async def _refuse(scope: Scope, send: Send, refusal: OverloadedError) -> None:
-    if "websocket.http.response" not in scope.get("extensions", {}):
-        await send(
-            {"type": "websocket.close", "code": _TRY_LATER, "reason": refusal.message[:_MAX_REASON_LENGTH]}
-        )
-        return
-    body = strict_json.dumps({"detail": refusal.message, "code": refusal.code})
-    headers = [(b"content-type", JSON), (b"retry-after", b"%d" % refusal.retry_after)]
-    status = http_status(refusal)
-    try:
-        await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
-        await send({"type": "websocket.http.response.body", "body": body})
-    except OSError:
-        return

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from comity.identity.protocol.revocation import (
     CrlSource,
     Denylist,
+    ProofFinding,
     PublicKey,
     Revocable,
     RevocationList,
@@ -22,8 +23,8 @@ from comity.identity.protocol.revocation import (
     Source,
     Status,
     Unavailable,
-    proof_status,
     revocation_status,
+    weigh_proof,
 )
 from comity.identity.protocol.tokens import (
     IdentityMode,
@@ -122,40 +123,52 @@ class IdentityChecker:
         status = self._status(verdict, held)
         return _ended(status) if status.status is Status.REVOKED else None
 
-    async def check_bundle(self, bundle: str, stapled: Mapping[str, Any] | None, session: Session) -> None:
+    async def check_bundle(self, bundle: str, stapled: Mapping[str, Any] | None, session: Session) -> str:
         """Raise ContextError for a constitution that is revoked, or whose status is unknown. A stapled proof replaces the list of
         the issuer only if a signed member names this bundle: otherwise a proof for one bundle would serve for all.
+        Return why a proof did not count, or an empty text.
         """
-        stapled_status = Status.UNKNOWN
-        if stapled is not None and bundle in (stapled.get("bundle_id"), stapled.get("jti")):
-            stapled_status = self._proven_by(stapled)
+        proof = ProofFinding(Status.UNKNOWN) if stapled is None else self._weigh(stapled, bundle)
         verdict = _verdict((bundle,), session.identity)
-        if stapled_status is Status.UNKNOWN or self._denylist().names(verdict.revocable):
+        if proof.status is Status.UNKNOWN or self._denylist().names(verdict.revocable):
             status = await self._revocation(verdict)
         else:
-            status = RevocationStatus(stapled_status, Source.STAPLED, "as the stapled proof says")
+            status = RevocationStatus(proof.status, Source.STAPLED, "as the stapled proof says")
         if status.status is Status.REVOKED:
             raise ContextError(
                 "CONSTITUTION_REFUSED", f"constitution has been revoked: {status.detail}", "constitution"
             )
         if status.refuses:
+            remedy = "bring a stapled proof"
+            if proof.fault:
+                remedy = f"bring another stapled proof: this one does not count, because {proof.fault}"
             raise ContextError(
                 "CONSTITUTION_REFUSED",
                 "constitution could not be checked, because the revocation list of its issuer was not available; try "
-                "again later, or bring a stapled proof",
+                f"again later, or {remedy}",
                 "constitution",
             )
+        return proof.fault
 
-    def _proven_by(self, stapled: Mapping[str, Any]) -> Status:
-        """Return the status of the proof. Responders are the issuers that this node knows, by their keys valid now."""
+    def _weigh(self, stapled: Mapping[str, Any], bundle: str) -> ProofFinding:
+        """Find what a proof is worth. Responders are the issuers that this node knows, by their keys valid now."""
+        if bundle not in (stapled.get("bundle_id"), stapled.get("jti")):
+            return ProofFinding(
+                Status.UNKNOWN, f"it is not about this constitution: its bundle_id must be {bundle}"
+            )
         name, now = stapled.get("responder_id"), self._clock.now()
         responder = self._issuers.get(name) if isinstance(name, str) else None
-        for key in () if responder is None else responder.signature_keys:
-            if not (key.validity.too_early(now) or key.validity.too_late(now)):
-                stapled_status = proof_status(stapled, responders={str(name): PublicKey(key.public)}, now=now)
-                if stapled_status is not Status.UNKNOWN:
-                    return stapled_status
-        return Status.UNKNOWN
+        if responder is None or not responder.signature_keys:
+            return ProofFinding(
+                Status.UNKNOWN,
+                "this node has no key of its responder; the owner names responders in vcp.issuers",
+            )
+        valid = [
+            PublicKey(key.public)
+            for key in responder.signature_keys
+            if not (key.validity.too_early(now) or key.validity.too_late(now))
+        ]
+        return weigh_proof(stapled, valid, now=now)
 
     async def still_good(self, jtis: tuple[str, ...], identity: Identity | None) -> RevocationStatus:
         """Return the status of what a session depends on (vcp 5.4, 7.2): these ids, and the identity's subject."""

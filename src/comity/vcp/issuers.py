@@ -1,16 +1,19 @@
 """Revocation lists and issuers: lists of others, fetched; our own, signed; and whose tokens a node believes.
 
+- A list of another issuer is also stored as it was received, one file for each address in the settings. After a restart it
+  counts as if it had just come, once it is verified again: an issuer that cannot be reached then locks nobody out.
 - Our lists are CRLs in the signed shape, one file for each name that this node issues tokens under. The node publishes
   them as they are. Together they are the denylist of this node, which counts also after `next_update`.
 - The list of the node's own id exists from the start, that of another name from its first token on; it may be empty.
   Tokens of other issuers are revoked for this node alone, on the list of its own id.
 - A list is signed again at every change, and once a day while the node runs, long before its `next_update`.
 - It is replaced as a whole, durably, by one process at a time; entries are never removed.
-- A list without our signature is refused: it was altered.
+- A list without our signature is refused: it was altered. One that a former key of this node signed is signed again.
 """
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import os
 from collections import OrderedDict
@@ -42,6 +45,8 @@ from comity.identity.protocol.revocation import (
     signature_holds,
 )
 from comity.identity.protocol.tokens import Issuer, IssuerRegistry, SharedKey, SignatureKey, is_issuer_name
+from comity.identity.succession_files import read_own_line
+from comity.requests.record import wait_uncancelled
 from comity.runtime.settings import Settings
 from comity.wire import strict_json
 from comity.wire.errors import (
@@ -63,7 +68,6 @@ CRL_LIMIT: Final = 1024 * 1024
 CRL_TIMEOUT: Final = 5.0
 MAX_LISTS: Final = 100
 STALE_GRACE: Final = 300.0
-ASK_AGAIN: Final = 3600.0
 PAUSE: Final = 10.0
 
 
@@ -79,13 +83,24 @@ class _CachedSource(Struct):
 
 class CrlFetcher:
     def __init__(
-        self, http: HttpCarrier, clock: Clock, *, https_only: bool = True, kept: int = MAX_LISTS
+        self,
+        http: HttpCarrier,
+        clock: Clock,
+        *,
+        https_only: bool = True,
+        kept: int = MAX_LISTS,
+        refresh: float = 3600.0,
+        stored: "StoredLists | None" = None,
     ) -> None:
-        """`http` is the guarded client, made with `CRL_TIMEOUT` and `CRL_LIMIT`."""
+        """`http` is the guarded client, made with `CRL_TIMEOUT` and `CRL_LIMIT`. A list is fetched again after `refresh`
+        seconds, when it is next needed.
+        """
         self._http = http
         self._clock = clock
         self._https_only = https_only
         self._kept = kept
+        self._refresh = refresh
+        self._stored = stored
         self._held: OrderedDict[CrlSource, _CachedSource] = OrderedDict()
         self._fetching: dict[CrlSource, asyncio.Task[RevocationList | Unavailable]] = {}
         self._closed = False
@@ -114,6 +129,17 @@ class CrlFetcher:
         # not awaited itself: cancelling one caller must not cancel it for the others
         await asyncio.wait([task])
         return Unavailable("the fetcher was closed") if task.cancelled() else task.result()
+
+    async def restore(self, sources: Iterable[CrlSource]) -> None:
+        """Take the stored lists of these sources that still count. Each is fetched again when it is first needed."""
+        if self._stored is None:
+            return
+        sources = [*sources][: self._kept]
+        now = self._clock.now()
+        found = await asyncio.to_thread(self._stored.read, sources, now - STALE_GRACE)
+        monotonic = self._clock.monotonic()
+        for source, each in found.items():
+            self._keep(source, _CachedSource(each, monotonic + each.next_update - now, monotonic))
 
     def held(self, source: CrlSource) -> RevocationList | None:
         """Return the list at hand, if it still counts. Nothing is fetched."""
@@ -147,7 +173,7 @@ class CrlFetcher:
 
     async def _attempt(self, source: CrlSource) -> RevocationList | Unavailable:
         try:
-            found = await self._ask(source)
+            found, body = await self._ask(source)
         except TimeoutError:
             return self._failed(source, f"no answer within {CRL_TIMEOUT:g} seconds")
         except ComityError as reason:
@@ -159,10 +185,12 @@ class CrlFetcher:
             self._fetching.pop(source, None)
         now = self._clock.monotonic()
         fresh_until = now + found.next_update - self._clock.now()
-        self._keep(source, _CachedSource(found, fresh_until, now + ASK_AGAIN))
+        self._keep(source, _CachedSource(found, fresh_until, now + self._refresh))
+        if self._stored is not None:
+            await self._stored.write(source, body)
         return found
 
-    async def _ask(self, source: CrlSource) -> RevocationList:
+    async def _ask(self, source: CrlSource) -> tuple[RevocationList, bytes]:
         async with asyncio.timeout(CRL_TIMEOUT):
             answer = await self._http.request("GET", source.uri)
         if answer.status != 200:
@@ -173,7 +201,7 @@ class CrlFetcher:
         known = self.held(source)
         if known is not None and found.published_at < known.published_at:
             raise InvalidError("the address gives an older list than before")
-        return found
+        return found, answer.body
 
     def _failed(self, source: CrlSource, reason: str) -> Unavailable:
         failure = f"the list of {source.issuer_id} could not be fetched: {reason}"
@@ -190,8 +218,55 @@ class CrlFetcher:
             self._held.popitem(last=False)
 
 
+class StoredLists:
+    """The lists of others as they were received, in files that only this node reads. Nothing in them is believed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, sources: Iterable[CrlSource], now: float) -> dict[CrlSource, RevocationList]:
+        """Return those that count now, and remove all other files."""
+        found = {}
+        files = {self._file(source): source for source in sources}
+        for path in self._folder.glob("*" + _SUFFIX) if self._folder.is_dir() else ():
+            source = files.get(path)
+            try:
+                if source is None:
+                    raise InvalidError("the settings name no such list any more")
+                with path.open("rb") as file:
+                    body = file.read(CRL_LIMIT + 1)
+                if len(body) > CRL_LIMIT:
+                    raise TooLargeError("the list", CRL_LIMIT)
+                found[source] = read_list(body, source, now=now)
+            except (ComityError, OSError) as reason:
+                log.info("the stored revocation list %s is not used: %s", path.name, reason)
+                with contextlib.suppress(OSError):
+                    path.unlink()
+        return found
+
+    async def write(self, source: CrlSource, body: bytes) -> None:
+        """Store a list. If that is not possible, it is only missing after the next restart."""
+        writing = asyncio.ensure_future(asyncio.to_thread(self._write, source, body))
+        try:
+            await asyncio.shield(writing)
+        finally:  # a node that has stopped writes nothing to its folder
+            await wait_uncancelled(writing)
+
+    def _write(self, source: CrlSource, body: bytes) -> None:
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace_whole(self._file(source), body)
+        except OSError as reason:
+            log.warning("the revocation list of %s could not be stored: %s", source.issuer_id, reason)
+
+    def _file(self, source: CrlSource) -> Path:
+        name = hashlib.sha256(f"{source.issuer_id}\n{source.uri}".encode()).hexdigest()
+        return self._folder / f"{name}{_SUFFIX}"
+
+
 LIST_FILE: Final = "revocations.json"
 LISTS_FOLDER: Final = "revocations"
+FETCHED_FOLDER: Final = "revocations/fetched"
 LIST_LIMIT: Final = 1024 * 1024
 VALID_SECONDS: Final = 7 * 86_400
 RENEW_SECONDS: Final = 86_400
@@ -203,8 +278,14 @@ _Stamp = tuple[int, int, int]
 
 
 class _LoadedList(NamedTuple):
+    """`current` is False where a former key of this node signed: the list is then signed again."""
+
     stamp: _Stamp
     crl: CRL
+    current: bool
+
+    def is_due(self, now: int) -> bool:
+        return not self.current or _is_due(self.crl, now)
 
 
 class OwnRevocations:
@@ -212,7 +293,9 @@ class OwnRevocations:
 
     def __init__(self, folder: Path, owner: VacantId) -> None:
         self._folder = folder
-        self._owner = owner
+        line = read_own_line(folder, owner)
+        self._signers = [PublicKey(public) for public in line.publics]
+        self._former = {former.hex() for former in line.former}
         self._own = owner.hex()
         self._held: dict[str, _LoadedList] = {}
         self._denylist: tuple[tuple[_Stamp, ...], Denylist] = ((), Denylist())
@@ -252,7 +335,7 @@ class OwnRevocations:
         if issuer not in self.issuers():
             return None
         held = self._load(issuer)
-        if held is None or _is_due(held.crl, now):
+        if held is None or held.is_due(now):
             self.open_list(issuer, key, now)
             held = self._load(issuer)
         return None if held is None else held.crl
@@ -267,7 +350,7 @@ class OwnRevocations:
         issuer = issuer or self._own
         with self._locked():
             held = self._load(issuer)
-            if held is None or _is_due(held.crl, now):
+            if held is None or held.is_due(now):
                 self._write(issuer, key, now, () if held is None else held.crl.entries)
 
     def revoke(self, entry: CRLEntry, key: SigningKey, now: int, issuer: str | None = None) -> bool:
@@ -300,9 +383,13 @@ class OwnRevocations:
             crl = read_crl(received)
         except ComityError as fault:
             raise _corrupt(path, fault.message) from None
-        if crl.issuer_id != issuer or not signature_holds(received, PublicKey(self._owner.public)):
+        former = issuer == self._own and crl.issuer_id in self._former
+        if not (former or crl.issuer_id == issuer) or not any(
+            signature_holds(received, signer) for signer in self._signers
+        ):
             raise _corrupt(path, "it is not signed by this node")
-        self._held[issuer] = held = _LoadedList(stamp, crl)
+        current = not former and signature_holds(received, self._signers[0])
+        self._held[issuer] = held = _LoadedList(stamp, crl, current)
         return held
 
     def _write(self, issuer: str, key: SigningKey, now: int, entries: tuple[CRLEntry, ...]) -> None:

@@ -58,6 +58,7 @@ from comity.terminal.output import (
 )
 from comity.vcp.issuers import OwnRevocations, foreign_key, issuers_of, own_names, read_secrets
 from comity.wire.errors import ComityError, ConfigError, ConflictError, KeyRefusedError, MalformedError
+from comity.wire.machine import clock_words
 
 FROM_FILE: Final = "@"
 _STDIN: Final = "-"
@@ -164,7 +165,11 @@ def verify_token(
     verdict = verify_identity(written, mode=IdentityMode.VERIFIED, issuers=issuers, now=now)
     if verdict.ok and _is_revoked(settings, verdict.revocable):
         verdict = verdict.refused(TokenRefusal.REVOKED)
-    _tell(verdict, as_json=as_json)
+    stamp = written.issued_at if isinstance(written, StampedToken) else None
+    clocks = (
+        "" if stamp is None else f" (issued at {clock_words(stamp)}, the clock here says {clock_words(now)})"
+    )
+    _tell(verdict, clocks, as_json=as_json)
 
 
 def revoke_token(
@@ -265,7 +270,7 @@ def _issuer_of_token(written: str, **keys: Any) -> IssuerRegistry:
     return IssuerRegistry()
 
 
-def _tell(verdict: TokenVerdict, *, as_json: bool) -> None:
+def _tell(verdict: TokenVerdict, clocks: str, *, as_json: bool) -> None:
     form = None if verdict.kind is None else _FORMS[verdict.kind.value]
     if as_json:
         print_json(
@@ -286,7 +291,10 @@ def _tell(verdict: TokenVerdict, *, as_json: bool) -> None:
         print_fields([*fields, ("verdict", "valid" if verdict.ok else "NOT VALID")])
         if verdict.refusal is not None:
             sys.stdout.flush()
-            say(verdict.refusal.value, f"the token is not valid: {_WHY[verdict.refusal]}", as_json=False)
+            late = clocks if verdict.refusal in (TokenRefusal.EXPIRED, TokenRefusal.NOT_YET_VALID) else ""
+            say(
+                verdict.refusal.value, f"the token is not valid: {_WHY[verdict.refusal]}{late}", as_json=False
+            )
     if not verdict.ok:
         raise typer.Exit(FAILED)
 

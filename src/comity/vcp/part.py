@@ -118,8 +118,18 @@ class Vcp(Part):
         features = sessions.RunningFeatures(clock, vault=runtime.current_vault)
         runtime.stack.push_async_callback(features.aclose)
         http = runtime.open_http(issuers.CRL_TIMEOUT, issuers.CRL_LIMIT)
-        lists = issuers.CrlFetcher(http, clock, https_only=settings.production)
+        lists = issuers.CrlFetcher(
+            http,
+            clock,
+            https_only=settings.production,
+            refresh=vcp.revocation_refresh,
+            stored=None
+            if settings.store.engine == "memory"
+            else issuers.StoredLists(settings.data / issuers.FETCHED_FOLDER),
+        )
         runtime.stack.push_async_callback(lists.aclose)
+        known_issuers = issuers.issuers_of(settings, runtime.vacant_id)
+        await lists.restore(known_issuers.sources())
         own = issuers.OwnRevocations(settings.data, runtime.vacant_id)
         names = issuers.own_names(settings, runtime.vacant_id)
         await asyncio.to_thread(_open_lists, own, names, runtime)
@@ -137,11 +147,15 @@ class Vcp(Part):
         checker = identity.IdentityChecker(
             clock,
             mode=tokens.IdentityMode(vcp.identity_mode),
-            issuers=issuers.issuers_of(settings, runtime.vacant_id),
+            issuers=known_issuers,
             lists=lists,
             denylist=own.denylist,
         )
-        added = _added_extensions(runtime)
+
+        async def this_runtime() -> "NodeRuntime":
+            return runtime
+
+        added = added_extensions(runtime.kinds, settings, this_runtime)
         registered = () if host is None else host.registrations()
         policy = negotiation.ServerPolicy(
             core_features=features.running(),
@@ -149,10 +163,11 @@ class Vcp(Part):
             versions=agreement.offered(vcp.versions),
             identity=vcp.identity_policy,
             environment=settings.environment,
-            server_id=vcp.server_id or runtime.vacant_id.hex(),
+            server_id=vcp.server_id or f"comity/{__version__}",
             hello_seconds=vcp.hello_seconds,
             idle_seconds=vcp.idle_seconds,
         )
+        self.served = policy.registry.supported
         self.service = service.VcpServer(
             runtime.record,
             clock,
@@ -233,15 +248,12 @@ def _open_lists(own: "issuers.OwnRevocations", names: Iterable[str], runtime: "N
         own.open_list(name, runtime.key, int(runtime.clock.now()))
 
 
-def _added_extensions(runtime: "NodeRuntime") -> "list[plugins.VcpExtension]":
+def added_extensions(
+    kinds: Iterable[object], settings: Settings, runtime: OpenNode
+) -> "list[plugins.VcpExtension]":
     """Return those of parts, of the settings and of installed packages, each id once."""
-
-    async def this_runtime() -> "NodeRuntime":
-        return runtime
-
-    kinds: tuple[object, ...] = runtime.kinds
     bringing = [kind for kind in kinds if isinstance(kind, plugins.BringsExtensions)]
-    added = [each for kind in bringing for each in kind.vcp_extensions(this_runtime)]
-    added += plugins.named_extensions(runtime.settings.vcp.plugins)
+    added = [each for kind in bringing for each in kind.vcp_extensions(runtime)]
+    added += plugins.named_extensions(settings.vcp.plugins)
     known = {each.id for each in added}
     return added + [each for each in plugins.announced_extensions() if each.id not in known]

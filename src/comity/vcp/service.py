@@ -47,6 +47,7 @@ from comity.vcp.protocol.context import (
     after,
     constitution_id,
     respond,
+    without_proof,
 )
 from comity.vcp.protocol.extension_calls import MAX_CALLS_IN_FLIGHT, Audience, ExtensionError
 from comity.vcp.protocol.injection import Severity
@@ -283,7 +284,7 @@ class VcpServer:
         try:
             self.features.check()
             await self._checker.check_open(question.session)
-            await self._check_constitution(question)
+            question = await self._check_constitution(question)
             async with nullcontext() if self._extensions is None else self._extensions.turn(question.session):
                 return await self._apply(question, peer, audience)
         except ComityError as refusal:
@@ -295,11 +296,14 @@ class VcpServer:
             log.exception("a context could not be kept")
             raise ComityError("the context could not be kept; try again later") from None
 
-    async def _check_constitution(self, question: ExchangeContext) -> None:
+    async def _check_constitution(self, question: ExchangeContext) -> ExchangeContext:
+        """Return the exchange; a stapled proof that did not count is among what is ignored then."""
         request = question.request
-        if request.constitution is not None:
-            bundle = constitution_id(request.constitution)
-            await self._checker.check_bundle(bundle, request.stapled_proof, question.session)
+        if request.constitution is None:
+            return question
+        bundle = constitution_id(request.constitution)
+        fault = await self._checker.check_bundle(bundle, request.stapled_proof, question.session)
+        return replace(question, request=without_proof(request, fault)) if fault else question
 
     async def _apply(self, question: ExchangeContext, peer: str, audience: Audience) -> ContextResponse:
         session, request = question.session, question.request

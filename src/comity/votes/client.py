@@ -12,7 +12,9 @@ chain with a host is separate from the chain of calls to the agent of the same n
 """
 
 from functools import partial
-from typing import Final
+from typing import Final, cast, get_args
+
+from msgspec import Struct
 
 from comity.envelopes.client.calls import CallRefusedError, ReplyLostError, read_refusal
 from comity.envelopes.client.conversation import Retries
@@ -25,7 +27,8 @@ from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.requests.record import Recorder
 from comity.store.interface import Store
 from comity.vcp.protocol.extension_calls import Code, ExtensionError
-from comity.votes.protocol.log import VOTES_PATH
+from comity.votes.logs import StoredVote
+from comity.votes.protocol.log import VOTES_PATH, HostReply, VoteEntry
 from comity.wire.errors import MalformedError, NoAnswerError, PeerError, RetryLaterError, UnusableAnswerError
 from comity.wire.machine import Clock
 
@@ -33,6 +36,8 @@ POST_BOOK: Final = "post"
 """Chains of the envelopes that this node sent to hosts, and of their replies."""
 
 _RETRIES: Final = Retries(attempts=3, first_wait=0.2)
+_WIRE_CODES: Final = frozenset(get_args(Code))
+_MAX_SENTENCE_LENGTH: Final = 500
 _STORAGE_FULL: Final = 507
 _CODES: Final[dict[int, Code]] = {
     400: "INVALID_ARGUMENT",
@@ -40,6 +45,18 @@ _CODES: Final[dict[int, Code]] = {
     404: "NOT_FOUND",
     413: "LIMIT_EXCEEDED",
 }
+
+
+class LogAddress(Struct, frozen=True):
+    """A node that has a log, and its URL. `public_only`: somebody else than the owner named the URL."""
+
+    url: str
+    node: str
+    public_only: bool
+
+
+def address_of_host(stored: StoredVote) -> LogAddress:
+    return LogAddress(stored.url, stored.vote.host, stored.public_only)
 
 
 class VoteHostClient:
@@ -71,7 +88,6 @@ class VoteHostClient:
                 holder=f"{holder}.public" if public_only else holder,
                 record=record,
                 book=POST_BOOK,
-                keep_requests=False,  # requests contain what people said, which is only stored encrypted
             )
             for public_only, way in self._http.items()
         }
@@ -128,3 +144,24 @@ def _error_of(refusal: CallRefusedError, url: str) -> Exception:
     if refusal.status == _STORAGE_FULL:
         return RetryLaterError(refusal.detail or "the host has no room now; try again later")
     return PeerError(f"the node at {url} refused with status {refusal.status}: {refusal.detail}")
+
+
+def refusal_in(reply: HostReply) -> ExtensionError:
+    """Return why the host refused."""
+    error = reply.error
+    if error is None:
+        return ExtensionError("BAD_SIGNATURE", "the host replied with another entry than was sent")
+    code = cast("Code", error.code if error.code in _WIRE_CODES else "INVALID_ARGUMENT")
+    return ExtensionError(code, _one_line(error.message), error.field and _one_line(error.field))
+
+
+def _one_line(foreign: str) -> str:
+    """Return what another node wrote as one line."""
+    return "".join(c if c.isprintable() else " " for c in foreign[:_MAX_SENTENCE_LENGTH])
+
+
+def entries_in(reply: HostReply) -> list[VoteEntry]:
+    """Return the entries of a page. Raise the refusal of the host."""
+    if reply.entries is None:
+        raise refusal_in(reply)
+    return list(reply.entries)

@@ -8,13 +8,23 @@ import contextlib
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from comity.extensions.protocol.calls import CallFacts
 from comity.requests.caller import Caller
 from comity.vcp.protocol.extension_calls import ExtensionError
 from comity.vcp.protocol.messages import CONSENSUS
+from comity.votes.logs import dispute_of
 from comity.votes.party import VoteParty
-from comity.votes.protocol.operations import ResultArguments, VoteList, result_report, summary_of, voice_of
+from comity.votes.protocol.operations import (
+    ClauseReport,
+    ResultArguments,
+    ResultReport,
+    VoteList,
+    result_report,
+    summary_of,
+    voice_of,
+)
 from comity.votes.protocol.provenance import provenance_of
 from comity.votes.protocol.vote import Voice, stakeholder_of
 from comity.wire.errors import RetryLaterError
@@ -40,7 +50,9 @@ class VoteOperations:
                 return await self._join(given.url, given.delib_id, voice, caller)
             case "consensus.list":
                 known = await self._party.those_of(voice)
-                listed = tuple(summary_of(stored.vote, voice) for stored in known)
+                listed = tuple(
+                    summary_of(stored.vote, self._party.voice_in(stored.vote, voice)) for stored in known
+                )
                 return VoteList(deliberations=listed)
             case "consensus.result" | "consensus.record":
                 return await self._read(given, voice, caller)
@@ -70,13 +82,22 @@ class VoteOperations:
 
     async def _read(self, given: Any, voice: Voice, caller: Caller) -> Any:
         found = (await self._party.find(given.delib_id)).vote
+        voice = self._party.voice_in(found, voice)
         stakeholder_of(found, voice)  # no other node is asked for a caller who takes no part
         with contextlib.suppress(RetryLaterError):
             found = (await self._party.refresh(given.delib_id, caller)).vote
         stakeholder_of(found, voice)
         if isinstance(given, ResultArguments):
-            return result_report(found, given.clause_id)
+            return await self._with_dispute(result_report(found, given.clause_id))
         return provenance_of(found)
+
+    async def _with_dispute(self, report: ClauseReport | ResultReport) -> ClauseReport | ResultReport:
+        """Add why this node disputes the result, if it does."""
+        party, id_ = self._party, report.delib_id
+        why = dispute_of(await party.find(id_), await party.ledger.waiting(id_))
+        if not why or report.progress is None:
+            return report
+        return replace(report, progress=replace(report.progress, disputed=why))
 
 
 def _voice(facts: CallFacts) -> Voice:

@@ -17,7 +17,6 @@ from typing import Final, Unpack
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.envelopes.protocol.envelope import VacantEnvelope
 from comity.envelopes.protocol.message import A2AMessage, A2APart
 from comity.envelopes.server import MessageSend, SignedHandler, SignedHandlerOptions, VerifiedCall
 from comity.http.asgi import Receive, Scope, Send, answer_json
@@ -64,8 +63,8 @@ class _VoteCall(VerifiedCall):
 
     vote: VersionedVote
 
-    def __init__(self, envelope: VacantEnvelope, message: log.ActRequest | log.ReadRequest) -> None:
-        super().__init__(envelope)
+    def __init__(self, verified: VerifiedCall, message: log.ActRequest | log.ReadRequest) -> None:
+        super().__init__(verified.envelope, verified.members)
         self.message = message
 
 
@@ -86,7 +85,7 @@ class VoteHostHandler(SignedHandler):
         caller, verified = super().identify(request)
         text = "".join(part.text for part in verified.envelope.payload.parts)
         message = log.read_request(text.encode("utf-8", "surrogatepass"))
-        return Identified(caller, _VoteCall(verified.envelope, message))
+        return Identified(caller, _VoteCall(verified, message))
 
     @asynccontextmanager
     async def hold(self, call: Call) -> AsyncIterator[None]:
@@ -152,6 +151,7 @@ class VoteHostHandler(SignedHandler):
         head, entry = log.admit_request(
             stored.head, message, call.caller.id, self._key, call.at, SCAN_THRESHOLD
         )
+        self._ledger.refuse_full(stored, entry)
         operations = self._ledger.adding(version, replace(stored, head=head), [entry])
         return _Reply(log.reply_with_entry(entry, head.tip), about, operations)
 
@@ -159,13 +159,6 @@ class VoteHostHandler(SignedHandler):
         message = A2AMessage(role="ROLE_AGENT", parts=(A2APart(text=result.text.decode()),))
         sealed = await super().seal(call, message)
         return replace(sealed, operations=(*sealed.operations, *result.operations), about=result.about)
-
-    def encode_reply(self, reply: bytes) -> bytes:
-        """Encrypt the reply like the log: it holds what parties said."""
-        return self._ledger.seal(reply)
-
-    def decode_reply(self, stored: bytes) -> bytes:
-        return self._ledger.unseal(stored)
 
     async def answer_conflict(self, call: Call, conflict: StoreConflict) -> HandlerResult:
         if isinstance(conflict.operation, Put):

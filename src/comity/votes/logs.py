@@ -23,6 +23,7 @@ from comity.requests.handler import KeyedLocks
 from comity.store.interface import Delete, Operation, Put, Store, scan_all
 from comity.store.vault import Vault, stored_json
 from comity.vcp.protocol.extension_calls import ExtensionError
+from comity.votes.protocol.acts import CLOSE, after_act
 from comity.votes.protocol.log import (
     ConflictingRecord,
     LogHead,
@@ -33,9 +34,11 @@ from comity.votes.protocol.log import (
     tip_of,
     write_entry,
 )
+from comity.votes.protocol.operations import is_superseded_by
 from comity.votes.protocol.vote import Vote
 from comity.wire import strict_json
 from comity.wire.errors import KeyRefusedError, MalformedError, StoreCorruptError
+from comity.wire.machine import clock_words
 
 FEATURE: Final = "deliberation"
 SPACE: Final = "deliberations"
@@ -50,12 +53,23 @@ SCAN_THRESHOLD: Final = "medium"
 """A text is refused if it looks like an injection of at least this severity."""
 
 _PAGE: Final = 256
+_NEED_ROOM: Final = frozenset(("consensus.vote", "consensus.advance", CLOSE))
+_SHARE_OF_TEXTS: Final = 0.75
+_CLOSE_BYTES: Final = 64 * 1024
+
+
+class EarlyClose(Struct, frozen=True, kw_only=True):
+    """An entry with which the host closed a phase before its deadline, by our clock at that time."""
+
+    entry: VoteEntry
+    seen_at: float
+    why: str
 
 
 class StoredVote(Struct, frozen=True, kw_only=True, rename={"conflict": "fraud"}):
     """`url` is the address of the host; empty if that is this node. `public_only` says that somebody else than the owner of
     this node named it. `size` is the bytes of all entries. `conflict` proves that the host signed two entries with one
-    number.
+    number. `early` is kept also after the deadline.
     """
 
     head: LogHead
@@ -63,6 +77,7 @@ class StoredVote(Struct, frozen=True, kw_only=True, rename={"conflict": "fraud"}
     public_only: bool = False
     size: int = 0
     conflict: ConflictingRecord | None = None
+    early: EarlyClose | None = None
 
     @property
     def vote(self) -> Vote:
@@ -76,6 +91,10 @@ class StoredVote(Struct, frozen=True, kw_only=True, rename={"conflict": "fraud"}
 class WaitingAct(Struct, frozen=True, kw_only=True):
     """An act as it was last signed. It is stored before it is sent, so that an act whose reply was lost is found in the
     log and never done twice. `refusal` is the sentence with which the host refused it.
+
+    `round` is how often the phase had changed when the party acted, None in old rows: the act belongs to that phase and
+    its text. `left_out`: it was signed before the deadline, and the host closed the phase without it, or refused it though
+    it is valid by all that is known here.
     """
 
     delib_id: str
@@ -83,6 +102,33 @@ class WaitingAct(Struct, frozen=True, kw_only=True):
     entry: VoteEntry
     since: float
     refusal: str = ""
+    round: int | None = None
+    deadline: float | None = None
+    left_out: bool = False
+
+    def is_valid_in(self, stored: "StoredVote") -> bool:
+        vote, action = stored.vote, self.entry.action
+        if self.round != len(vote.phase_history) or vote.rules == 1:
+            return False
+        try:
+            after_act(vote, self.entry.voice, action.op, action.args, self.since)
+        except ExtensionError:
+            return False
+        return True
+
+    def is_replaced_by(self, entry: VoteEntry) -> bool:
+        """Return whether this act was refused and the party now does another of its kind."""
+        ours, theirs = (
+            (one.voice, one.action.op, one.action.args.get("clause_id")) for one in (self.entry, entry)
+        )
+        return bool(self.refusal) and ours == theirs
+
+    def is_left_out_of(self, stored: "StoredVote") -> bool:
+        """Return whether the phase was closed without this act, which was signed in time."""
+        if self.round is None or self.deadline is None or self.since > self.deadline:
+            return False
+        after = stored.vote.phase_history[self.round : self.round + 1]
+        return after[0].closed if after else stored.early is not None
 
 
 class VersionedVote(Struct, frozen=True):
@@ -135,9 +181,10 @@ class Ledger:
         self, before: VersionedVote | None, after: StoredVote, entries: Iterable[VoteEntry]
     ) -> tuple[Operation, ...]:
         """Return the operations that store new entries. Raise LIMIT_EXCEEDED if the log would become too large."""
+        entries = list(entries)
         values = [strict_json.dumps(write_entry(entry)) for entry in entries]
         size = (0 if before is None else before.stored.size) + sum(map(len, values))
-        if size > self._log_bytes:
+        if size > self._log_bytes + (_CLOSE_BYTES if entries and entries[-1].action.op == CLOSE else 0):
             raise ExtensionError(
                 "LIMIT_EXCEEDED", f"the log of this vote would exceed {self._log_bytes:,} bytes"
             )
@@ -149,6 +196,18 @@ class Ledger:
                 for number, value in enumerate(values, first)
             ),
         )
+
+    def refuse_full(self, stored: StoredVote, entry: VoteEntry) -> None:
+        """Refuse as the host what would leave no room for the votes: nobody keeps others from voting by filling the log."""
+        if stored.vote.rules == 1 or entry.action.op in _NEED_ROOM:
+            return
+        size = stored.size + len(strict_json.dumps(write_entry(entry)))
+        if size > self._log_bytes * _SHARE_OF_TEXTS:
+            most = int(self._log_bytes * _SHARE_OF_TEXTS)
+            raise ExtensionError(
+                "LIMIT_EXCEEDED",
+                f"the log of this vote would exceed {most:,} bytes; the rest is kept for votes",
+            )
 
     def changing(self, before: VersionedVote | None, after: StoredVote) -> Operation:
         """Return the operation that stores a change without a new entry."""
@@ -174,12 +233,14 @@ class Ledger:
         return [_read_waiting(self.unseal(row.value)) async for _, row in waiting]
 
     def holding(self, act: WaitingAct, now: float) -> Operation:
-        """Return the operation that stores a waiting act. A refused one is kept for some days, to be shown."""
+        """Return the operation that stores a waiting act. A refused one is kept for some days, to be shown; one that was
+        left out is kept as long as the vote.
+        """
         return Put(
             space=WAITING_SPACE,
             key=_key(act.delib_id, act.place),
             value=self.seal(_encode(act)),
-            expires_at=now + REFUSED_KEPT_SECONDS if act.refusal else None,
+            expires_at=now + REFUSED_KEPT_SECONDS if act.refusal and not act.left_out else None,
         )
 
     def releasing(self, act: WaitingAct) -> Operation:
@@ -222,6 +283,38 @@ def conflict_error(conflict: ConflictingRecord) -> ExtensionError:
         f"{conflict.first.hash[:12]} and {conflict.second.hash[:12]}. The conflicting records are stored as proof; nothing "
         "more is decided in this vote",
         "tip",
+    )
+
+
+def refuse_another_phase(act: WaitingAct, stored: StoredVote) -> None:
+    """Refuse to sign an act again for another phase than the one in which it was said."""
+    vote = stored.vote
+    if act.round is None or act.round == len(vote.phase_history):
+        return
+    action = act.entry.action
+    after_act(vote, act.entry.voice, action.op, action.args, act.since)  # often it says best what has changed
+    raise ExtensionError(
+        "PRECONDITION_FAILED",
+        f"the phase has changed since you acted, and the text may have changed with it; now it is {vote.phase}. Look at it "
+        "and act again",
+    )
+
+
+def is_superseded(stored: StoredVote, known: Iterable[StoredVote]) -> bool:
+    return any(is_superseded_by(stored.vote, newer.vote) for newer in known)
+
+
+def dispute_of(stored: StoredVote, acts: Iterable[WaitingAct]) -> str:
+    """Say why this node disputes the result of a vote; empty if it does not. `acts` are those that wait or were refused."""
+    if stored.early is not None:
+        return stored.early.why
+    left_out = [act for act in acts if act.delib_id == stored.id and act.left_out]
+    if not left_out:
+        return ""
+    first = left_out[0]
+    return (
+        f"your act {first.entry.action.op.removeprefix('consensus.')}, signed at {clock_words(first.since)} and before the "
+        f"deadline, was left out by the host, which said: {first.refusal}"
     )
 
 

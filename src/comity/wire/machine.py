@@ -6,7 +6,8 @@ inside an `Ask`.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
@@ -21,6 +22,18 @@ class Clock(Protocol):
     def monotonic(self) -> float: ...
 
     async def sleep(self, seconds: float) -> None: ...
+
+
+SKEW_SECONDS: Final = 300.0
+"""How far ahead of our clock a stamp of another machine may lie (ruling 71). It never makes anything last longer."""
+
+
+def clock_words(seconds: float) -> str:
+    """Return a moment of some clock, for a refusal because of time, which names the clocks of both machines."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, OSError, ValueError):
+        return "a time outside the years 1 to 9999"
 
 
 def duration_words(seconds: float) -> str:

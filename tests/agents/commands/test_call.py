@@ -466,9 +466,14 @@ def test_bytes_that_are_no_text_are_refused_before_they_are_signed(comity, node,
     assert not data.exists()
 
 
-def test_another_text_under_the_same_key_is_another_call(comity, node, identity):
+def test_another_text_under_the_same_key_is_refused_and_nothing_is_sent(comity, node, there, identity):
     shown = [
-        json.loads(said(comity("call", node.url, text, "--idempotency-key", "k", "--json")))
-        for text in ("a", "a", "b")
+        json.loads(said(comity("call", node.url, text, "--idempotency-key", key, "--json")))
+        for text, key in (("a", "k"), ("other", "l"), ("a", "k"))
     ]
-    assert [each["request_seq"] for each in shown] == [1, 1, 2]
+    assert [each["request_seq"] for each in shown] == [1, 2, 1]
+    assert shown[0] == shown[2]
+    words = refused(comity("call", node.url, "b", "--idempotency-key", "k"))
+    assert "the key k was used for another message" in words
+    (peer,) = json.loads(comity("chain", "show", "--json", "--data", there).out)["peers"]
+    assert peer["serve"]["requests"]["seq"] == 2

@@ -10,28 +10,17 @@ from hypothesis import strategies as st
 from comity.directory.protocol.reputation import (
     DIMENSIONS,
     HALF_LIFE_DAYS,
-    INSUFFICIENT_DATA,
     LIMIT_SECONDS,
-    REFERENCE,
-    REPAIRED,
     PairHistory,
     Posterior,
     Reputation,
-    ReputationRules,
     ReputationValueError,
     Review,
     ReviewLimitError,
     ReviewRefusedError,
     admit_review,
     apply_review,
-    call_score,
-    exploration_boost,
-    initial_prior,
-    niche_bonus,
-    portability,
     review_weight,
-    score,
-    shown,
     ucb,
     update,
 )
@@ -122,93 +111,6 @@ def test_good_evidence_raises_the_mean_and_bad_evidence_lowers_it(dimension, wei
     before = Reputation().of(dimension).mean
     assert update(Reputation(), dimension, 1.0, weight, now=0.0).of(dimension).mean > before
     assert update(Reputation(), dimension, 0.0, weight, now=0.0).of(dimension).mean < before
-
-
-# What an agent starts with.
-
-
-class TestANewcomer:
-    def test_with_nothing_behind_it_has_the_plain_priors(self):
-        assert initial_prior() == Reputation()
-
-    @pytest.mark.parametrize("level", ["L1", "L2", "L3"])
-    def test_with_an_attestation_starts_higher_in_its_skills_only(self, level):
-        born = initial_prior(attestation_level=level)
-        assert [born.of(name).alpha for name in DIMENSIONS] == [1.5, 1.5, 1.5, 2.0, 1.0]
-
-    @pytest.mark.parametrize("level", ["L0", "L9", "", "l1"])
-    def test_without_a_known_attestation_does_not(self, level):
-        assert initial_prior(attestation_level=level) == Reputation()
-
-    @pytest.mark.parametrize(
-        ("path", "skill", "honesty"),
-        [
-            ("PATH_ZERO", 0.5, 0.5),
-            ("PATH_B", 0.3, 0.2),
-            ("PATH_C", 0.2, 0.1),
-            ("D4", 0.1, 0.1),
-            ("PATH_A", 0, 0),
-        ],
-    )
-    def test_gets_what_its_path_of_birth_gives(self, path, skill, honesty):
-        born = initial_prior(birth_path=path)
-        assert born.logical.alpha == pytest.approx(1 + skill)
-        assert born.honesty.alpha == pytest.approx(2 + honesty)
-        assert born.adoption == Reputation().adoption
-
-    def test_gets_no_more_than_one_from_any_stake(self):
-        assert initial_prior(stake_amount=1e12).factual.alpha == 2.0
-
-    def test_gets_honesty_from_each_voucher(self):
-        assert initial_prior(n_l1_plus_vouchers=5).honesty.alpha == pytest.approx(3.5)
-
-    def test_keeps_what_moved_its_prior_for_ever(self):
-        born = initial_prior(attestation_level="L2", stake_amount=50.0, birth_path="D4", n_l1_plus_vouchers=1)
-        later = update(born, "factual", 1.0, 0.0, now=10_000 * DAY)
-        assert later.factual.alpha == born.factual.alpha
-        assert all(born.of(name).n_eff == 0.0 for name in DIMENSIONS)
-
-    def test_borrows_a_quarter_of_its_sibling_which_fades(self):
-        sibling = update(Reputation(), "factual", 1.0, 6.0, now=0.0)
-        born = initial_prior(sibling=sibling, now=50 * DAY)
-        assert (born.factual.alpha, born.factual.beta) == (1 + 7 / 4, 1 + 1 / 4)
-        assert born.factual.n_eff == 2.0
-        later = update(born, "factual", 1.0, 0.0, now=140 * DAY).factual
-        assert (later.alpha, later.n_eff) == (pytest.approx(1 + 7 / 8), pytest.approx(1.0))
-
-    @pytest.mark.parametrize(
-        "wrong", [{"stake_amount": -1.0}, {"stake_amount": math.nan}, {"n_l1_plus_vouchers": -1}]
-    )
-    def test_refuses_less_than_nothing(self, wrong):
-        with pytest.raises(ValueError, match="0 or more"):
-            initial_prior(**wrong)
-
-
-class TestANiche:
-    def test_is_worth_most_when_nobody_else_is_in_it(self):
-        assert [niche_bonus(n) for n in (0, 5, 10, 11)] == [0.1, 0.05, 0.0, 0.0]
-
-    def test_has_no_negative_supply(self):
-        with pytest.raises(ReputationValueError):
-            niche_bonus(-1)
-
-
-class TestExploration:
-    def test_ends_with_the_evidence_of_thirty_reviews(self):
-        assert exploration_boost(29.999, 10) > 0
-        assert exploration_boost(30, 10) == exploration_boost(31, 10) == 0.0
-
-    def test_shrinks_with_evidence(self):
-        boosts = [exploration_boost(n, 100) for n in range(31)]
-        assert boosts == sorted(boosts, reverse=True)
-
-    def test_takes_no_world_for_smaller_than_two(self):
-        assert exploration_boost(0, 0) == exploration_boost(0, 2)
-
-    @pytest.mark.parametrize("n_eff", [-1, math.nan])
-    def test_has_no_negative_evidence(self, n_eff):
-        with pytest.raises(ReputationValueError):
-            exploration_boost(n_eff, 10)
 
 
 # What one review weighs, and which count.
@@ -345,56 +247,37 @@ class TestTheBound:
     )
     def test_does_not_care_for_the_scale_of_the_weights(self, weights, factor):
         scaled = {name: weight * factor for name, weight in weights.items()}
-        for rules in (REPAIRED, REFERENCE):
-            assert ucb(Reputation(), 50, scaled, rules) == pytest.approx(
-                ucb(Reputation(), 50, weights, rules)
+        for evidence in ("arithmetic", "harmonic"):
+            assert ucb(Reputation(), 50, scaled, evidence) == pytest.approx(
+                ucb(Reputation(), 50, weights, evidence)
             )
 
     def test_ignores_in_harmony_what_weighs_less_than_a_twentieth(self):
         held = reviewed(1.0, 100.0, ("factual",))
-        rules = ReputationRules(exploration="harmonic")
-        light = ucb(held, 10, {"factual": 0.96, "adoption": 0.04}, rules)
-        heavy = ucb(held, 10, {"factual": 0.94, "adoption": 0.06}, rules)
+        light = ucb(held, 10, {"factual": 0.96, "adoption": 0.04}, "harmonic")
+        heavy = ucb(held, 10, {"factual": 0.94, "adoption": 0.06}, "harmonic")
         assert light < 2 < 20 < heavy
 
 
-class TestTheTwoFlaws:
+class TestTheFlawOfTheHarmonicMean:
     """A newcomer against somebody with a hundred good reviews, none of them about adoption."""
 
     proven = reviewed(0.95, 100.0, DIMENSIONS[:4])
     newcomer = Reputation()
     hopeless = reviewed(0.05, 100.0, DIMENSIONS[:4])
 
-    def test_the_reference_lets_exploration_swamp_the_mean(self):
+    def test_exploration_swamps_the_mean(self):
         for held in (self.proven, self.newcomer, self.hopeless):
-            assert ucb(held, 10, rules=REFERENCE) > 20
+            assert ucb(held, 10, evidence="harmonic") > 20
 
-    def test_the_repaired_bound_lets_the_mean_decide_where_evidence_is_equal(self):
-        assert score(self.proven, DIMENSIONS, 200) > score(self.hopeless, DIMENSIONS, 200) + 0.5
+    def test_ours_lets_the_mean_decide_where_evidence_is_equal(self):
+        assert ucb(self.proven, 200) > ucb(self.hopeless, 200) + 0.5
 
-    def test_the_repaired_bound_still_tries_a_newcomer(self):
-        assert score(self.newcomer, DIMENSIONS, 200) > score(self.proven, DIMENSIONS, 200)
+    def test_ours_still_tries_a_newcomer(self):
+        assert ucb(self.newcomer, 200) > ucb(self.proven, 200)
 
-    def test_the_repaired_bound_gives_a_newcomer_up_after_a_few_bad_reviews(self):
-        tried = reviewed(0.1, 4.0)
-        assert score(tried, DIMENSIONS, 200) < score(self.proven, DIMENSIONS, 200)
-
-    def test_the_mean_knows_no_doubt(self):
-        lucky = reviewed(1.0, 3.0, ("factual",))
-        assert score(lucky, ("factual",), 10, REFERENCE) == lucky.factual.mean
-
-    def test_each_flaw_can_be_had_alone(self):
-        mean_only = ReputationRules(score="mean")
-        assert score(self.proven, DIMENSIONS, 10, mean_only) == score(self.proven, DIMENSIONS, 10, REFERENCE)
-        harmonic_only = ReputationRules(exploration="harmonic")
-        assert score(self.proven, DIMENSIONS, 10, harmonic_only) > 20
-
-    def test_the_repaired_pair_is_the_default(self):
-        assert ReputationRules() == REPAIRED == ReputationRules(score="ucb", exploration="arithmetic")
-
-    @pytest.mark.parametrize("rules", [REPAIRED, REFERENCE])
-    def test_asking_for_no_dimension_at_all_has_an_answer(self, rules):
-        assert math.isfinite(score(self.proven, (), 10, rules))
+    def test_ours_gives_a_newcomer_up_after_a_few_bad_reviews(self):
+        assert ucb(reviewed(0.1, 4.0), 200) < ucb(self.proven, 200)
 
 
 @given(st.floats(0, 1), st.floats(0, 200), st.integers(0, 10**9))
@@ -407,41 +290,3 @@ def test_more_evidence_means_less_exploration(one, other):
     less, more = sorted((one, other))
     bonus = [ucb(reviewed(0.5, w), 100) - ucb(reviewed(0.5, w), 2) for w in (less, more)]
     assert bonus[0] >= bonus[1] - 1e-12
-
-
-class TestTheScoreOfACall:
-    def test_adds_stake_attestation_and_portability(self):
-        bound = ucb(Reputation(), 10)
-        whole = call_score(
-            Reputation(), 10, stake_amount=100.0, attestation_level="L2", portability_bonus=0.03
-        )
-        assert whole == pytest.approx(bound + 0.1 * math.log(2) + 0.10 + 0.03)
-
-    def test_adds_nothing_for_an_unknown_level(self):
-        assert call_score(Reputation(), 10, attestation_level="L7") == ucb(Reputation(), 10)
-
-    @pytest.mark.parametrize("wrong", [{"stake_amount": -1.0}, {"portability_bonus": -0.1}])
-    def test_refuses_less_than_nothing(self, wrong):
-        with pytest.raises(ValueError, match="0 or more"):
-            call_score(Reputation(), 10, **wrong)
-
-
-class TestPortability:
-    def test_is_full_from_four_substrates_on(self):
-        rates = dict.fromkeys("abcdefgh", 1.0)
-        assert portability("abcd", rates) == portability("abcdefgh", rates) == pytest.approx(0.1)
-
-    def test_counts_a_substrate_once(self):
-        assert portability(["a", "a", "a"], {"a": 1.0}) == portability(["a"], {"a": 1.0})
-
-    def test_takes_a_missing_rate_for_failure(self):
-        assert portability(["a"], {}) == 0.0
-
-
-class TestWhatIsShown:
-    def test_is_a_label_while_one_dimension_has_too_little(self):
-        assert shown(reviewed(1.0, 50.0, DIMENSIONS[:4]), 0.8) == INSUFFICIENT_DATA
-        assert shown(reviewed(1.0, 9.99), 0.8) == "INSUFFICIENT_DATA"
-
-    def test_is_the_number_when_there_is_enough_of_each(self):
-        assert shown(reviewed(1.0, 10.0), 0.8) == 0.8

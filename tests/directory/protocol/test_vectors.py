@@ -1,24 +1,18 @@
 """The recorded numbers of the reference. They hold under its own rules, and to twelve digits: the last bit
-of a double depends on an order of additions that the contract does not fix.
+of a double depends on an order of additions that the contract does not fix. Numbers of what no node has (stakes, attested
+births, niches, labels) are left out.
 """
 
 import math
 
 from comity.directory.protocol.reputation import (
     DIMENSIONS,
-    REFERENCE,
-    UNKNOWN_SCORE,
     PairHistory,
     Reputation,
     Review,
     admit_review,
     apply_review,
-    call_score,
-    exploration_boost,
-    initial_prior,
-    niche_bonus,
-    portability,
-    score,
+    mean_score,
     ucb,
     update,
 )
@@ -29,12 +23,8 @@ SECTIONS = (
     "updates",
     "aggregator",
     "ucb",
-    "call_score",
-    "initial_prior",
-    "exploration_boost",
-    "niche_bonus",
-    "portability",
 )
+LEFT_OUT = ("call_score", "initial_prior", "exploration_boost", "niche_bonus", "portability")
 
 
 def reputation_cases(content):
@@ -44,7 +34,7 @@ def reputation_cases(content):
     """
     yield from ((name, None) for name in content if name not in ("about", "reputation"))
     recorded = content.get("reputation", {})
-    unknown = [name for name in recorded if name not in SECTIONS]
+    unknown = [name for name in recorded if name not in (*SECTIONS, *LEFT_OUT)]
     if recorded:
         yield "reputation", {"prior": recorded.get("prior", {}), "unknown": unknown}
     for section in ("updates", "aggregator"):
@@ -113,33 +103,7 @@ def judge_updates(_case, recorded):
 def judge_ucb(case, recorded):
     known_keys(recorded, "state", "weights", "n_global", "score")
     held = state(case, recorded)
-    same(ucb(held, recorded["n_global"], recorded["weights"], REFERENCE), recorded["score"])
-
-
-def judge_call_score(case, recorded):
-    known_keys(recorded, "args", "state", "n_global", "score")
-    held = state(case, recorded)
-    same(call_score(held, recorded["n_global"], **recorded["args"], rules=REFERENCE), recorded["score"])
-
-
-def judge_initial_prior(_case, recorded):
-    known_keys(recorded, "args", "result")
-    same(all_numbers(initial_prior(**recorded["args"])), recorded["result"])
-
-
-def judge_exploration_boost(_case, recorded):
-    known_keys(recorded, "n_eff", "n_global", "value")
-    same(exploration_boost(recorded["n_eff"], recorded["n_global"]), recorded["value"])
-
-
-def judge_niche_bonus(_case, recorded):
-    known_keys(recorded, "supply", "value")
-    same(niche_bonus(recorded["supply"]), recorded["value"])
-
-
-def judge_portability(_case, recorded):
-    known_keys(recorded, "served", "rates", "value")
-    same(portability(recorded["served"], recorded["rates"]), recorded["value"])
+    same(ucb(held, recorded["n_global"], recorded["weights"], "harmonic"), recorded["score"])
 
 
 def judge_aggregator(_case, recorded):
@@ -168,19 +132,13 @@ def judge_aggregator(_case, recorded):
         )
         same(all_numbers(held[pair[1]]), step["target_after"])
     judged = held[recorded["reviews"][-1]["target"]]
-    same(score(judged, DIMENSIONS, 1, REFERENCE), recorded["score_all_dims"])
-    same(score(judged, DIMENSIONS[:3], 1, REFERENCE), recorded["score_FLR"])
-    same(UNKNOWN_SCORE, recorded["score_unknown"])
+    same(mean_score(judged, DIMENSIONS), recorded["score_all_dims"])
+    same(mean_score(judged, DIMENSIONS[:3]), recorded["score_FLR"])
 
 
 JUDGES = {
     "prior": judge_prior,
     "updates": judge_updates,
     "ucb": judge_ucb,
-    "call_score": judge_call_score,
-    "initial_prior": judge_initial_prior,
-    "exploration_boost": judge_exploration_boost,
-    "niche_bonus": judge_niche_bonus,
-    "portability": judge_portability,
     "aggregator": judge_aggregator,
 }

@@ -22,6 +22,7 @@ from comity.envelopes.protocol.envelope import (
     to_a2a_result,
 )
 from comity.envelopes.protocol.message import A2AMessage, A2APart
+from comity.envelopes.protocol.metadata import with_members
 from comity.http.client import HttpResponse
 from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.wire import strict_json
@@ -56,6 +57,7 @@ class ModelTarget:
         self.executed: list[VacantEnvelope] = []
         self.behaviour: Callable[[VacantEnvelope], Awaitable[str]] = self._echo
         self.refusals: list[HttpResponse] = []
+        self.members: dict[str, Any] = {}
         self._turn = asyncio.Lock()
         self._keys = itertools.count()
 
@@ -91,10 +93,10 @@ class ModelTarget:
         try:
             state = check_chain(self.accepted.get(caller, ReplayState()), request)
         except ConflictError as conflict:
-            body: dict[str, Any] = {"detail": conflict.message}
+            refusal: dict[str, Any] = {"detail": conflict.message}
             if not self.strict:
-                body["statement"] = self.statement(caller)
-            return answer(409, body)
+                refusal["statement"] = self.statement(caller)
+            return answer(409, refusal)
         if self.strict:
             self.accepted[caller] = state
         self.executed.append(request)
@@ -105,7 +107,9 @@ class ModelTarget:
         self.accepted[caller] = state
         reply = self.reply_to(request, text)
         self.replied[caller] = ReplayState(reply.sequence_no, reply.compute_hash())
-        result = strict_json.dumps(to_a2a_result(reply, None))
+        body = to_a2a_result(reply, None)
+        body["result"] = {"message": with_members(body["result"]["message"], self.members)}
+        result = strict_json.dumps(body)
         if not self.strict:
             self.kept[caller, request.sequence_no] = (request.compute_hash(), result)
         return HttpResponse(200, {}, result)

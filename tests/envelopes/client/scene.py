@@ -1,5 +1,8 @@
 """Alice, who calls, and Bob, who answers, with a wire between them that does as it is told."""
 
+from functools import partial
+from inspect import signature
+
 from comity.envelopes.client.conversation import Retries
 from comity.envelopes.client.dispatcher import Dispatcher
 from comity.envelopes.client.pair import CALL_BOOK
@@ -36,7 +39,8 @@ class Scene:
         record = Recorder(store, self.clock, audited=False)
         return Dispatcher(store, ALICE, self.clock, http, retries=self.retries, record=record, **more)
 
-    async def say(self, text="hello", caller=None, card=None, **more):
+    async def say(self, text="hello", caller=None, card=None, caller_=None, **more):
+        more |= {"caller": caller_} if caller_ else {}
         result = await (caller or self.alice).call(card or self.bob.card(), message(text), **more)
         return text_of(result.response_envelope)
 
@@ -67,8 +71,8 @@ class Scene:
 def simulated(test):
     """The test runs in simulated time: retries and their waits take none."""
 
-    def run():
-        run_simulated(test)
+    def run(**fixtures):
+        run_simulated(partial(test, **fixtures))
 
-    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    run.__name__, run.__doc__, run.__signature__ = test.__name__, test.__doc__, signature(test)
     return run

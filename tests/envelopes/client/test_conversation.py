@@ -16,7 +16,8 @@ from comity.envelopes.protocol.errors import (
     TargetUnavailableError,
 )
 from comity.envelopes.protocol.message import A2AMessage, A2APart, SelfEval
-from comity.store.audit_log import RestoreMark, keep_restored
+from comity.store.audit_log import keep_restored
+from comity.store.audit_trail import RestoreMark
 from comity.store.memory import MemoryStore
 from comity.testing.loop import run_simulated
 from comity.wire.errors import (

@@ -35,18 +35,6 @@ async def test_a_call_repeated_under_its_key_is_the_same_call():
 
 
 @simulated
-async def test_the_same_key_for_something_else_is_another_call():
-    scene = Scene()
-    assert await scene.say("a", idempotency_key="k") == "echo a"
-    assert await scene.say("b", idempotency_key="k") == "echo b"
-    scene.wire.weather = [LOST] * 3
-    with pytest.raises(NoAnswerError):
-        await scene.say("c", idempotency_key="k")
-    assert await scene.say("d", idempotency_key="k") == "echo d"
-    assert scene.agrees()
-
-
-@simulated
 async def test_calls_without_a_key_are_each_their_own():
     scene = Scene()
     for _ in range(2):

@@ -308,3 +308,12 @@ class TestNoInput:
             return
         found = recognise(received)
         assert found is None or found == sent()
+
+
+def test_the_body_of_a_request_is_taken_under_both_names():
+    """The text of the contract calls it `payload`, the reference `body`."""
+    body = to_a2a_jsonrpc(sent())
+    assert from_a2a_jsonrpc(body) == from_a2a_jsonrpc(body=body) == from_a2a_jsonrpc(payload=body)
+    for given_ in ({}, {"payload": body, "body": body}):
+        with pytest.raises(TypeError, match="payload or body"):
+            from_a2a_jsonrpc(**given_)

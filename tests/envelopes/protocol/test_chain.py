@@ -319,7 +319,7 @@ class TestAFreshnessWindow:
     @pytest.mark.parametrize(("seconds", "shown"), [(301, "301 s behind"), (-86_401, "86,401 s ahead of")])
     def test_refuses_what_is_outside_and_names_the_skew(self, seconds, shown):
         with pytest.raises(
-            StaleEnvelopeError, match=f"{shown} this node's clock, beyond the window of 300 s"
+            StaleEnvelopeError, match=rf"{shown} this node's clock \(.*\), beyond the window of 300 s"
         ):
             check_freshness(sent(), now=NOON + timedelta(seconds=seconds), window=300)
 

@@ -272,6 +272,14 @@ class TestRelational:
         }
         assert everything().refused("relational.selfmodel", args).field == "model"
 
+    @pytest.mark.parametrize(
+        ("label", "code"), [("ß" * 129, "LIMIT_EXCEEDED"), ("half \ud83d", "INVALID_ARGUMENT")]
+    )
+    def test_refuses_a_label_of_a_self_model_that_cannot_be_kept(self, label, code):
+        model = {"valence": {"value": 7, "uncertain": True, "label": label}}
+        fault = everything().refused("relational.selfmodel", {"model": model})
+        assert (fault.wire_code, fault.field) == (code, "model.valence.label")
+
     def test_counts_a_session_when_a_torch_makes_it_count(self):
         talk = Conversation()
         given_ = talk.call("torch.generate")

@@ -237,8 +237,8 @@ class TestTaking:
     @pytest.mark.parametrize(
         ("handed", "code"),
         [
-            ("2026-02-28T21:31:01Z", "STALE"),
-            ("2026-02-28T21:31:00Z", None),
+            ("2026-02-28T21:35:01Z", "STALE"),
+            ("2026-02-28T21:35:00Z", None),
             ("2026-02-27T21:30:00Z", None),
             ("2026-02-27T21:29:59Z", "STALE"),
             ("2099-01-01T00:00:00Z", "STALE"),

@@ -32,13 +32,13 @@ def test_a_token_for_us_is_accepted_and_no_other_key_verifies_it(kind):
         ({"aud": None}, "somebody else"),
         ({"aud": [RESOURCE + "/"]}, "somebody else"),
         ({"iss": ISSUER + "/"}, "another issuer"),
-        ({"exp": NOW - 61}, "expired"),
+        ({"exp": NOW - 1}, "expired at .* the clock here says"),
         ({"exp": None}, "expired"),
         ({"exp": True}, "expired"),
-        ({"nbf": NOW + 61}, "not good yet"),
-        ({"nbf": 10**400}, "not good yet"),
+        ({"nbf": NOW + 301}, "not valid before .* the clock here says"),
+        ({"nbf": 10**400}, "not valid before a time outside"),
         ({"exp": -(10**400)}, "expired"),
-        ({"nbf": "now"}, "not good yet"),
+        ({"nbf": "now"}, "numbers of seconds"),
         ({"iss": None}, "another issuer"),
         ({"sub": ""}, "subject"),
         ({"sub": 7}, "subject"),
@@ -49,10 +49,8 @@ def test_a_token_that_is_not_for_us_or_not_for_now_is_refused(claims, why):
         read(SIGNER.token(**claims))
 
 
-def test_one_of_several_audiences_and_clocks_a_minute_apart_are_fine():
-    assert (
-        read(SIGNER.token(aud=["https://a.example", RESOURCE], exp=NOW - 59, nbf=NOW + 59)).subject == "ada"
-    )
+def test_one_of_several_audiences_and_a_start_five_minutes_ahead_are_fine():
+    assert read(SIGNER.token(aud=["https://a.example", RESOURCE], exp=NOW, nbf=NOW + 300)).subject == "ada"
 
 
 def test_an_end_beyond_what_a_float_can_hold_is_an_end():

@@ -226,11 +226,16 @@ def test_a_signed_proof_reads_back_and_says_its_status(status, responder):
     assert proof_status(received, responders={responder: TRUSTED}, now=NOW) is status
 
 
+SKEW = 300
+
+
 @pytest.mark.parametrize(
     ("fields", "now", "counts"),
     [
-        ({}, NOW - HOUR, True),
-        ({}, NOW - HOUR - 0.001, False),
+        ({}, NOW - SKEW, True),
+        ({}, NOW - SKEW - 0.001, False),
+        ({"this_update": NOW + HOUR / 2, "produced_at": NOW}, NOW + HOUR / 2 - SKEW, True),
+        ({"this_update": NOW + HOUR / 2, "produced_at": NOW}, NOW + HOUR / 2 - SKEW - 0.001, False),
         ({}, NOW + HOUR - 0.001, True),
         ({}, NOW + HOUR, False),
         ({"next_update": NOW + 2 * DAY}, NOW + DAY, True),

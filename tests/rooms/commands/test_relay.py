@@ -1,12 +1,14 @@
 """`comity relay` as a person or a service manager sees it: in a process of its own."""
 
 import asyncio
+import hashlib
 import json
 import signal
 import ssl
 import stat
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 
@@ -14,6 +16,9 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
+from comity.rooms.client import dial_relay, read_relay
+from comity.rooms.protocol.relay_line import read_relay_line
+from comity.wire.errors import ComityError
 from tests.rooms.relay_scene import certificate
 
 COMITY = [sys.executable, "-m", "comity"]
@@ -84,8 +89,8 @@ def test_it_serves_others_with_tls_and_a_token_that_it_makes_itself(start, tmp_p
         "--host", "0.0.0.0", "--port", "0", "--tls-cert", made.cert, "--tls-key", made.key,
         "--token-file", token_file, "--name", "relay.example.org", "--json",
     )  # fmt: skip
-    url = json.loads(relay.stdout.readline())["url"].replace("0.0.0.0", "127.0.0.1")
-    assert url.startswith("wss://")
+    url = json.loads(relay.stdout.readline())["url"].replace("relay.example.org", "127.0.0.1")
+    assert url.startswith("wss://127.0.0.1:")
     assert stat.S_IMODE(token_file.stat().st_mode) == 0o600
     trusting = ssl.create_default_context(cafile=made.cert)
     with pytest.raises(InvalidStatus, match="401"):
@@ -102,14 +107,13 @@ def test_it_serves_others_with_tls_and_a_token_that_it_makes_itself(start, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--host", "0.0.0.0"], "can be reached from other machines"),
-        (["--host", "::"], "can be reached from other machines"),
-        (["--host", "192.0.2.7", "--token-file", "t"], "can be reached from other machines"),
-        (["--host", "0.0.0.0", "--tls-cert", "c", "--tls-key", "k"], "--token-file"),
         (["--tls-cert", "c"], "give both or neither"),
         (["--port", "x"], "--port must be a whole number"),
         (["--port", "65536"], "--port must be a whole number"),
         (["--port", "-1"], "--port must be a whole number"),
+        (["--line", "a b"], "letters"),
+        (["--line", "bob", "--port", "0"], "--line needs the port"),
+        (["--address", "relay.example"], "--address"),
     ],
 )
 def test_what_cannot_work_is_refused_with_a_sentence(comity, arguments, words):
@@ -125,3 +129,45 @@ def test_a_port_that_is_taken_is_told(start, comity):
     outcome = comity("relay", "--port", port)
     assert outcome.code == 2
     assert f"port {port} on 127.0.0.1 is taken" in outcome.err
+
+
+def test_for_other_machines_it_makes_a_certificate_and_a_line_by_itself(start, tmp_path):
+    relay = start(
+        "--host", "0.0.0.0", "--address", "127.0.0.1", "--port", "0", "--data", tmp_path / "r", "--json"
+    )
+    ready = json.loads(relay.stdout.readline())
+    line = read_relay_line(ready["line"])
+    assert line.url == ready["url"]
+    assert line.pin is not None
+    for file in ("relay-secret", "tls-key.pem"):
+        assert stat.S_IMODE((tmp_path / "r" / "relay" / file).stat().st_mode) == 0o600
+    target = read_relay(line.url, None, line.pin)
+    with pytest.raises(ComityError, match="401"):
+        asyncio.run(dialled(target))
+    asyncio.run(dialled(read_relay(line.address(time.time() + 60), None, line.pin)))
+    for wrong in (line.address(time.time() - 60), line.address(time.time() + 60).replace("everybody", "eve")):
+        with pytest.raises(ComityError, match="403"):
+            asyncio.run(dialled(read_relay(wrong, None, line.pin)))
+    with pytest.raises(ComityError, match="certificate"):
+        asyncio.run(
+            dialled(read_relay(line.address(time.time() + 60), None, hashlib.sha256(b"other").hexdigest()))
+        )
+
+
+async def dialled(target):
+    connection = await dial_relay(target)
+    await connection.close()
+
+
+def test_a_line_for_a_name_works_with_the_relay_that_runs_and_with_no_other_name(start, comity, tmp_path):
+    folder = tmp_path / "r"
+    relay = start("--port", "0", "--data", folder, "--json")
+    port = json.loads(relay.stdout.readline())["url"].split(":")[2].split("/")[0]
+    outcome = comity("relay", "--line", "bob", "--port", port, "--data", folder)
+    line = read_relay_line(outcome.out)
+    assert line.name == "bob"
+    asyncio.run(dialled(read_relay(line.address(time.time() + 60))))
+    forged = line.address(time.time() + 60).replace("bob", "ann")
+    with pytest.raises(ComityError, match="403"):
+        asyncio.run(dialled(read_relay(forged)))
+    assert read_relay_line(comity("relay", "--line", "bob", "--port", port, "--data", folder).out) == line

@@ -54,7 +54,60 @@ def test_an_expired_token_is_refused_and_a_fresh_one_taken():
     b.boot()
     world.link(a, b)
     world.run(1)
-    assert a.session.sync_peers(world.now)[-1]["rejected_reason"] == "join token expired"
+    assert a.session.sync_peers(world.now)[-1]["rejected_reason"].startswith("join token expired")
+
+
+@pytest.mark.parametrize("off", [-3600, -600, 3600], ids=["an hour back", "ten minutes", "an hour ahead"])
+@BOTH
+def test_a_peer_whose_clock_is_set_is_still_heard(own, off):
+    world, a, b = pair(own=own)
+    b.send("before")
+    world.run(1)
+    b.clock_off = off
+    b.send("after")
+    b.put("key", "value")
+    world.run(1)
+    assert a.data() == ["before", "after"]
+    assert a.session.state.values() == {"key": "value"}
+    assert a.events("protocol_auth_failed") == []
+
+
+@BOTH
+def test_one_message_stamped_an_hour_ahead_silences_nobody(own):
+    world, a, b = pair(own=own)
+    b.clock_off = 3600
+    b.put("key", "ahead")
+    b.clock_off = 0
+    world.run(200)
+    b.send("later")
+    world.run(1)
+    assert a.data() == ["later"]
+    assert a.events("protocol_auth_failed") == []
+
+
+def test_clocks_that_differ_by_more_than_a_token_lasts_are_both_named():
+    world = World()
+    a = world.host("alice", demands=SECURE)
+    b = world.host("bob", demands=SECURE, clock_off=-900)
+    world.link(a, b)
+    world.run(1)
+    reason = peer_of(a)["rejected_reason"]
+    assert reason.startswith("join token expired: it lasted until ")
+    assert reason.endswith(
+        "until 2025-12-31T23:55:00Z. The clock of bob says 2025-12-31T23:45:00Z, the clock of alice "
+        "2026-01-01T00:00:00Z: set the wrong one, or make a new token"
+    )
+    assert b.events("sync_peer_rejected")[-1]["reason"] == reason
+
+
+def test_an_invited_peer_may_have_a_clock_that_is_wrong_by_as_much_as_the_invite_lasts():
+    world = World()
+    end = int((world.wall() + 86_400) * 1000)
+    a = world.host("alice", demands=SECURE, latest_exp=end)
+    b = world.host("bob", demands=SECURE, latest_exp=end, clock_off=-900)
+    world.link(a, b)
+    world.run(1)
+    assert peer_of(a)["handshake_state"] == peer_of(b)["handshake_state"] == "ready"
 
 
 def _token(host, exp):

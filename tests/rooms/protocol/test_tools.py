@@ -17,7 +17,14 @@ from comity.rooms.protocol.tool_answers import (
     failed_payload,
     send_options,
 )
-from comity.rooms.protocol.tool_arguments import VdoToolError, fault_type, file_bytes, target
+from comity.rooms.protocol.tool_arguments import (
+    VdoToolError,
+    fault_type,
+    file_bytes,
+    optional_text,
+    required_text,
+    target,
+)
 from comity.rooms.protocol.tool_table import TOOLS, TOOLS_OF, VDO_TOOLS, Demands, allowed_profiles
 from comity.rooms.tool_handlers import RoomTools
 from comity.wire.json_schema import complainer
@@ -215,7 +222,8 @@ def test_an_invite_in_place_of_a_room_brings_all_that_is_needed():
 
 def test_an_invite_that_is_over_says_so():
     message = fault(read_connect, {"room": INVITE.line()}, DEFAULTS, NOW + 2000)
-    assert message == "invalid invite: the invite has expired; ask for a new one"
+    assert message.startswith("invalid invite: the invite has expired: it lasted until ")
+    assert message.endswith("; set the wrong one, or ask for a new invite")
 
 
 def test_two_who_share_an_invite_are_connected_and_a_token_that_outlives_it_is_not():
@@ -322,6 +330,14 @@ def test_targets():
     assert target({"target": {"streamID": "s"}}) == {"streamID": "s"}
     assert fault(target, {"target": 5}) == "invalid target: it must be a string or an object"
     assert fault(target, {"target": "a", "uuid": "b"}) == "provide target or uuid, not both"
+
+
+def test_an_argument_that_must_be_a_text_is_trimmed_and_refused_by_its_name_where_it_is_none():
+    assert [optional_text(given, "name") for given in ({}, {"name": None}, {"name": "  "})] == [None] * 3
+    assert optional_text({"name": " a "}, "name") == "a"
+    for value in (5, False, [], {}):
+        assert fault(optional_text, {"name": value}, "name") == "invalid name: it must be a string"
+        assert fault(required_text, {"name": value}, "name") == "name is required"
 
 
 def test_every_tool_has_a_method_that_takes_what_is_read_for_it():

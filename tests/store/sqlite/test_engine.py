@@ -368,7 +368,7 @@ async def test_the_head_outside_is_never_ahead_of_a_batch_that_was_not_written(
         raise fault
 
     with monkeypatch.context() as broken:
-        broken.setattr(writes, "keep_head", fail)
+        broken.setattr(writes, "keep_all", fail)
         with pytest.raises(StoreError):
             await store.commit(Append(log="l", data=b"y"), audit=[draft()])
     assert trail.mark()[0] == 1
@@ -408,7 +408,7 @@ async def test_a_store_that_is_closed_after_a_failure_opens_again(path, clock, t
         raise apsw.FullError("full")
 
     with monkeypatch.context() as broken:
-        broken.setattr(writes, "keep_head", full)
+        broken.setattr(writes, "keep_all", full)
         with pytest.raises(StoreFullError):
             await store.commit(Append(log="l", data=b"y"), audit=[draft()])
     await store.close()

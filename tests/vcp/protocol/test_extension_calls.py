@@ -168,7 +168,7 @@ OPENING = {"title": "Rules", "clauses": ["A."], "stakeholders": []}
             OPENING | {"stakeholders": [{"id": "a"}, {"id": "b", "role": "sent"}]},
             "stakeholders[1].role must be one of ai_party, ai_representative, author, observer, participant",
         ),
-        ("consensus.vote", {"delib_id": "d", "vote": "sent"}, "vote must be one of accept, reject"),
+        ("consensus.vote", {"delib_id": "d", "vote": "sent"}, "vote must be one of abstain, accept, reject"),
     ],
 )
 def test_an_argument_that_is_wrong_is_told_by_its_name_and_what_it_must_be(op, args, said):

@@ -66,13 +66,14 @@ class Scene:
         self.done(self.alice, "advance", one, "deliberation")
         self.done(self.bob, "act", one, "amend", "--text", "Every call is answered within an hour.")
         self.done(self.carol, "act", one, "amend", "--text", "Every call is answered within a week.")
+        self.done(self.alice, "act", one, "endorse")
         self.done(self.alice, "advance", one, "convergence")
-        self.done(self.alice, "ballot", one, "v1", "v0=v2")
+        for who in (self.alice, self.bob, self.carol):
+            self.done(who, "ballot", one, "v1", "v0=v2")
         self.done(self.bob, "advance", one, "ratification")
         self.done(self.alice, "cast", one, "accept")
         self.done(self.bob, "cast", one, "accept")
         self.done(self.carol, "cast", one, "reject", "--reason", "A week is what I can promise.")
-        self.done(self.carol, "advance", one, "active")
         return one
 
 
@@ -105,12 +106,12 @@ def test_a_whole_vote_from_the_terminal(scene):
     assert re.search(rf"{scene.ids[0][:12]} +v1 > v0 = v2 +cast", shown)
     assert "v1 beats every other; 1. v1, 2. v0, 2. v2" in shown
     pairwise = shown.partition("Pairwise")[2].partition("Strongest")[0]
-    assert re.search(r"v1 +· +20 +20\n", pairwise)
-    assert re.search(r"v0 +10 +· +10\n", pairwise)
+    assert re.search(r"v1 +· +30 +30\n", pairwise)
+    assert re.search(r"v0 +0 +· +0\n", pairwise)
     assert re.search(r"reject +A week is what I can promise\.", shown)
     answer = json.loads(scene.done(scene.bob, "result", one, "--json"))
     assert answer["result"]["winner"] == "v1"
-    assert answer["result"]["pairwise_matrix"][1] == [20, 0, 20]
+    assert answer["result"]["pairwise_matrix"][1] == [30, 0, 30]
     assert (answer["phase"], answer["waiting"], answer["fraud"]) == ("active", [], None)
 
 
@@ -126,7 +127,7 @@ def test_a_record_is_good_for_everybody_who_has_the_file(scene, tmp_path, progra
     stranger = program("vote", "verify", files[0], env={"COMITY_DATA": str(tmp_path / "nothing")})
     assert stranger.code == 0
     assert re.fullmatch(
-        r".*alice\.json: good: 11 entries, phase active, hosted by \w{12}; .*\n", stranger.out
+        r".*alice\.json: good: 13 entries, phase active, hosted by \w{12}; .*\n", stranger.out
     )
     assert not (tmp_path / "nothing").exists()
 
@@ -147,11 +148,11 @@ def test_an_altered_record_is_refused_and_the_entry_is_named(scene, tmp_path, co
 
     assert verified(lambda r: r["entries"][3]["action"]["args"].update(text="Never.")) == 4
     assert verified(lambda r: r["entries"].pop(4)) == 5
-    assert verified(lambda r: r["entries"][8]["action"]["args"].update(vote="reject")) == 9
-    assert verified(lambda r: r["entries"][10].update(keeper_signature="A" * 86)) == 11
+    assert verified(lambda r: r["entries"][10]["action"]["args"].update(vote="reject")) == 11
+    assert verified(lambda r: r["entries"][12].update(keeper_signature="A" * 86)) == 13
     assert verified(lambda r: r["provenance"].update(title="Other")) is None
     file.write_text(json.dumps(record | {"entries": record["entries"][::-1]}))
-    assert ": bad: entry 1 of 11: " in comity("vote", "verify", file).out
+    assert ": bad: entry 1 of 13: " in comity("vote", "verify", file).out
     file.write_text("{}")
     assert "this is no record" in comity("vote", "verify", file).out
     assert comity("vote", "verify", tmp_path / "nowhere").code == 1
@@ -191,9 +192,11 @@ class TestMistakes:
         )
         assert "ACTION must be one of" in refused(scene.bob, "act", one, "bless")
         assert "PHASE must be one of" in refused(scene.bob, "advance", one, "soon")
-        assert "VOTE must be one of accept, reject" in refused(scene.bob, "cast", one, "maybe")
+        assert "VOTE must be one of accept, reject, abstain" in refused(scene.bob, "cast", one, "maybe")
         assert "only the author adds" in refused(scene.bob, "add", one, "0" * 64)
-        assert "half of the parties must respond first" in refused(scene.alice, "advance", one, "convergence")
+        assert "3 of 3 parties have not acted in the phase deliberation: " in refused(
+            scene.alice, "advance", one, "convergence"
+        )
 
     def test_in_json_have_the_code_of_the_refusal(self, scene):
         one = scene.opened()

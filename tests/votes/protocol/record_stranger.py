@@ -8,6 +8,7 @@ import base64
 import hashlib
 import json
 import sys
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 
@@ -84,6 +85,7 @@ class Recount:
         self.phase = "draft"
         self.parties, self.clauses, self.votes = {}, {}, {}
         self.number, self.last = 0, None
+        self.rules, self.deadline, self.acted_on, self.returned = 1, None, {}, set()
 
     def follow(self, entry):
         need(entry["number"] == self.number + 1, "its number does not follow")
@@ -94,6 +96,8 @@ class Recount:
         op, args = entry["action"]["op"], entry["action"]["args"]
         if self.number == 0:
             self.open(entry, op, args)
+        elif op == "consensus.close":
+            self.close(entry, args["phase"], time_of(entry))
         else:
             self.act(entry, op, args)
         stored = {"delib_id": entry["delib_id"], "number": entry["number"], "hash": hashed}
@@ -118,6 +122,52 @@ class Recount:
             text, id_ = (one, None) if isinstance(one, str) else (one["text"], one.get("id"))
             clause = {"variants": [(self.author, text)], "said": {}, "ballots": {}}
             self.clauses[id_ or f"c{number}"] = clause
+        self.rules, self.question = args.get("rules", 1), args.get("form") == "question"
+        self.seconds = args.get("phase_seconds") or 7 * 86_400
+        self.began = time_of(entry)
+        if self.rules == 2:
+            need(min(self.quorum, self.threshold) >= Fraction(1, 2), "a minority would decide")
+        if self.question:
+            (clause,) = self.clauses.values()
+            clause["variants"].append((self.author, "no"))
+            self.enter("ratification", self.began)
+
+    def enter(self, phase, time):
+        """By rules 2 a phase has a deadline, and in the beginning nobody has acted."""
+        self.began = max(self.began, time)
+        self.phase, self.acted_on, self.deadline = phase, {}, None
+        if self.rules == 2 and phase not in {"active", "closed"}:
+            self.deadline = self.began + self.seconds
+
+    def eligible(self):
+        return [name for name, one in self.parties.items() if one["role"] != "observer" and self.copies(name)]
+
+    def missing(self):
+        if self.phase == "ratification":
+            return [name for name in self.eligible() if name not in self.votes]
+        due = {
+            id_
+            for id_, clause in self.clauses.items()
+            if self.phase == "deliberation" or len(clause["variants"]) > 1
+        }
+        return [name for name in self.eligible() if due - self.acted_on.get(name, set())]
+
+    def end(self, time):
+        accepting = sum(self.votes.get(name) == "accept" for name in self.eligible())
+        share = Fraction(accepting, len(self.eligible()))
+        self.enter("active" if share > Fraction(1, 2) and share >= self.threshold else "closed", time)
+
+    def close(self, entry, phase, time):
+        need(entry["actor"] == self.host and entry["on_behalf"] is None, "only the host closes")
+        need(self.phase == phase and self.deadline and time >= self.deadline, "it is not the time to close")
+        acted = self.votes if phase == "ratification" else self.acted_on
+        share = Fraction(sum(name in acted for name in self.eligible()), len(self.eligible()))
+        if self.missing() and share < self.quorum:
+            self.enter("closed", time)
+        elif phase == "ratification":
+            self.end(time)
+        else:
+            self.enter("convergence" if phase == "deliberation" else "ratification", time)
 
     def add(self, one, node):
         is_key = len(one["id"]) == 64 and not set(one["id"]) - set("0123456789abcdef")
@@ -138,20 +188,26 @@ class Recount:
             op == "consensus.advance" or self.phase in PHASE_OF.get(op, ()),
             f"it does not belong into {self.phase}",
         )
+        if op in {"consensus.act", "consensus.ballot", "consensus.vote"} and self.deadline is not None:
+            need(time_of(entry) <= self.deadline, "it was signed after the deadline")
         if op == "consensus.advance":
-            self.advance(who, party, args["to"])
+            self.advance(who, party, args["to"], time_of(entry))
         elif op == "consensus.add":
             need(who == self.author, "only the author adds")
             self.add(args["stakeholder"], args["stakeholder"].get("node"))
         elif op != "consensus.welfare":
             need(party["role"] != "observer", "an observer only reads")
             self.say(who, party, op, args)
+            if self.rules == 2 and op == "consensus.vote" and not self.missing():
+                self.end(time_of(entry))
 
     def say(self, who, party, op, args):
         if op == "consensus.vote":
             self.votes[who] = args["vote"]
             return
-        clause = self.clauses[args.get("clause_id") or next(iter(self.clauses))]
+        id_ = args.get("clause_id") or next(iter(self.clauses))
+        clause = self.clauses[id_]
+        self.acted_on.setdefault(who, set()).add(id_)
         if op == "consensus.ballot":
             clause["ballots"][who] = (args["ranking"], args.get("tied_groups", []))
             return
@@ -160,15 +216,20 @@ class Recount:
         if args["action"] == "amend":
             clause["variants"].append((who, args["text"]))
 
-    def advance(self, who, party, to):
+    def advance(self, who, party, to, time):
         need(to in NEXT.get(self.phase, ()), f"{to} does not follow on {self.phase}")
         entitled = [one for one in self.parties.values() if one["role"] != "observer"]
         if to == "deliberation" and self.phase == "draft":
             need(who == self.author, "only the author begins")
-        if to == "convergence":
+        if self.rules == 2:
+            back = self.phase == "ratification" and to == "deliberation"
+            need(back or not self.missing() or self.phase == "draft", "a party is missing")
+            need(to != "active" and not (back and who in self.returned), "this is not possible")
+            self.returned |= {who} if back else set()
+        elif to == "convergence":
             acted = Fraction(sum(one["acted"] for one in entitled), len(entitled))
             need(acted >= self.quorum, "there is no quorum")
-        if to == "active":
+        elif to == "active":
             counted = [vote for name, vote in self.votes.items() if self.copies(name)]
             accepted = Fraction(counted.count("accept"), len(counted) or 1)
             need(counted and accepted >= self.threshold, "too few accept")
@@ -176,7 +237,7 @@ class Recount:
             self.votes = {}
             for clause in self.clauses.values():
                 clause["ballots"] = {}
-        self.phase = to
+        self.enter(to, time)
 
     def copies(self, name):
         party = self.parties[name]
@@ -185,6 +246,9 @@ class Recount:
         return int(Fraction(str(party.get("fidelity") or 0)) * 10 + Fraction(1, 2))
 
     def winner(self, clause):
+        if self.question:
+            votes = [self.votes.get(name) for name in self.eligible()]
+            return "v0" if votes.count("accept") >= votes.count("reject") else "v1"
         names = [f"v{number}" for number in range(len(clause["variants"]))]
         cast = {}
         for who, said in clause["said"].items():
@@ -196,6 +260,10 @@ class Recount:
         cast |= clause["ballots"]
         ballots = [(self.copies(who), ranks(*ballot, names)) for who, ballot in cast.items()]
         return schulze(names, ballots)
+
+
+def time_of(entry):
+    return datetime.fromisoformat(entry["time"]).timestamp()
 
 
 def recount(record):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.votes.protocol.provenance import provenance_of, verify_record, write_record
-from tests.votes.protocol.parties import BETA, GAMMA, HOST, Table, ratified
+from tests.votes.protocol.parties import BETA, GAMMA, HOST, ID, Table, ratified
 from tests.votes.protocol.record_stranger import BadEntryError, recount
 
 PARTIES = (HOST, BETA, GAMMA)
@@ -80,3 +80,49 @@ def test_the_stranger_finds_the_same_winners_whatever_was_said(said, data):
     record = write_record(table.entries, table.head)
     assert verify_record(record).ok
     assert recount(json.loads(record)) == ("active", len(table.entries), ours)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_the_stranger_finds_what_was_decided_by_newer_rules(late):
+    table = Table(rules=2, clauses=["Within a day."])
+    table.advance("deliberation")
+    for key in PARTIES[: 2 if late else 3]:
+        table.act(key, "amend", text=f"Within {table.now:.0f} hours.")
+    closed = {"delib_id": ID, "phase": "deliberation"}
+    if late:
+        table.now = table.state.deadline
+        table.say(HOST, "consensus.close", closed)
+    else:
+        table.advance("convergence")
+    for key in PARTIES:
+        table.ballot(key, ["v1", "v0"])
+    table.advance("ratification")
+    table.advance("deliberation", BETA)
+    for phase in ("convergence", "ratification"):
+        for key in PARTIES:
+            table.act(key, "endorse") if phase == "convergence" else table.ballot(key, ["v2", "v1"])
+        table.advance(phase)
+    table.vote(HOST, "accept")
+    table.vote(BETA, "accept")
+    if late:
+        table.now = table.state.deadline
+        table.say(HOST, "consensus.close", closed | {"phase": "ratification"})
+    else:
+        table.vote(GAMMA, "abstain")
+    assert table.state.phase == "active"
+    record = write_record(table.entries, table.head)
+    assert verify_record(record, table.now).ok
+    (text,) = {one.text for one in provenance_of(table.state).clause_records}
+    assert recount(json.loads(record)) == ("active", len(table.entries), {"c1": text})
+
+
+@pytest.mark.parametrize(
+    ("last", "phase"), [("accept", "active"), ("reject", "closed"), ("abstain", "closed")]
+)
+def test_the_stranger_finds_the_answer_to_a_question(last, phase):
+    table = Table(rules=2, form="question", clauses=["Shall we?"], ratification="1/2")
+    for key, vote in zip(PARTIES, ("accept", "reject", last), strict=True):
+        table.vote(key, vote)
+    record = write_record(table.entries, table.head)
+    assert verify_record(record, table.now).ok
+    assert recount(json.loads(record))[0] == table.state.phase == phase

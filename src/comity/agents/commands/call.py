@@ -6,15 +6,18 @@ answer is repeated with the same key, and the agent carries it out once.
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from typing import Annotated, Any, Final
 from uuid import uuid4
 
 import typer
+from msgspec import Struct
 
 from comity.directory.cards import HaloMatch
 from comity.directory.finding import STDIN, DirectoryAccess, find_card
+from comity.directory.outcomes import CallOutcomes
 from comity.envelopes.client.calls import (
     CallRefusedError,
     DispatchResult,
@@ -23,19 +26,29 @@ from comity.envelopes.client.calls import (
     rank_targets,
 )
 from comity.envelopes.client.dispatcher import Dispatcher
+from comity.envelopes.client.keys import keeping_of
+from comity.envelopes.features import Features
+from comity.envelopes.part import PROOFS_FOLDER
 from comity.envelopes.protocol.card import CapabilityCard
 from comity.envelopes.protocol.envelope import reply_is_bound
 from comity.envelopes.protocol.errors import TargetUnavailableError
 from comity.envelopes.protocol.message import A2AMessage, A2APart
+from comity.envelopes.successions import Successions
+from comity.envelopes.witness import Witnesses
 from comity.identity.key_files import has_identity
-from comity.identity.protocol.keys import SigningKey
+from comity.identity.protocol.keys import SigningKey, VacantId, id_of
+from comity.identity.succession_files import read_own_line
+from comity.receipts.files import refuse_existing, write_file
+from comity.receipts.protocol.format import hash_of
+from comity.receipts.protocol.making import call_bytes
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.terminal.help import HelpfulApp, HelpfulCommand
-from comity.terminal.open_target import new_key, own_key, refuse_memory, writing
+from comity.terminal.open_target import new_key, own_key, own_vault, refuse_memory, writing
 from comity.terminal.options import Directory, Json, KeyOptions, settings_of
 from comity.terminal.output import colour_wanted, note, paint, print_foreign, print_json, waiting
 from comity.wire.errors import ComityError, ConfigError, InvalidError, NoAnswerError
+from comity.wire.machine import Clock
 
 app = HelpfulApp()
 
@@ -54,6 +67,7 @@ class CallCommand(HelpfulCommand):
     comity call 31e30ef4…d13d hello  call an agent by its id; the address comes from the directory
     comity call --capability translate "good morning"  call the best match in the directory
     comity call card.json - < question.txt  call the agent of a card file; read the text from standard input
+    comity call http://127.0.0.1:8420 hello --save call.json  also write a receipt; comity verify call.json checks it
     comity call http://127.0.0.1:8420 hello --json  print as JSON who answered and what was verified
     """,
     cls=CallCommand,
@@ -92,7 +106,15 @@ def call(
         typer.Option(
             "--idempotency-key",
             metavar="KEY",
-            help="A key of your choice for this call. If the last call to the agent had this key and text, you get its reply again.",
+            help="A key of your choice for this call. A call that is repeated with its key and text gets its one reply.",
+        ),
+    ] = None,
+    save: Annotated[
+        str | None,
+        typer.Option(
+            "--save",
+            metavar="FILE",
+            help="Write a receipt of the call and its reply to this new file. `comity verify` checks it anywhere.",
         ),
     ] = None,
     home: KeyOptions = KeyOptions(),
@@ -105,6 +127,7 @@ def call(
     """
     named, said = _arguments(target, text, capability)
     key_of_call = _checked_key(idempotency_key)
+    refuse_existing(save)
     flags = {"directory.url": directory, "dispatch.timeout_seconds": timeout}
     settings = settings_of(home, **flags).settings
     refuse_memory(settings, "a call needs to know where the last one ended")
@@ -122,67 +145,133 @@ def call(
             note(f"{settings.data} had no identity; created {new.vacant_id}")
         return new
 
-    find = partial(_named, named) if capability is None else partial(_offering, capability, key)
-    access = DirectoryAccess(settings, key)
-    message = A2AMessage(role="ROLE_USER", parts=(A2APart(text=words),))
-    result = asyncio.run(_call(settings, access, find, caller, message, key_of_call))
+    wanted = _Wanted(
+        access=DirectoryAccess(settings, key),
+        find=partial(_named, named) if capability is None else partial(_offering, capability, key),
+        named=capability is None,
+        only=id_of(named) if capability is None else None,
+        message=A2AMessage(role="ROLE_USER", parts=(A2APart(text=words),)),
+        key=key_of_call,
+    )
+    result = asyncio.run(_call(settings, wanted, key, caller))
+    receipt = {} if save is None else _save(save, result)
     if as_json:
-        print_json(_as_json(result))
+        print_json({**_as_json(result), **receipt})
     else:
         print_foreign(_text_of(result))
         sys.stdout.flush()
         _say_who(result)
 
 
+class _Wanted(Struct, frozen=True, kw_only=True):
+    """A call that is wanted: whom to find and how, and what to say. `only` is the agent that was named by its id."""
+
+    access: DirectoryAccess
+    find: Callable[[DirectoryAccess], Awaitable[list[CapabilityCard]]]
+    named: bool
+    only: VacantId | None
+    message: A2AMessage
+    key: str
+
+
 async def _call(
-    settings: Settings,
-    access: DirectoryAccess,
-    find: Callable[[DirectoryAccess], Awaitable[list[CapabilityCard]]],
-    caller: Callable[[], SigningKey],
-    message: A2AMessage,
-    key_of_call: str,
+    settings: Settings, wanted: _Wanted, known: SigningKey | None, create: Callable[[], SigningKey]
 ) -> DispatchResult:
+    """Make the call as `known`, or with an identity that is created once there is an agent to call."""
     seconds = settings.dispatch.timeout_seconds
     clock = SystemClock()
     until = clock.monotonic() + seconds
     card: CapabilityCard | None = None
+    cards: list[CapabilityCard] = []
+
+    async def find() -> list[CapabilityCard]:
+        if not cards:
+            with waiting("looking for the agent"):
+                cards.extend(await wanted.find(wanted.access))
+            callable_endpoint(cards[0])
+        return cards
+
+    def calling(next_one: CapabilityCard) -> None:
+        nonlocal card
+        card = next_one
+        if card.vacant_id == key.vacant_id:
+            raise InvalidError(
+                f"{card.vacant_id} is the identity of this data folder, and a node cannot call itself; "
+                "call as somebody else, from another folder: --data DIR"
+            )
+        shown.close()
+        shown.enter_context(waiting(f"calling {card.vacant_id}"))
 
     def passed_over(former: CapabilityCard, why: ComityError) -> None:
-        nonlocal card
-        card = cards[cards.index(former) + 1]
-        note(f"{explained(why, former)}; trying {card.vacant_id}")
+        note(f"{explained(why, former)}; trying {cards[cards.index(former) + 1].vacant_id}")
 
     try:
         async with asyncio.timeout(seconds):
-            with waiting("looking for the agent"):
-                cards = await find(access)
-            card = cards[0]
-            callable_endpoint(card)
-            key = caller()
-            if card.vacant_id == key.vacant_id:
-                raise InvalidError(
-                    f"{card.vacant_id} is the identity of this data folder, and a node cannot call itself; "
-                    "call as somebody else, from another folder: --data DIR"
-                )
-            async with writing(settings, key) as (store, record, chain):
-                dispatcher = Dispatcher(store, key, clock, access.http, holder=chain, record=record)
-                with waiting(f"calling {card.vacant_id}"):
-                    return await dispatcher.call_one_of(
-                        cards, message, idempotency_key=key_of_call, until=until, passed_over=passed_over
+            if known is None:
+                await find()
+            key = known or create()
+            with ExitStack() as shown:
+                async with _open_dispatcher(settings, wanted.access, key, clock) as (dispatcher, outcomes):
+
+                    async def find_best() -> list[CapabilityCard]:
+                        cards[:] = await outcomes.ranked(await find(), lambda each: each.vacant_id.hex())
+                        return cards
+
+                    return await dispatcher.call_found(
+                        find_best,
+                        wanted.message,
+                        only=wanted.only,
+                        named=wanted.named,
+                        idempotency_key=wanted.key,
+                        until=until,
+                        calling=calling,
+                        passed_over=passed_over,
                     )
     except TimeoutError:
-        if card is None:
-            raise NoAnswerError(
-                f"the agent was not found within {seconds:g} seconds; nothing was sent"
-            ) from None
-        raise NoAnswerError(
-            f"{card.vacant_id} did not answer within {seconds:g} seconds; the call may have been carried out. "
-            f"Repeat it with --idempotency-key {key_of_call} to get its reply"
-        ) from None
+        raise NoAnswerError(_no_answer(card, seconds, wanted.key)) from None
     except (CallRefusedError, TargetUnavailableError) as refusal:
         assert card is not None, "only an agent that was called refuses a call"
         refusal.args = (explained(refusal, card), *refusal.args[1:])
         raise
+
+
+def _no_answer(card: CapabilityCard | None, seconds: float, key: str) -> str:
+    if card is None:
+        return f"the agent was not found within {seconds:g} seconds; nothing was sent"
+    return (
+        f"{card.vacant_id} did not answer within {seconds:g} seconds; the call may have been carried out. "
+        f"Repeat it with --idempotency-key {key} to get its reply"
+    )
+
+
+@asynccontextmanager
+async def _open_dispatcher(
+    settings: Settings, access: DirectoryAccess, key: SigningKey, clock: Clock
+) -> AsyncIterator[tuple[Dispatcher, CallOutcomes]]:
+    """Open what calls with this key, and what remembers how calls went."""
+    async with writing(settings, key) as (store, record, chain):
+        outcomes = CallOutcomes(store, clock)
+        line = Successions(store, record, key, read_own_line(settings.data, key.vacant_id))
+        witnesses = Witnesses(store, key, clock, record, proofs=settings.data / PROOFS_FOLDER)
+        try:
+            yield (
+                Dispatcher(
+                    store,
+                    key,
+                    clock,
+                    access.http,
+                    holder=chain,
+                    record=record,
+                    vault=own_vault(settings),
+                    keeping=keeping_of(settings.record),
+                    outcomes=outcomes,
+                    features=Features([line, witnesses]),
+                    cards=line,
+                ),
+                outcomes,
+            )
+        finally:
+            await outcomes.flush()
 
 
 async def _named(target: str, access: DirectoryAccess) -> list[CapabilityCard]:
@@ -247,6 +336,17 @@ def _as_json(result: DispatchResult) -> dict[str, Any]:
         "verified": True,
         "bound": reply_is_bound(reply, request) is True,
     }
+
+
+def _save(file: str, result: DispatchResult) -> dict[str, str]:
+    """Write the receipt. The call was made: a disk that is full does not take the reply away."""
+    try:
+        data = call_bytes(result.request_envelope, result.response_envelope)
+        write_file(file, data)
+    except (ConfigError, InvalidError) as why:
+        note(f"the receipt was not saved: {why.message}; `comity receipt call` writes it within a day")
+        return {}
+    return {"saved": file, "receipt": hash_of(data)}
 
 
 def _say_who(result: DispatchResult) -> None:

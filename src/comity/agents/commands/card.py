@@ -27,6 +27,7 @@ from comity.envelopes.protocol.errors import EnvelopeFormatError, EnvelopeSignat
 from comity.http.addresses import read_url
 from comity.identity.key_files import has_identity, load_identity, needs_passphrase
 from comity.identity.protocol.keys import SigningKey
+from comity.identity.succession_files import read_own_line
 from comity.requests.record import own_act
 from comity.runtime.opening import has_database, reading
 from comity.runtime.settings import Settings
@@ -416,4 +417,5 @@ def _card_to_be(settings: Settings, passphrase_file: str | None) -> CapabilityCa
     scheme = "https" if settings.tls.cert else "http"
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     endpoint = agent.endpoint or f"{scheme}://{host}:{settings.port}{MESSAGE_SEND_PATH}"
-    return make_card(own_key(settings, passphrase_file), agent.offer, endpoint)
+    key = own_key(settings, passphrase_file)
+    return make_card(key, agent.offer, endpoint, read_own_line(settings.data, key.vacant_id).policy())

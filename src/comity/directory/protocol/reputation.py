@@ -2,16 +2,9 @@
 
 - A posterior remembers the prior it started from. Time pulls it back there: after one half-life half of the evidence is
   left, in `alpha`, in `beta` and in `n_eff`, the amount of it.
-- Time passes only when evidence comes; a posterior is read as it was last written.
+- Time passes when evidence comes, and for what is compared (`faded`).
 - Evidence from before the last update is not decayed, and does not set the posterior's time back.
 - All of it is arithmetic in doubles, in one fixed order: two nodes that see the same reviews hold the same numbers.
-
-What an agent starts with (`initial_prior`), and what keeps a newcomer from never being tried:
-
-- Attestation, stake, vouchers and the path of birth move the prior itself: time never takes them away, and they are not
-  evidence (`n_eff` stays 0).
-- A sibling lends a quarter of what is known of it, as evidence: it fades like any other.
-- A parent lends nothing: its reputation never flows into the child's.
 """
 
 import math
@@ -127,87 +120,6 @@ def _kept(seconds: float, half_life_days: float) -> float:
     return math.exp(-math.log(2) * (seconds / _DAY) / half_life_days)
 
 
-ATTESTED_LEVELS = ("L1", "L2", "L3")
-
-_SKILLS = ("factual", "logical", "relevance")
-_ATTESTED = 0.5
-_STAKE_UNIT = 100.0
-_STAKE_CAP = 2.0
-_VOUCHER = 0.3
-_SIBLING_SHARE = 4.0
-_BIRTH_PATHS = {"PATH_ZERO": (0.5, 0.5), "PATH_B": (0.3, 0.2), "PATH_C": (0.2, 0.1), "D4": (0.1, 0.1)}
-"""What a path adds to each of the three skills, and to honesty."""
-
-_NICHE = 0.10
-_NICHE_SUPPLY = 10
-_BOOST = 0.5
-_BOOST_UNTIL = 30
-
-
-def initial_prior(
-    *,
-    attestation_level: str = "L0",
-    stake_amount: float = 0.0,
-    n_l1_plus_vouchers: int = 0,
-    birth_path: str | None = None,
-    sibling: Reputation | None = None,
-    now: float = 0.0,
-) -> Reputation:
-    """Return the reputation of an agent at birth. Unknown levels and paths add nothing."""
-    stake = stake_worth(stake_amount)
-    if n_l1_plus_vouchers < 0:
-        raise ReputationValueError("the number of vouchers must be 0 or more")
-    skill_boost, honesty_boost = _BIRTH_PATHS.get(birth_path or "", (0.0, 0.0))
-    attested = _ATTESTED if attestation_level in ATTESTED_LEVELS else 0.0
-    born = Reputation()
-    for dimension in _SKILLS:
-        raised = _raised(born.of(dimension), attested, min(_STAKE_CAP, stake) / 2, skill_boost)
-        born = with_dimension(born, dimension, raised)
-    born = replace(born, honesty=_raised(born.honesty, _VOUCHER * n_l1_plus_vouchers, honesty_boost))
-    if sibling is not None:
-        for dimension in DIMENSIONS:
-            lent = _lent(born.of(dimension), sibling.of(dimension), now)
-            born = with_dimension(born, dimension, lent)
-    return born
-
-
-def stake_worth(amount: float) -> float:
-    """Return what a stake counts for: the logarithm of it in hundreds."""
-    if not 0 <= amount < math.inf:
-        raise ReputationValueError("a stake must be a number of 0 or more")
-    return math.log(1 + amount / _STAKE_UNIT)
-
-
-def niche_bonus(supply: int) -> float:
-    """Return the bonus of a capability that few others offer; nothing from ten on."""
-    if supply < 0:
-        raise ReputationValueError("the supply of a capability must be 0 or more")
-    return max(0.0, _NICHE * (1 - supply / _NICHE_SUPPLY))
-
-
-def exploration_boost(n_eff: float, n_global: float) -> float:
-    """Return what a newcomer gets on top until the evidence of thirty reviews is there."""
-    if not n_eff >= 0:
-        raise ReputationValueError("the amount of evidence must be 0 or more")
-    if n_eff >= _BOOST_UNTIL:
-        return 0.0
-    width = _BOOST * math.sqrt(math.log(max(n_global, 2)) / max(n_eff, 1))
-    return width * (1 + (_BOOST_UNTIL - n_eff) / _BOOST_UNTIL)
-
-
-def _raised(held: Posterior, *boosts: float) -> Posterior:
-    alpha, alpha0 = held.alpha, held.alpha0
-    for boost in boosts:
-        alpha += boost
-        alpha0 += boost
-    return replace(held, alpha=alpha, alpha0=alpha0)
-
-
-def _lent(held: Posterior, sibling: Posterior, now: float) -> Posterior:
-    good, bad = sibling.alpha / _SIBLING_SHARE, sibling.beta / _SIBLING_SHARE
-    return replace(held, alpha=held.alpha + good, beta=held.beta + bad, n_eff=held.n_eff + good + bad, at=now)
-
-
 # What one review weighs, and which reviews count at all.
 
 Source = Literal[
@@ -311,97 +223,34 @@ def apply_review(
 
 # One number out of five posteriors: for choosing whom to call, and for showing.
 
-INSUFFICIENT_DATA = "INSUFFICIENT_DATA"
-UNKNOWN_SCORE = 0.0
-"""The score of an agent without any record. It is never ranked above an agent with a record."""
-
 _DEVIATIONS = 1.0
 _EXPLORE = 0.5
 _COUNTED_WEIGHT = 0.05
 _MIN_EVIDENCE = 1e-6
 _HARMONIC_FLOOR = 1e-3
 _ARITHMETIC_FLOOR = 1.0
-_STAKE_SHARE = 0.1
-_ATTESTATION_FLOOR = {"L0": 0.0, "L1": 0.05, "L2": 0.10, "L3": 0.15}
-_PORTABILITY = 0.10
-_PORTABILITY_FULL = 5
-_SHOWN_FROM = 10.0
-
-
-class ReputationRules(Struct, frozen=True, kw_only=True):
-    """Which of the two answers is given where the reference and the protocol part."""
-
-    score: Literal["ucb", "mean"] = "ucb"
-    exploration: Literal["arithmetic", "harmonic"] = "arithmetic"
-
-
-REPAIRED = ReputationRules()
-REFERENCE = ReputationRules(score="mean", exploration="harmonic")
 
 
 def ucb(
     reputation: Reputation,
     n_global: float,
     weights: Mapping[str, float] | None = None,
-    rules: ReputationRules = REPAIRED,
+    evidence: Literal["arithmetic", "harmonic"] = "arithmetic",
 ) -> float:
-    """Return the upper confidence bound. `n_global` counts the reviews of everybody; without weights all dimensions
-    count alike. A weight for something that is no dimension is left out.
+    """Return the upper confidence bound. `n_global` counts all events; without weights all dimensions count alike. A weight
+    for something that is no dimension is left out. The contract's own mean of the evidence is the harmonic one.
     """
     shares = _shares(weights)
     mean = sum(share * reputation.of(name).mean for name, share in shares.items())
     variance = sum(share**2 * reputation.of(name).variance for name, share in shares.items())
-    evidence = _EVIDENCE[rules.exploration](reputation, shares)
-    explore = _EXPLORE * math.sqrt(math.log(max(n_global, 2)) / evidence)
+    amount = _EVIDENCE[evidence](reputation, shares)
+    explore = _EXPLORE * math.sqrt(math.log(max(n_global, 2)) / amount)
     return mean + _DEVIATIONS * math.sqrt(variance) + explore
 
 
 def mean_score(reputation: Reputation, dimensions: Collection[str]) -> float:
     """Return the plain average of the means of the dimensions asked for."""
     return sum(reputation.of(name).mean for name in dimensions) / len(dimensions) if dimensions else 0.0
-
-
-def score(
-    reputation: Reputation, dimensions: Collection[str], n_global: float, rules: ReputationRules = REPAIRED
-) -> float:
-    """Return what an oracle answers: how good a choice this agent is in the dimensions asked for."""
-    if rules.score == "mean":
-        return mean_score(reputation, dimensions)
-    return ucb(reputation, n_global, dict.fromkeys(dimensions, 1.0), rules)
-
-
-def call_score(
-    reputation: Reputation,
-    n_global: float,
-    *,
-    weights: Mapping[str, float] | None = None,
-    stake_amount: float = 0.0,
-    attestation_level: str = "L0",
-    portability_bonus: float = 0.0,
-    rules: ReputationRules = REPAIRED,
-) -> float:
-    """Return the bound, and what stands behind the agent besides reviews. An unknown level adds nothing."""
-    if not 0 <= portability_bonus < math.inf:
-        raise ReputationValueError("the portability bonus must be a number of 0 or more")
-    stake = _STAKE_SHARE * stake_worth(stake_amount)
-    floor = _ATTESTATION_FLOOR.get(attestation_level, 0.0)
-    return ucb(reputation, n_global, weights, rules) + stake + floor + portability_bonus
-
-
-def portability(served: Collection[str], rates: Mapping[str, float]) -> float:
-    """Return the bonus for work that succeeds on several substrates; one without a rate counts as failing."""
-    substrates = frozenset(served)
-    if not substrates:
-        return 0.0
-    success = sum(rates.get(name, 0.0) for name in substrates) / len(substrates)
-    breadth = min(1.0, math.log(1 + len(substrates)) / math.log(_PORTABILITY_FULL))
-    return _PORTABILITY * breadth * success
-
-
-def shown(reputation: Reputation, number: float) -> float | str:
-    """Return the number for people to look at, or the label while a dimension has too little evidence."""
-    enough = all(reputation.of(name).n_eff >= _SHOWN_FROM for name in DIMENSIONS)
-    return number if enough else INSUFFICIENT_DATA
 
 
 def _shares(weights: Mapping[str, float] | None) -> dict[str, float]:
@@ -431,3 +280,72 @@ def _arithmetic(reputation: Reputation, shares: Mapping[str, float]) -> float:
 
 
 _EVIDENCE = {"harmonic": _harmonic, "arithmetic": _arithmetic}
+
+
+# What this node has seen itself of an agent: the outcomes of its owner's calls, and the owner's reviews.
+
+Outcome = Literal["answered", "late", "refused", "failed"]
+
+_OUTCOME_SIGNAL: dict[str, float] = {"answered": 1.0, "late": 0.3, "refused": 0.2, "failed": 0.0}
+_FIRST_REST = 60.0
+_LONGEST_REST = 86_400.0
+_RESTS = 11  # a doubled minute is longer than a day then
+
+
+class Experience(Struct, frozen=True, kw_only=True):
+    """`events` counts outcomes and reviews, `misses` the calls without a reply since the last one with a reply, and `at` is
+    when the last call ended. `reviews` are the owner's own.
+    """
+
+    reputation: Reputation = Reputation()
+    events: int = 0
+    misses: int = 0
+    at: float = 0.0
+    reviews: PairHistory = PairHistory()
+
+    @property
+    def rests_until(self) -> float:
+        """Return until when others are tried before it: a minute after the first miss, a day after many."""
+        if not self.misses:
+            return 0.0
+        return self.at + min(_FIRST_REST * 2.0 ** (min(self.misses, _RESTS + 1) - 1), _LONGEST_REST)
+
+
+def after_outcome(experience: Experience, outcome: Outcome, now: float) -> Experience:
+    """Return the experience after one more call. It is an `adoption_event`, which no limit of reviews concerns."""
+    signal, weight = _OUTCOME_SIGNAL[outcome], _SOURCE_WEIGHT["adoption_event"]
+    return replace(
+        experience,
+        reputation=update(experience.reputation, "adoption", signal, weight, now=now),
+        events=experience.events + 1,
+        misses=0 if outcome == "answered" else experience.misses + 1,
+        at=now,
+    )
+
+
+def after_own_review(experience: Experience, review: Review) -> Experience:
+    """Return the experience after a review by the owner, who believes it. Raises ReviewLimitError."""
+    history = admit_review(experience.reviews, review.at)
+    reputation = experience.reputation
+    for dimension, signal in review.signals.items():
+        weight = review_weight(
+            review.source, nth=history.count, same_family=False, same_strength=0.0, reviewer_mean=1.0
+        )
+        reputation = update(reputation, dimension, signal, weight, now=review.at)
+    return replace(experience, reputation=reputation, events=experience.events + 1, reviews=history)
+
+
+def preference(experience: Experience, n_global: float, now: float) -> tuple[float, float]:
+    """Return what agents are sorted by, the best first: those that rest come last, the first to wake before others; the
+    rest by the upper confidence bound of what time has left of the experience.
+    """
+    until = experience.rests_until
+    bound = ucb(faded(experience.reputation, now), n_global)
+    return (until if until > now else 0.0, -bound)
+
+
+def faded(reputation: Reputation, now: float) -> Reputation:
+    """Return what time has left of a reputation."""
+    for dimension in DIMENSIONS:
+        reputation = update(reputation, dimension, 0.0, 0.0, now=now)
+    return reputation

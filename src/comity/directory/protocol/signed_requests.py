@@ -18,6 +18,7 @@ from comity.envelopes.protocol.errors import EnvelopeFormatError, SequenceMonoto
 from comity.identity.protocol.keys import AnySigningKey, SigningKey, VacantId, own_key, verify
 from comity.wire.canonical import ascii_form, envelope_form
 from comity.wire.errors import InvalidError, MalformedError, UnauthenticatedError
+from comity.wire.machine import SKEW_SECONDS, clock_words
 
 KIND = "register"
 
@@ -112,7 +113,7 @@ def check_actor_sequence(last: int, event: RegisterEvent) -> None:
 
 # How a reader of the directory proves who it is: three query parameters, signed with its own key.
 
-WINDOW_SECONDS = 60.0
+WINDOW_SECONDS = SKEW_SECONDS
 
 _HEADING = b"comity directory read 1\n"
 _SIGNATURE = re.compile("[0-9a-fA-F]{128}")
@@ -147,7 +148,8 @@ def proven_reader(query: Mapping[str, str], *, host: str, path: str, now: float)
     if abs(skew) > WINDOW_SECONDS:
         raise UnauthenticatedError(
             f"the proof is {abs(skew):.0f} seconds {'ahead of' if skew > 0 else 'behind'} this node's clock, "
-            f"{WINDOW_SECONDS:.0f} are allowed; sign a new one, and look at the clock"
+            f"{WINDOW_SECONDS:.0f} are allowed: it says {clock_words(int(ts_text) // 1000)}, this node "
+            f"{clock_words(now)}; sign a new one, and look at the clock"
         )
     signed = _signed_bytes(caller, host.lower(), path, int(ts_text))
     if not verify(caller.public, signed, bytes.fromhex(signature)):

@@ -4,9 +4,11 @@ These are the two functions of the contract. `comity.envelopes.client.dispatcher
 lost replies, restarts and crashes.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 from uuid import uuid4
 
 from msgspec import Struct
@@ -33,13 +35,16 @@ from comity.envelopes.protocol.errors import (
 from comity.envelopes.protocol.message import A2AMessage
 from comity.http.client import TIMEOUT, GuardedHttp, HttpResponse
 from comity.identity.protocol.keys import AnySigningKey, VacantId
+from comity.requests.caller import Caller
 from comity.wire import strict_json
 from comity.wire.errors import (
     ComityError,
     MalformedError,
+    NoAnswerError,
     OverloadedError,
     PeerError,
     RateLimitedError,
+    UnreachableError,
     printable,
 )
 
@@ -83,6 +88,46 @@ class TargetLimitError(CallRefusedError, RateLimitedError):
 
 class ReplyLostError(ProtocolError, PeerError):
     code = "reply_lost"
+
+
+Outcome = Literal["answered", "late", "refused", "failed"]
+_LATE_SECONDS: Final = 30.0
+_TOO_SHORT_SECONDS: Final = 5.0
+_TAKES_NONE: Final = frozenset({403, 410, 423, 429, 502, 503})
+
+
+class Outcomes(Protocol):
+    """Who wants to know what becomes of calls."""
+
+    def watch(self, target: VacantId, caller: Caller, /) -> AbstractContextManager[None]:
+        """Note what becomes of the call in this block."""
+        ...
+
+
+class IgnoredOutcomes:
+    def watch(self, _target: VacantId, _caller: Caller) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+def outcome_of(end: BaseException | None, seconds: float) -> Outcome | None:
+    """Return what a call that ended so, after these seconds, says of the agent; None if it says nothing: the fault was
+    the caller's own, or the caller gave up at once.
+    """
+    match end:
+        case None:
+            return "late" if seconds > _LATE_SECONDS else "answered"
+        case TargetUnavailableError():
+            return "refused"
+        case CallRefusedError():
+            if end.status in _TAKES_NONE:
+                return "refused"
+            return "failed" if end.status >= 500 else None
+        case NoAnswerError() | TimeoutError() | asyncio.CancelledError():
+            return "late" if seconds >= _TOO_SHORT_SECONDS else None
+        case UnreachableError() | PeerError() | EnvelopeSignatureError() | EnvelopeFormatError():
+            return "failed"
+        case _:
+            return None
 
 
 def explained(refusal: ComityError, card: CapabilityCard) -> str:

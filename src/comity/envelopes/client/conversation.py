@@ -14,14 +14,18 @@ its replies answers all of them with the same reply (ruling 9).
 | 500, 504                           | maybe accepted       | report to the caller                           |
 | any other refusal                  | not accepted by this | report to the caller                           |
 
-"By this" holds only if no earlier attempt may have been accepted. Peers of the reference release sign no statement and
-store no replies. With them a lost reply stays lost, and the next call finds the position where the chain continues. The
+"By this" holds only if no earlier attempt may have been accepted.
+
+A call whose number another one has been proven to have is written anew under a new number. One behind the last accepted call,
+whose reply is missing, is sent again as it was, and its reply is taken if it names the call: the chains have gone on.
+
+Peers of the reference release sign no statement and store no replies. With them a lost reply stays lost, and the next call finds the position where the chain continues. The
 signature on its reply proves that position.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -29,6 +33,8 @@ from comity.envelopes.client.calls import (
     BusyTargetError,
     CallRefusedError,
     DispatchResult,
+    IgnoredOutcomes,
+    Outcomes,
     ReplyLostError,
     TargetLimitError,
     advanced_by_reply,
@@ -38,7 +44,9 @@ from comity.envelopes.client.calls import (
     refusal_of,
     verified_reply,
 )
-from comity.envelopes.client.pair import AnsweredCall, Pair, positions_of, state_after, state_before
+from comity.envelopes.client.keys import KEY_SPACE, KeyedCall
+from comity.envelopes.client.pair import Pair, positions_of, state_after, state_before
+from comity.envelopes.features import NO_FEATURES, Features
 from comity.envelopes.protocol.card import CapabilityCard
 from comity.envelopes.protocol.chain import ReplayState, TipStatement, check_stamped_after, resynchronised
 from comity.envelopes.protocol.envelope import (
@@ -54,9 +62,11 @@ from comity.envelopes.protocol.errors import (
     TargetUnavailableError,
 )
 from comity.envelopes.protocol.message import A2AMessage
+from comity.envelopes.protocol.metadata import NO_MEMBERS, members_of_reply, with_members
 from comity.http.client import HttpCarrier, HttpResponse
 from comity.identity.protocol.keys import SigningKey
-from comity.store.interface import StoreConflict
+from comity.requests.caller import OWN_PROCESS, Caller
+from comity.store.interface import Put, StoreConflict
 from comity.wire import strict_json
 from comity.wire.errors import (
     ComityError,
@@ -114,9 +124,13 @@ class _NotUnderstood(Struct, frozen=True):
 _Verdict = DispatchResult | _Again | _Elsewhere | _NotUnderstood
 
 
+class MovedKeyError(Exception):
+    """Another process has called somebody else under the key meanwhile. No error of a call: it goes on there."""
+
+
 class Conversation(Struct, frozen=True, kw_only=True):
-    """`repeatable`: the caller knows the key and may call again under it. `until`: no attempt begins
-    after that moment of the monotonic clock; the last answer is reported instead.
+    """`keyed` is the row of a call that may be made again. `until`: no attempt begins after that moment of the monotonic
+    clock; the last answer is reported instead.
     """
 
     pair: Pair
@@ -129,8 +143,12 @@ class Conversation(Struct, frozen=True, kw_only=True):
     endpoint: str
     payload: A2AMessage
     idempotency_key: str
-    repeatable: bool
+    keyed: KeyedCall | None = None
     until: float | None = None
+    features: Features = NO_FEATURES
+    members: Mapping[str, Any] = NO_MEMBERS
+    outcomes: Outcomes = IgnoredOutcomes()
+    caller: Caller = OWN_PROCESS
 
     @property
     def _target(self) -> str:
@@ -142,7 +160,8 @@ class Conversation(Struct, frozen=True, kw_only=True):
             first = await self._begin()
             if isinstance(first, DispatchResult):
                 return first
-            return await self._go_on(*first)
+            with self.outcomes.watch(self.card.vacant_id, self.caller):
+                return await self._go_on(*first)
         except StoreConflict:
             raise OverloadedError(
                 f"another process has taken over the calls to {self._target}. {self._remedy()}"
@@ -157,24 +176,47 @@ class Conversation(Struct, frozen=True, kw_only=True):
         while True:
             if not self.pair.known:
                 await self.pair.read()
-            if self.repeatable and (answered := self._answered_before()) is not None:
-                return answered
-            positions = positions_of(self.pair)
-            key, payload = self.idempotency_key, self.payload
-            envelope = self.pair.open_request(key, payload) if self.repeatable else None
-            repeated = envelope is not None
-            envelope = envelope or self._signed(positions.pop(0), self._dialect())
+            if self.keyed is not None and not self.keyed.known:
+                await self.keyed.read()
             try:
-                await self.pair.note_sent(envelope, _body(envelope))
-            except StoreConflict:
+                return await self._first()
+            except StoreConflict as conflict:
+                if self.keyed is not None:
+                    self.keyed.known = False
+                if isinstance(conflict.operation, Put) and conflict.operation.space == KEY_SPACE:
+                    continue  # it is the same call, and somebody else has made it meanwhile
                 if self.clock.monotonic() >= give_up:
                     raise OverloadedError(
                         f"another process is in the middle of a call to {self._target}; try again later"
                     ) from None
                 await self.clock.sleep(pause)
                 pause = min(2 * pause, _MAX_PAUSE)
-            else:
-                return envelope, positions, repeated
+
+    async def _first(self) -> DispatchResult | tuple[VacantEnvelope, list[ReplayState], bool]:
+        positions, keyed = positions_of(self.pair), self.keyed
+        envelope = None
+        if keyed is not None and keyed.row is not None:
+            if keyed.target != self.pair.key.to_vid:
+                raise MovedKeyError("the key is that of a call to another target")
+            if (result := keyed.result()) is not None:
+                return result
+            envelope = keyed.request()
+            fate = await self.pair.fate_of(envelope)
+            if fate in {"accepted", "unknown"}:
+                await self.pair.keep_away_others()
+                keyed.send(envelope, self._body(envelope), self.card)
+                return envelope, [], True
+            if fate == "displaced":
+                envelope = None
+        repeated = envelope is not None
+        envelope = envelope or self._signed(positions.pop(0), self._dialect())
+        await self._note_sent(envelope)
+        return envelope, positions, repeated
+
+    async def _note_sent(self, envelope: VacantEnvelope) -> None:
+        if self.keyed is not None:
+            self.keyed.send(envelope, self._body(envelope), self.card)
+        await self.pair.note_sent(envelope)
 
     async def _go_on(
         self, envelope: VacantEnvelope, positions: list[ReplayState], repeated: bool
@@ -198,13 +240,13 @@ class Conversation(Struct, frozen=True, kw_only=True):
             else:
                 break
             envelope = self._signed(position, dialect)
-            await self.pair.note_sent(envelope, _body(envelope))
+            await self._note_sent(envelope)
         raise failure
 
     async def _deliver(
         self, envelope: VacantEnvelope, *, maybe: bool
     ) -> DispatchResult | _Elsewhere | _NotUnderstood:
-        body = _body(envelope)
+        body = self._body(envelope)
         waits = self.retries.waits()
         tries = 0
         while True:
@@ -247,7 +289,7 @@ class Conversation(Struct, frozen=True, kw_only=True):
                 self.pair.note_refused(envelope)
             raise
         if 200 <= answer.status < 300:
-            return await self._answered(answer, envelope, body)
+            return await self._answered(answer, envelope)
         refusal = refusal_of(answer)
         if answer.status == 409:
             return await self._conflict(answer, envelope, refusal, maybe=maybe)
@@ -261,31 +303,61 @@ class Conversation(Struct, frozen=True, kw_only=True):
             return _NotUnderstood(refusal)
         raise refusal
 
-    async def _answered(self, answer: HttpResponse, envelope: VacantEnvelope, body: bytes) -> DispatchResult:
-        reply = verified_reply(read_result(answer), request=envelope, card=self.card)
+    async def _answered(self, answer: HttpResponse, envelope: VacantEnvelope) -> DispatchResult:
+        result = read_result(answer)
+        reply = verified_reply(result, request=envelope, card=self.card)
         pair = self.pair
+        if self.keyed is not None:
+            self.keyed.answer(answer.body)
+        if self._is_behind(envelope):
+            if not reply_is_bound(reply, envelope):
+                raise EnvelopeFormatError(
+                    f"the response of {self._target} to call {envelope.sequence_no} does not say which request it answers; "
+                    "later calls were made since, so it is not accepted"
+                )
+            await pair.note_fetched()
+            return await self._taken(result, envelope, reply)
         if pair.restored is not None and not reply_is_bound(reply, envelope):
             # our chain of its replies went back in time: an old one would fit, and nothing else says which call it answers
             check_stamped_after(reply, datetime.fromtimestamp(pair.restored.at, UTC))
         # built on a request whose reply never came: then that reply is missing from the chain of replies
         lost = pair.record.replies_lost or state_before(envelope) != pair.accepted
         replied = advanced_by_reply(pair.replied, reply, replies_lost=lost)
-        kept = AnsweredCall(body, answer.body) if self.repeatable else None
         try:
-            await pair.note_answered(envelope, replied, kept)
+            await pair.note_answered(envelope, replied)
         except StoreConflict:
             # Our lease ran out and another process took the pair over. It knows of this request, and the
             # reply is proven.
             pair.known = False
+        return await self._taken(result, envelope, reply)
+
+    async def _taken(
+        self, result: dict[str, Any], envelope: VacantEnvelope, reply: VacantEnvelope
+    ) -> DispatchResult:
+        if self.features:
+            await self.features.take_reply(self.card, members_of_reply(result))
         return DispatchResult(envelope, reply, self.card)
+
+    def _is_behind(self, envelope: VacantEnvelope) -> bool:
+        """Return whether the target is known to have accepted this number, in whatever envelope; or whether it was sent under
+        a key that was replaced since, so that it is of another chain.
+        """
+        if envelope.from_vacant_id != self.pair.key.from_vid:
+            return True
+        return envelope.sequence_no <= self.pair.accepted.last_sequence_no
 
     async def _conflict(
         self, answer: HttpResponse, envelope: VacantEnvelope, refusal: ComityError, *, maybe: bool
     ) -> _Again | _Elsewhere:
-        stated = self._stated_position(answer)
+        behind = self._is_behind(envelope)
+        stated = None if behind else self._stated_position(answer)
         if stated is None:
-            if maybe:
-                raise self._reply_lost("has seen the call before and does not repeat its reply")
+            if maybe or behind:
+                raise self._reply_lost(
+                    "may have carried out the call before and does not repeat its reply"
+                    if behind
+                    else "has seen the call before and does not repeat its reply"
+                )
             self.pair.note_refused(envelope)
             return _Elsewhere(refusal)
         if stated == state_after(envelope):
@@ -315,18 +387,19 @@ class Conversation(Struct, frozen=True, kw_only=True):
             payload=self.payload,
             sequence_no=position.last_sequence_no + 1,
             prev_envelope_hash=position.chain_tip,
-            idempotency_key=self.idempotency_key,
+            idempotency_key=self.idempotency_key if self.keyed is None else self.keyed.text,
             timestamp=datetime.fromtimestamp(self.clock.now(), UTC),
             signing_key=self.key,
             dialect=dialect,
         )
 
-    def _answered_before(self) -> DispatchResult | None:
-        answered = self.pair.answered_request(self.idempotency_key, self.payload)
-        if answered is None:
-            return None
-        envelope, body = answered
-        return DispatchResult(envelope, verified_reply(body, request=envelope, card=self.card), self.card)
+    def _body(self, envelope: VacantEnvelope) -> bytes:
+        """Return the very bytes that were sent for this envelope, or write them for a new one."""
+        if self.keyed is not None and (sent := self.keyed.body_of(envelope)) is not None:
+            return sent
+        body = to_a2a_jsonrpc(envelope)
+        body["params"] = {"message": with_members(body["params"]["message"], self.members)}
+        return strict_json.dumps(body)
 
     def _dialect(self) -> Dialect:
         if (asked := dialect_of(self.card)) is not None:
@@ -343,13 +416,9 @@ class Conversation(Struct, frozen=True, kw_only=True):
         return ReplyLostError(f"{self._target} {what}; the next call to it will go through")
 
     def _remedy(self) -> str:
-        if self.repeatable:
-            return f"Call again under the key {self.idempotency_key} to get its reply"
+        if self.keyed is not None and self.keyed.key:
+            return f"Call again under the key {self.keyed.key} to get its reply"
         return "Give the call an idempotency key to be able to repeat it safely"
-
-
-def _body(envelope: VacantEnvelope) -> bytes:
-    return strict_json.dumps(to_a2a_jsonrpc(envelope))
 
 
 def _worth_another_try(refusal: CallRefusedError | TargetUnavailableError, wait: float) -> _Again | None:

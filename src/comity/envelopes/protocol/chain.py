@@ -106,8 +106,8 @@ def check_freshness(envelope: VacantEnvelope, *, now: datetime, window: float) -
     if abs(age) > window:
         where = "behind" if age > 0 else "ahead of"
         raise StaleEnvelopeError(
-            f"timestamp {envelope.timestamp.isoformat()} is {abs(age):,.0f} s {where} this node's clock, "
-            f"beyond the window of {window:,g} s; set the clock right and sign again"
+            f"timestamp {envelope.timestamp.isoformat()} is {abs(age):,.0f} s {where} this node's clock "
+            f"({now.isoformat(timespec='seconds')}), beyond the window of {window:,g} s; set the clock right and sign again"
         )
 
 

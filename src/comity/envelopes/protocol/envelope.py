@@ -255,10 +255,17 @@ def to_a2a_message(envelope: VacantEnvelope) -> dict[str, Any]:
     return message
 
 
-def from_a2a_jsonrpc(payload: Any) -> VacantEnvelope:
-    """Return the envelope in the body of a request. `jsonrpc` and `method` are the door's to check."""
+def from_a2a_jsonrpc(payload: Any = UNSET, *, body: Any = UNSET) -> VacantEnvelope:
+    """Return the envelope in the body of a request. `jsonrpc` and `method` are the door's to check.
+
+    The contract's text calls the argument `payload`, and the reference `body`: it is taken under either name.
+    """
+    if (payload is UNSET) is (body is UNSET):
+        raise TypeError(
+            "from_a2a_jsonrpc takes one argument: the JSON object of a request, as payload or body"
+        )
     try:
-        message = convert(payload, _Request).params.message
+        message = convert(body if payload is UNSET else payload, _Request).params.message
     except ValidationError as error:
         raise _fault(error) from None
     return _envelope(message)

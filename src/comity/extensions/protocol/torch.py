@@ -45,10 +45,10 @@ from comity.vcp.protocol.registry import Dependency, Extension, StateSlot
 from comity.vcp.protocol.resource_addresses import VcpAddress
 from comity.wire.canonical import jcs
 from comity.wire.errors import ComityError, ConfigError
+from comity.wire.machine import SKEW_SECONDS, clock_words
 
 INTERACTIVE_SECONDS: Final = 86_400.0
 ASYNC_SECONDS: Final = 7 * 86_400.0
-MAX_SECONDS_AHEAD: Final = 60.0
 MAX_TORCH_BYTES: Final = 16 * 1024
 MAX_QUALITY_LENGTH: Final = 500
 MAX_PRIME_LENGTH: Final = 80
@@ -318,15 +318,18 @@ def _refuse_place(torch: Torch, owner: str, own_key: str) -> None:
 
 def _refuse_time(torch: Torch, rules: TorchRules, now: float) -> float:
     handed = read_moment(torch.handed_at, "torch.handed_at")
-    if handed > now + MAX_SECONDS_AHEAD:
+    clocks = f"it says {clock_words(handed)}, the clock here {clock_words(now)}"
+    if handed > now + SKEW_SECONDS:
         raise ExtensionError(
             "STALE",
-            f"torch.handed_at lies more than {MAX_SECONDS_AHEAD:.0f} s in the future",
+            f"torch.handed_at lies more than {SKEW_SECONDS:.0f} s in the future: {clocks}",
             "torch.handed_at",
         )
     if now - handed > rules.max_age_seconds:
         raise ExtensionError(
-            "STALE", f"the torch is older than {rules.max_age_seconds / 3600:g} hours", "torch.handed_at"
+            "STALE",
+            f"the torch is older than {rules.max_age_seconds / 3600:g} hours: {clocks}",
+            "torch.handed_at",
         )
     return handed
 

@@ -13,12 +13,12 @@ from msgspec import Struct
 
 from comity.wire import strict_json
 from comity.wire.errors import ComityError, MalformedError, UnauthenticatedError
+from comity.wire.machine import SKEW_SECONDS, clock_words
 
 if TYPE_CHECKING:
     from jwt import PyJWK
     from jwt.types import Options
 
-LEEWAY: Final = 60.0
 MAX_TOKEN_LENGTH: Final = 16_384
 MAX_KEYS: Final = 64
 _MIN_RSA: Final = 2048
@@ -84,15 +84,27 @@ def read_access_token(
     if type_ is not None and not (isinstance(type_, str) and type_.lower() in _TYPES):
         raise _refused("its type (`typ`) is neither at+jwt nor JWT; send an access token")
     claims = _claims(token, keys.find(head.get("kid")), issuer=issuer, audience=audience)
-    if not _is_number(claims.get("exp")) or now - LEEWAY > claims["exp"]:
-        raise _refused("it has expired; get a new one")
-    if "nbf" in claims and (not _is_number(claims["nbf"]) or now + LEEWAY < claims["nbf"]):
-        raise _refused("it is not good yet")
+    _check_time(claims, now)
     if not isinstance(claims.get("sub"), str) or not claims["sub"]:
         raise _refused("it names no subject")
     return AccessToken(
         issuer=issuer, subject=claims["sub"], scopes=_scopes(claims.get("scope")) | _scopes(claims.get("scp"))
     )
+
+
+def _check_time(claims: dict[str, Any], now: float) -> None:
+    until: Any = claims.get("exp")
+    since: Any = claims.get("nbf", now)
+    if not _is_number(until) or not _is_number(since):
+        raise _refused("it must say when it is expired in `exp`; `exp` and `nbf` are numbers of seconds")
+    if now > until:
+        raise _refused(
+            f"it has expired at {clock_words(until)}, the clock here says {clock_words(now)}; get a new one"
+        )
+    if since > now + SKEW_SECONDS:
+        raise _refused(
+            f"it is not valid before {clock_words(since)}, the clock here says {clock_words(now)}; set the wrong clock"
+        )
 
 
 def _head(token: str) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from comity.identity.protocol.keys import KEY_BYTES, SigningKey, verify
 from comity.wire import strict_json
 from comity.wire.canonical import ascii_form
 from comity.wire.errors import InvalidError, MalformedError
+from comity.wire.machine import SKEW_SECONDS, clock_words
 
 # Signatures of lists and proofs (vcp 5.4).
 
@@ -347,20 +348,41 @@ def read_proof(received: Any) -> StapledProof:
         ) from None
 
 
-def proof_status(received: Any, *, responders: Mapping[str, TrustKey], now: float) -> Status:
-    """Return what a proof, as it was received, is worth."""
+class ProofFinding(Struct, frozen=True):
+    """What a proof says; `fault` is why it does not count, and then the status is unknown."""
+
+    status: Status
+    fault: str = ""
+
+
+def weigh_proof(received: Any, keys: Iterable[TrustKey], *, now: float) -> ProofFinding:
+    """Find what a proof, as it was received, is worth. `keys` are those of its responder that are valid now."""
     try:
         proof = read_proof(received)
         produced = read_moment("produced_at", proof.produced_at)
         begins = read_moment("this_update", proof.this_update)
         ends = read_moment("next_update", proof.next_update)
-    except MalformedError:
-        return Status.UNKNOWN
-    key = responders.get(proof.responder_id)
-    in_time = now - produced <= MAX_PROOF_AGE_S and begins <= now < ends
-    if key is None or not in_time or not signature_holds(received, key):
-        return Status.UNKNOWN
-    return proof.status
+    except MalformedError as refusal:
+        return ProofFinding(Status.UNKNOWN, refusal.message)
+    fault = ""
+    if not any(signature_holds(received, key) for key in keys):
+        fault = "it is not signed with a key that this node has of its responder"
+    elif max(produced, begins) > now + SKEW_SECONDS:
+        fault = f"it is of {clock_words(max(produced, begins))}, and the clock here says {clock_words(now)}"
+    elif now - produced > MAX_PROOF_AGE_S:
+        fault = f"it was produced at {clock_words(produced)}, over a day before the clock here, {clock_words(now)}"
+    elif now >= ends:
+        fault = f"it lasted until {clock_words(ends)}, and the clock here says {clock_words(now)}"
+    elif proof.status is Status.UNKNOWN:
+        fault = "it says itself that the status is unknown"
+    return ProofFinding(Status.UNKNOWN if fault else proof.status, fault)
+
+
+def proof_status(received: Any, *, responders: Mapping[str, TrustKey], now: float) -> Status:
+    """Return what a proof, as it was received, is worth."""
+    name = received.get("responder_id") if isinstance(received, Mapping) else None
+    key = responders.get(name) if isinstance(name, str) else None
+    return weigh_proof(received, () if key is None else (key,), now=now).status
 
 
 def sign_proof(

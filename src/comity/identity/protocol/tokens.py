@@ -36,6 +36,7 @@ from comity.identity.protocol.keys import KEY_BYTES, SigningKey, signature_bytes
 from comity.identity.protocol.revocation import CrlSource, Revocable, RevocationStatus, Status
 from comity.identity.protocol.uvc import UvcToken, parse_uvc
 from comity.wire.errors import InvalidError, MalformedError
+from comity.wire.machine import SKEW_SECONDS
 
 # Identity tokens that somebody vouches for (vcp 2.1, forms A and B).
 
@@ -177,7 +178,7 @@ def _check_field(name: str, field: str) -> None:
 
 MIN_TAG: Final = 32
 MAX_TOKEN_AGE_S: Final = 86_400.0
-SKEW_S: Final = 60.0
+SKEW_S: Final = SKEW_SECONDS
 SECRET_MINIMUM: Final = 16
 
 
@@ -260,6 +261,10 @@ class IssuerRegistry:
 
     def get(self, name: str) -> Issuer | None:
         return self._issuers.get(name)
+
+    def sources(self) -> tuple[CrlSource, ...]:
+        """Return where the issuers publish their revocation lists."""
+        return tuple(issuer.crl for issuer in self._issuers.values() if issuer.crl is not None)
 
     def __len__(self) -> int:
         return len(self._issuers)

@@ -169,6 +169,8 @@ class Catalog:
         self._place = 0
         self._tools: list[tuple[int, Tool]] = []
         self._rights: frozenset[Right] = frozenset({"mcp"})
+        self._granted: dict[frozenset[Right], frozenset[Right]] = {}
+        """The rights that matter here, by those of a client."""
         self._later: list[tuple[int, Callable[[], Iterable[Tool]]]] = []
         self._of_extensions: list[
             tuple[int, Callable[[], Iterable[Tool]], Callable[[], Iterable[Resources]]]
@@ -211,7 +213,7 @@ class Catalog:
     def add_prompts(self, *prompts: Prompt) -> None:
         for prompt in prompts:
             self._prompts[prompt.name] = prompt
-            self._rights |= {prompt.right}
+            self._need({prompt.right})
         self._changed("prompts")
 
     def remove_prompts(self, *names: str) -> None:
@@ -253,7 +255,9 @@ class Catalog:
             self._register(place, tools())
             self._resources += [(place, kind) for kind in resources()]
             self._views.clear()
-        granted = self._rights & (rights | {"mcp"})
+        granted = self._granted.get(rights)
+        if granted is None:
+            granted = self._granted[rights] = self._rights & (rights | {"mcp"})
         key = selection, active, granted
         view = self._views.get(key)
         if view is None:
@@ -289,7 +293,11 @@ class Catalog:
             others.append(tool.profiles)
             added.append((place, tool))
         self._tools = added
-        self._rights |= {tool.right for _, tool in added}
+        self._need({tool.right for _, tool in added})
+
+    def _need(self, rights: Iterable[Right]) -> None:
+        self._rights = self._rights.union(rights)
+        self._granted.clear()
 
     def _changed(self, what: ListName) -> None:
         self._views.clear()

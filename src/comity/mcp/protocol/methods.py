@@ -314,8 +314,12 @@ def _tools_call(call: _Call) -> Begun:
         if tool.render_invalid is not None:
             refused = tool.render_invalid(complaint)
         return _bytes(finished(call.server, call.client, refused.to_json()))
-    return _work(
-        call,
+    return RunningRequest(
+        id=call.request.id,
+        method=call.request.method,
+        params=call.params,
+        client=call.client,
+        selection=call.view.selection,
         label=name,
         start=lambda context: handler(context, arguments),
         shape=_tool_shape(tool, call.client),

@@ -17,14 +17,16 @@ import typer
 
 from comity.identity.key_files import load_identity, stored_vacant_id
 from comity.identity.protocol.keys import SigningKey
+from comity.identity.succession_files import read_own_line
+from comity.node.commands import audit_peers
 from comity.requests.record import Recorder, own_act
 from comity.runtime.lazy import late
 from comity.runtime.opening import has_database, open_store, reading
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_chain import AuditEntry, decode
-from comity.store.audit_log import AuditReport, RestoreMark, chains, keep_restored, tail, verify_chain
-from comity.store.audit_trail import AuditTrail, HeadFile, log_of
+from comity.store.audit_log import AuditReport, chains, chains_outside, keep_restored, tail, verify_chain
+from comity.store.audit_trail import AuditTrail, HeadFile, RestoreMark, Signers, log_of
 from comity.store.interface import Store
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import (
@@ -139,20 +141,23 @@ def adopt(home: KeyOptions = KeyOptions(), yes: Yes = False, as_json: Json = Fal
             print_line(f"chain {name} continues from entry {position:,}")
 
 
+app.registered_commands += audit_peers.app.registered_commands
+
+
 async def _verify(settings: Settings, only: str | None, *, watched: bool) -> list[AuditReport]:
     async with reading(settings, SystemClock()) as store:
-        public = stored_vacant_id(settings.data).public
+        signers = read_own_line(settings.data, stored_vacant_id(settings.data)).publics
         names = _chosen(await _chain_names(store, settings.audit_heads), only)
         total = sum([await store.end(log_of(name)) for name in names])
         with _progress(total, wanted=watched) as seen:
-            return [await _verified(store, name, public, settings.audit_heads, seen) for name in names]
+            return [await _verified(store, name, signers, settings.audit_heads, seen) for name in names]
 
 
 async def _verified(
-    store: Store, chain: str, public: bytes, heads: Path, seen: Callable[[int], None]
+    store: Store, chain: str, signers: Signers, heads: Path, seen: Callable[[int], None]
 ) -> AuditReport:
     try:
-        return await verify_chain(store, chain, public, heads, seen)
+        return await verify_chain(store, chain, signers, heads, seen)
     except StoreCorruptError as damage:
         return AuditReport(chain=chain, ok=False, entries=0, message=damage.message)
 
@@ -181,6 +186,7 @@ async def _tail(
 
 
 async def _adopt(settings: Settings, key: SigningKey) -> dict[str, int]:
+    since = SystemClock().now()
     async with reading(settings, SystemClock()) as store:
         names = await _chain_names(store, settings.audit_heads)
     if not names:
@@ -191,20 +197,22 @@ async def _adopt(settings: Settings, key: SigningKey) -> dict[str, int]:
         for name in names:  # all of them are locked before any of them is moved
             heads[name] = HeadFile(settings.audit_heads / f"{name}.head")
         for name in names:
-            adopted[name] = await _adopt_chain(settings, AuditTrail(name, key, heads.pop(name)))
+            adopted[name] = await _adopt_chain(settings, AuditTrail(name, key, heads.pop(name)), since)
     finally:
         for head in heads.values():
             head.close()
     return adopted
 
 
-async def _adopt_chain(settings: Settings, trail: AuditTrail) -> int:
-    """Hand the trail, and its lock, to a store that takes the database as it is. Its chains went back in time."""
+async def _adopt_chain(settings: Settings, trail: AuditTrail, since: float) -> int:
+    """Hand the trail, and its lock, to a store that takes the database as it is. Its chains went back in time, and the trail
+    begins a new log.
+    """
     clock = SystemClock()
     store = await open_store(settings, clock, trail, adopt=True)
     try:
         record = Recorder(store, clock, level=settings.audit.level)
-        await record.commit((keep_restored(RestoreMark(at=clock.now())),), own_act(ADOPTED))
+        await record.commit((keep_restored(RestoreMark(at=clock.now(), since=since)),), own_act(ADOPTED))
         return await store.end(trail.log)
     finally:
         await store.close()
@@ -212,11 +220,7 @@ async def _adopt_chain(settings: Settings, trail: AuditTrail) -> int:
 
 async def _chain_names(store: Store, heads: Path) -> list[str]:
     """Return the chains in the database and those that only a head outside names."""
-    return sorted({*await chains(store), *_heads_in(heads)})
-
-
-def _heads_in(folder: Path) -> list[str]:
-    return [path.stem for path in folder.glob("*.head")]
+    return sorted({*await chains(store), *chains_outside(heads)})
 
 
 def _chosen(names: list[str], only: str | None) -> list[str]:
@@ -228,8 +232,10 @@ def _chosen(names: list[str], only: str | None) -> list[str]:
 
 
 def _recording(settings: Settings) -> Settings:
-    if settings.store.engine == "memory":
-        raise ConfigError("store.engine memory keeps no record on disk; use sqlite to have one")
+    if settings.store.is_volatile:
+        raise ConfigError(
+            f"store.engine {settings.store.engine} keeps no record on disk; use sqlite to have one"
+        )
     return settings
 
 

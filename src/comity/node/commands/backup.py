@@ -33,6 +33,7 @@ from comity.identity.key_files import (
 from comity.identity.passphrase import MAGIC, SealedReader, SealedWriter, SealingCost
 from comity.identity.private_files import ensure_private_folder, publish_draft, sync_folder
 from comity.identity.protocol.keys import SigningKey, VacantId
+from comity.identity.succession_files import read_own_line
 from comity.node.archive import DATABASE, WORK_FOLDER, Manifest, pack, unpack
 from comity.release import __version__
 from comity.requests.record import own_act
@@ -40,8 +41,8 @@ from comity.runtime.opening import SCHEMA, copy_store, has_database, reading
 from comity.runtime.settings import Settings
 from comity.runtime.system_clock import SystemClock
 from comity.store.audit_chain import timestamp
-from comity.store.audit_log import RESTORED, AuditReport, RestoreMark, chains, keep_restored, verify_chain
-from comity.store.audit_trail import HEADS, HeadFile
+from comity.store.audit_log import RESTORED, AuditReport, chains, keep_restored, verify_chain
+from comity.store.audit_trail import HEADS, HeadFile, RestoreMark, Signers
 from comity.terminal.help import HelpfulApp
 from comity.terminal.open_target import own_id, refuse_memory, writing
 from comity.terminal.options import (
@@ -209,12 +210,13 @@ def make_backup(
                 shutil.copy(head, heads)
             copy = work / DATABASE
             copy_store(settings, copy)
-            public = stored_vacant_id(settings.data).public
-            schema, reports = asyncio.run(_check(replace(settings, data=work), public, heads))
+            own = stored_vacant_id(settings.data)
+            signers = read_own_line(settings.data, own).publics
+            schema, reports = asyncio.run(_check(replace(settings, data=work), signers, heads))
         _refuse_unsound(reports)
         manifest = Manifest(
             release=__version__,
-            vacant_id=public.hex(),
+            vacant_id=own.hex(),
             created_at=datetime.fromtimestamp(SystemClock().now(), UTC).isoformat(timespec="seconds"),
             schema=schema,
         )
@@ -222,6 +224,8 @@ def make_backup(
             with waiting("encrypting"):
                 sealed = SealedWriter(opened, passphrase, cost)
                 files = pack(settings.data, copy, manifest, sealed)
+                if stored_vacant_id(settings.data) != own:
+                    raise ConflictError("the key of this node was replaced meanwhile; make the backup again")
                 opened.flush()
                 os.fsync(opened.fileno())
             with waiting("reading the backup back"):
@@ -254,8 +258,8 @@ def restore_backup(
                 ) from None
         _refuse_strange(staged, manifest, source)
         with waiting("checking"):
-            public = bytes.fromhex(manifest.vacant_id)
-            _schema, reports = asyncio.run(_check(staged, public, None))
+            signers = read_own_line(folder, VacantId.from_hex(manifest.vacant_id)).publics
+            _schema, reports = asyncio.run(_check(staged, signers, None))
         _refuse_unsound(reports)
         done = DoneRestore(manifest=manifest, entries=sum(report.entries for report in reports))
         key = load_identity(folder, passphrase=_of_identity(folder, identity_file))
@@ -273,11 +277,11 @@ def _of_identity(folder: Path, file: str | None) -> str | None:
     return ask_passphrase("the identity", "--identity-passphrase-file") if needs_passphrase(folder) else None
 
 
-async def _check(copied: Settings, public: bytes, heads: Path | None) -> tuple[int, list[AuditReport]]:
+async def _check(copied: Settings, signers: Signers, heads: Path | None) -> tuple[int, list[AuditReport]]:
     """Read all pages of a copy of the database. Return its schema and the verdicts on its audit chains."""
     async with reading(copied, SystemClock()) as store:
         names = await chains(store)
-        return await store.schema(), [await verify_chain(store, name, public, heads) for name in names]
+        return await store.schema(), [await verify_chain(store, name, signers, heads) for name in names]
 
 
 async def _prepare_restored(staged: Settings, key: SigningKey) -> None:
@@ -293,7 +297,7 @@ async def _prepare_restored(staged: Settings, key: SigningKey) -> None:
     now = SystemClock().now()
     async with writing(staged, key) as (_store, record, _chain):
         act = own_act(RESTORED, f"signed-after:{timestamp(now)}")
-        await record.commit((keep_restored(RestoreMark(at=now)),), act)
+        await record.commit((keep_restored(RestoreMark(at=now, since=now)),), act)
 
 
 def _put_in_place(folder: Path, data: Path) -> None:

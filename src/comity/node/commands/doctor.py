@@ -232,10 +232,9 @@ def check_token(data: Path) -> CheckResult:
 
 
 def check_database(settings: Settings) -> CheckResult:
-    if settings.store.engine == "memory":
-        return CheckResult(
-            "database", "warn", "store.engine is memory: nothing survives a restart", "use sqlite"
-        )
+    if settings.store.is_volatile:
+        said = f"store.engine is {settings.store.engine}: nothing survives a restart"
+        return CheckResult("database", "warn", said, "use sqlite")
     if not opening.load_checksums():
         return CheckResult(
             "database", "warn", "this build of apsw has no page checksums", "install apsw from its wheel"

@@ -26,6 +26,7 @@ from comity.identity.key_files import (
     write_identity,
 )
 from comity.identity.protocol.keys import VacantId
+from comity.node.commands import key_replacement
 from comity.runtime.lazy import late
 from comity.runtime.settings_file import CONFIG_FILE
 from comity.terminal.help import HelpfulApp
@@ -223,6 +224,9 @@ def import_(
     print_line("From now on use only one of the two programs, because both would write to the same chains.")
 
 
+app.registered_commands += key_replacement.app.registered_commands
+
+
 def _print_takeover(report: "Takeover") -> None:
     shown = [
         (title, facts) for title, facts in (("Taken", report.taken), ("Not taken", report.left)) if facts
@@ -285,6 +289,7 @@ def _print_identity(folder: Path, *, as_json: bool) -> None:
             ("did:key", vacant_id.did_key()),
             ("key file", str(path)),
             ("key kept", _KEPT[type(file.secret)]),
+            ("recovery", key_replacement.recovery_state(folder)),
         )
     )
 

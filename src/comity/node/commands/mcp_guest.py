@@ -9,6 +9,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from comity.extensions.part import served_extensions
 from comity.mcp.socket import Opening
 from comity.mcp.stdio import serve_stdio
 from comity.node.mcp_server import make_node_mcp
@@ -39,12 +40,14 @@ def serve_alone(settings: Settings, opening: Opening) -> None:
         guest = Guest(settings)
         clock = SystemClock()
         record = Recorder(guest, clock)
+        parts = [part for part in load_parts() if part.is_wanted(settings)]
         node_mcp = make_node_mcp(
-            [part for part in load_parts() if part.is_wanted(settings)],
+            parts,
             guest.runtime,
             clock,
             tally=record.tally_mcp,
             versions=settings.vcp.versions,
+            extensions=lambda: served_extensions(parts, settings, guest.runtime),
         )
         try:
             await serve_stdio(lambda write: node_mcp.open_stream(selection, opening.max_message_bytes, write))

@@ -109,8 +109,8 @@ def revoke(
 
 
 def _record(settings: Settings, key: SigningKey, result: str, entry: NamedToken) -> None:
-    """Write the audit entry. With the memory engine there is no record that would last."""
-    if settings.store.engine == "memory":
+    """Write the audit entry. A volatile store has no record that would last."""
+    if settings.store.is_volatile:
         return
 
     async def commit() -> None:

@@ -149,7 +149,8 @@ def invite(
         option(
             "--relay",
             "URL",
-            "A relay that both sides can reach. Default: the setting peers.relay, else the relay of this node.",
+            "A relay that both sides can reach, or the line that `comity relay` prints. Default: the settings peers.relay_file and "
+            "peers.relay, else the relay of this node.",
         ),
     ] = None,
     home: HomeOptions = HomeOptions(),
@@ -459,7 +460,7 @@ def export(home: HomeOptions = HomeOptions()) -> None:
     """Print the signed messages that this node has sent and received, one JSON object per line.
 
     `comity room verify` checks the output offline: who said what to whom, and in which order. The node keeps the last
-    10,000 signed messages.
+    10,000 signed messages. `comity receipt messages` writes them as a receipt.
     """
 
     async def run(rooms: RoomAccess) -> None:

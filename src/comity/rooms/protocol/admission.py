@@ -4,25 +4,31 @@ A peer is who its hello says: `from_stream_id`, bound to its token and its key. 
 list, join token, session key, proof of our own layer. Without any demand a peer counts from the open channel on;
 its hello is judged all the same, because what it proves is shown.
 
-The replay window knows recent messages by moment and nonce. What is older than the window is refused as
-well, so that forgetting is safe; the window is bounded by rising with what it holds.
+The replay window of a key remembers stamps and nonces (ruling 71). Of 8,192 the one with the lowest stamp is forgotten, and what is
+not stamped later than it is refused as too old. So a clock that is set back, or one stamp far ahead, silences nobody.
 """
 
-from collections import deque
-from typing import Any, Final
+from heapq import heappush, heappushpop
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
 from comity.rooms.protocol import hello as join_token
 from comity.rooms.protocol.channel import BridgeEnvelope
 from comity.rooms.protocol.effects import SessionOptions
-from comity.rooms.protocol.hello import HelloPayload, JoinTokenError, OwnLayer, SessionKeys, prove_layer
+from comity.rooms.protocol.hello import (
+    HelloPayload,
+    JoinTokenError,
+    OwnLayer,
+    SessionKeys,
+    prove_layer,
+)
 from comity.wire.errors import InvalidError
+from comity.wire.machine import SKEW_SECONDS, clock_words
 
 MAX_HELD: Final = 64
 MAX_HELD_BYTES: Final = 1024 * 1024
 HELLO_SECONDS: Final = 30.0
-REPLAY_MILLISECONDS: Final = 120_000
 MAX_REMEMBERED: Final = 8192
 MAX_STREAM_ID_LENGTH: Final = 128
 MAX_FAULTS: Final = 64
@@ -63,7 +69,7 @@ def judge_hello(
         _check_token(hello.join_token, options, stream_id, now_ms)
     except JoinTokenError as why:
         if demands.enforce_join_token:
-            return HelloRefused(why.message)
+            return HelloRefused(_token_refusal(why, envelope, options, now_ms))
         auth_ok = False
     try:
         key = None if hello.public_key is None else keys.shared_with(hello.public_key)
@@ -92,32 +98,46 @@ def _check_token(token: Any, options: SessionOptions, stream_id: str, now_ms: fl
     )
 
 
+def _token_refusal(
+    why: JoinTokenError, envelope: BridgeEnvelope, options: SessionOptions, now_ms: float
+) -> str:
+    if why.expired is None:
+        return why.message
+    return (
+        f"{why.message}: it lasted until {clock_words(why.expired // 1000)}. The clock of {envelope.from_stream_id} says "
+        f"{clock_words(envelope.ts // 1000)}, the clock of {options.stream_id} {clock_words(now_ms // 1000)}: "
+        "set the wrong one, or make a new token"
+    )
+
+
 class ReplayWindow:
-    def __init__(self, span: float = REPLAY_MILLISECONDS, most: int = MAX_REMEMBERED) -> None:
-        self._span = span
+    def __init__(self, most: int = MAX_REMEMBERED) -> None:
         self._most = most
         self._floor = float("-inf")
-        self._newest = float("-inf")
         self._known: set[tuple[float, str]] = set()
-        self._order: deque[tuple[float, str]] = deque()
+        self._oldest: list[tuple[float, str]] = []
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def take(self, moment: float, nonce: str) -> bool:
-        """Note a message. Return whether it is new."""
-        mark = (moment, nonce[:64])
-        if moment <= self._floor or mark in self._known:
-            return False
+    def take(self, moment: float, nonce: str, now_ms: float) -> Literal["taken", "replay", "too old"]:
+        """Note a message that is neither known nor too old; `moment` is its stamp in milliseconds."""
+        mark = (
+            moment,
+            nonce[:64],
+        )  # eight random digits are too few to be the mark alone; a replay has its stamp too
+        if mark in self._known:
+            return "replay"
+        if moment <= self._floor:
+            return "too old"
         self._known.add(mark)
-        self._order.append(mark)
-        self._newest = max(self._newest, moment)
-        self._floor = max(self._floor, self._newest - self._span)
-        while self._order and (len(self._order) > self._most or self._order[0][0] <= self._floor):
-            oldest = self._order.popleft()
-            self._known.discard(oldest)
-            self._floor = max(self._floor, oldest[0])
-        return True
+        if len(self._known) <= self._most:
+            heappush(self._oldest, mark)
+        else:
+            forgotten = heappushpop(self._oldest, mark)
+            self._known.discard(forgotten)
+            self._floor = max(self._floor, min(forgotten[0], now_ms + SKEW_SECONDS * 1000))
+        return "taken"
 
 
 class PeerAllowance:

@@ -158,7 +158,13 @@ _MAX_LENGTH: Final = 8192
 
 
 class JoinTokenError(UnauthenticatedError):
-    """A join token that does not open this room; its sentence is the reason that the refused peer gets."""
+    """A join token that does not open this room; its sentence is the reason that the refused peer gets. `expired`: when
+    it did, in milliseconds since 1970, if that is why.
+    """
+
+    def __init__(self, message: str, expired: float | None = None) -> None:
+        super().__init__(message)
+        self.expired = expired
 
 
 def mint(secret: str, *, room: str, stream_id: str, exp: int, nonce: str) -> str:
@@ -200,7 +206,7 @@ def admit(
     _check_place(claims, "join token", room, stream_id)
     exp = claims.get("exp")
     if exp is not None and now_ms > exp:
-        raise JoinTokenError("join token expired")
+        raise JoinTokenError("join token expired", exp)
     if latest is not None and (exp is None or exp > latest):
         raise JoinTokenError("join token outlives the invite")
     return claims
@@ -214,7 +220,7 @@ def check_own(token: str, secret: str, *, room: str, stream_id: str, now_ms: flo
         raise JoinTokenError(f"invalid join_token: {why.message}") from None
     _check_place(claims, "join_token", room, stream_id)
     if 0 < claims.get("exp", 0) < now_ms:
-        raise JoinTokenError("join_token expired")
+        raise JoinTokenError("join_token expired", claims["exp"])
 
 
 def _check_place(claims: dict[str, Any], what: str, room: str, stream_id: str | None) -> None:

@@ -15,6 +15,7 @@ from msgspec.structs import asdict
 from comity.rooms.protocol.loose_values import sanitize_id
 from comity.wire import strict_json
 from comity.wire.errors import InvalidError, MalformedError
+from comity.wire.machine import clock_words
 
 PREFIX: Final = "comity:1:"
 _MAX_LENGTH: Final = 8192
@@ -46,7 +47,10 @@ class Invite(Struct, frozen=True, kw_only=True):
 
     def check(self, now_ms: float) -> None:
         if now_ms > self.exp:
-            raise InviteExpiredError("the invite has expired; ask for a new one")
+            raise InviteExpiredError(
+                f"the invite has expired: it lasted until {clock_words(self.exp // 1000)} by the clock of its host, and the "
+                f"clock of this machine says {clock_words(now_ms // 1000)}; set the wrong one, or ask for a new invite"
+            )
 
     def __repr__(self) -> str:
         return f"Invite(room={self.room!r}, host={self.host!r}, exp={self.exp})"

@@ -29,7 +29,7 @@ from comity.rooms.protocol.events import iso_moment, moment_or_none
 from comity.rooms.protocol.files import FilePeer, Report
 from comity.rooms.protocol.hello import HelloPayload, SessionKeys, hello_payload, own_layer, read_hello
 from comity.wire.errors import InvalidError
-from comity.wire.machine import CancelTimer, Effect, SetTimer
+from comity.wire.machine import CancelTimer, Effect, SetTimer, clock_words
 
 MAX_PEERS: Final = 256
 MAX_GONE: Final = 64
@@ -389,7 +389,11 @@ class RoomPeers:
             return "no_key"
         elif not envelope.is_sealed_by(peer.key):
             return "mac"
-        return None if self._window_of(peer).take(envelope.ts, envelope.nonce) else "replay"
+        now = self._wall()
+        verdict = self._window_of(peer).take(envelope.ts, envelope.nonce, now * 1000)
+        if verdict == "too old":
+            return f"too old: the clock of the peer says {clock_words(envelope.ts // 1000)}, ours {clock_words(now)}"
+        return None if verdict == "taken" else verdict
 
     def _window_of(self, peer: RoomPeer) -> ReplayWindow:
         """Of one of our nodes by its key, whichever link it comes on; of others by the link."""
@@ -425,9 +429,8 @@ class RoomPeers:
         secret = options.demands.join_token_secret
         if not secret:
             return None
-        exp = ts + options.join_token_ttl_ms
-        if options.latest_exp is not None:
-            exp = min(exp, options.latest_exp)
+        # who is invited holds the secret as long, so a short token would only keep out wrong clocks
+        exp = ts + options.join_token_ttl_ms if options.latest_exp is None else options.latest_exp
         nonce = f"join_{self._draw(4).hex()}"
         return join_token.mint(secret, room=options.room, stream_id=options.stream_id, exp=exp, nonce=nonce)
 
@@ -444,8 +447,9 @@ class RoomPeers:
         )
 
     def _moment(self) -> int:
-        """Never earlier than the one before, so that a clock that is set back does not look like a replay."""
-        self._last_ts = max(self._last_ts, int(self._wall() * 1000))
+        """Return our time, and after our clock was set back one more than before, until it has caught up."""
+        now = int(self._wall() * 1000)
+        self._last_ts = now if now >= self._last_ts else self._last_ts + 1
         return self._last_ts
 
     def _nonce(self) -> str:

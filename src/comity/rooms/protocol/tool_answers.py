@@ -21,6 +21,7 @@ from comity.rooms.protocol.tool_table import TOOLS_OF, Demands, allowed_profiles
 from comity.rooms.protocol.transfers import FileLimits, SendOptions
 from comity.wire import strict_json
 from comity.wire.errors import ComityError, MalformedError
+from comity.wire.machine import clock_words
 
 
 class ConnectDefaults(Struct, frozen=True, kw_only=True):
@@ -66,8 +67,12 @@ def connect_options(
             hello.check_own(
                 options.join_token, demands.join_token_secret, room=room, stream_id=stream_id, now_ms=now_ms
             )
-        except ComityError as why:
-            raise VdoToolError(why.message) from None
+        except hello.JoinTokenError as why:
+            clocks = ""
+            if why.expired is not None:
+                until, now = clock_words(why.expired // 1000), clock_words(now_ms // 1000)
+                clocks = f": it lasted until {until}, the clock of this machine says {now}"
+            raise VdoToolError(why.message + clocks) from None
     return options, invite
 
 

@@ -162,6 +162,12 @@ STEPS = (
             WHERE log.name = 'directory.events/' || document.id), 0)
         FROM document WHERE collection IN ('directory.found', 'directory.kept');
     """,
+    # What has 0 bytes is held no more.
+    """
+    CREATE TRIGGER held_no_more AFTER DELETE ON held BEGIN
+        UPDATE holding SET bytes = bytes - OLD.bytes WHERE quota = OLD.quota AND holder = OLD.holder;
+    END;
+    """,
 )
 
 

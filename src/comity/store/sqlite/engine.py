@@ -198,7 +198,7 @@ class SqliteStore(SqliteReader):
         entries = trail.link(drafts)
         head = trail.sealed_head(self._clock.now())
         statement = writes.answers_audited(answers, trail.log, entries, _kept_head(trail, head))
-        return _Prepared(statement, head, before)
+        return _Prepared(statement, head, before, trail.take_rows())
 
     def _write(self, batch: Sequence[PendingTransaction], prepared: "_Prepared | None") -> Sequence[Outcome]:
         """Write every transaction of the batch, then commit once. Called on the writer thread."""
@@ -237,7 +237,12 @@ class SqliteStore(SqliteReader):
             self._undo()  # whatever was made ready in vain
             return None
         try:
+            if prepared.rows:
+                self._writer.execute("BEGIN IMMEDIATE")
             self._writer.execute(*prepared.statement)
+            if prepared.rows:
+                writes.keep_all(self._writer, prepared.rows)
+                self._writer.execute("COMMIT")
         except _REFUSALS:
             self._undo()
             return None
@@ -250,7 +255,7 @@ class SqliteStore(SqliteReader):
         head = None
         if self._trail is not None and self._trail.mark() != self._durable:
             head = self._trail.sealed_head(now)
-            writes.keep_head(self._writer, _kept_head(self._trail, head))
+            writes.keep_all(self._writer, [_kept_head(self._trail, head), *self._trail.take_rows()])
         self._purge(now)
         self._writer.execute("COMMIT")
         self._committed(head)
@@ -258,9 +263,9 @@ class SqliteStore(SqliteReader):
 
     def _committed(self, head: bytes | None) -> None:
         """Publish while the loop waits for it: later the two threads would fight for the interpreter."""
-        self._durable = self._mark()
         if self._trail is not None and head is not None:
             self._trail.publish(head)
+        self._durable = self._mark()
 
     def _mark(self) -> Mark | None:
         return self._trail.mark() if self._trail is not None else None
@@ -332,11 +337,14 @@ class SqliteStore(SqliteReader):
 
 
 class _Prepared(NamedTuple):
-    """A statement with its values; the head of the audit trail that goes with it; where the trail stood before."""
+    """A statement with its values; the head of the audit trail that goes with it; where the trail stood before; rows of
+    its tree.
+    """
 
     statement: tuple[str, list[Any]]
     head: bytes
     before: Mark
+    rows: Sequence[Put]
 
 
 def _kept_head(trail: AuditTrail, head: bytes) -> Put:

@@ -138,15 +138,21 @@ def select_logs(connection: apsw.Connection, prefix: str = "") -> list[str]:
 
 
 def select_sealed(
-    connection: apsw.Connection, now: float, table: str, after: tuple[str | int, ...] | None = None
+    connection: apsw.Connection,
+    now: float,
+    table: str,
+    after: tuple[str | int, ...] | None = None,
+    *,
+    plain: bool = False,
 ) -> tuple[list[SealedRow], tuple[str | int, ...] | None]:
     """Look at some rows, at fewer where their bytes are many."""
     columns, data = SEALED_COLUMNS[table]
     place = ", ".join(columns)
     live = "(expires_at IS NULL OR expires_at > ?1)" if table == "value" else "?1 NOTNULL"
     beyond = "" if after is None else f"AND ({place}) > ({', '.join('?' * len(columns))})"
+    begins = "<>" if plain else "="
     rows = connection.execute(
-        f"SELECT {place}, CASE WHEN {live} AND substr({data}, 1, {len(SEALED_PREFIX)}) = ?2 THEN {data} END "  # noqa: S608 - the names are ours
+        f"SELECT {place}, CASE WHEN {live} AND substr({data}, 1, {len(SEALED_PREFIX)}) {begins} ?2 THEN {data} END "  # noqa: S608 - the names are ours
         f"FROM {table} WHERE 1 {beyond} ORDER BY {place} LIMIT {_ROWS_LOOKED_AT}",
         (now, SEALED_PREFIX, *(after or ())),
     )
@@ -156,11 +162,21 @@ def select_sealed(
         looked_at += 1
         after = tuple(at)
         if content is not None:
-            found.append(SealedRow(after, content))
+            found.append(SealedRow(after, content, _names_of(connection, table, after)))
             size += len(content)
             if size > _SEALED_BYTES:
                 return found, after
     return found, after if looked_at == _ROWS_LOOKED_AT else None
+
+
+def _names_of(connection: apsw.Connection, table: str, place: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    if table != "reply":
+        return place
+    names: tuple[str | int, ...] = connection.execute(
+        "SELECT book, sender, receiver, reply.seq FROM reply JOIN chain ON chain.id = chain WHERE number = ?",
+        place,
+    ).get
+    return names
 
 
 def select_document(connection: apsw.Connection, collection: str, id: str) -> StoredDocument | None:  # noqa: A002 - the protocol's word

@@ -117,11 +117,14 @@ def append_all(connection: apsw.Connection, log: str, records: Sequence[bytes]) 
         connection.execute(_insert("record", some), [*itertools.chain.from_iterable(some)])
 
 
-def keep_head(connection: apsw.Connection, head: ops.Put) -> None:
-    """Write the head. Only one process writes it and nobody waits for it: its version is always 0."""
-    connection.execute(
-        "INSERT OR REPLACE INTO value VALUES (?, ?, ?, 0, NULL)", (head.space, head.key, head.value)
-    )
+def keep_all(connection: apsw.Connection, kept: Iterable[ops.Put]) -> None:
+    """Write the head of the trail and rows of its tree. Only one process writes them and nobody waits for them: their
+    version is always 0.
+    """
+    for each in kept:
+        connection.execute(
+            "INSERT OR REPLACE INTO value VALUES (?, ?, ?, 0, NULL)", (each.space, each.key, each.value)
+        )
 
 
 def purge_expired(connection: apsw.Connection, now: float) -> None:
@@ -261,6 +264,9 @@ def _forget_replies(connection: apsw.Connection, op: ops.ForgetReplies, _now: fl
 
 
 def _hold(connection: apsw.Connection, op: ops.Hold, _now: float) -> None:
+    if not op.bytes:
+        connection.execute("DELETE FROM held WHERE quota = ? AND item = ?", (op.quota, op.item))
+        return
     connection.execute(
         "INSERT INTO held VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET bytes = excluded.bytes",
         (op.quota, op.item, op.holder, op.bytes),

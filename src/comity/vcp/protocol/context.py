@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from comity.vcp.protocol import agreement
 from comity.vcp.protocol import signals as wire
@@ -111,6 +112,16 @@ class ContextRequest(Struct, frozen=True, kw_only=True):
 def constitution_id(text: str) -> str:
     """Return the id under which a constitution is revoked."""
     return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def without_proof(request: ContextRequest, fault: str) -> ContextRequest:
+    """Return the request with its stapled proof ignored, because it does not count."""
+    return replace(
+        request,
+        stapled_proof=None,
+        accepted=tuple(name for name in request.accepted if name != "stapled_proof"),
+        ignored=(Ignored("stapled_proof", fault), *request.ignored[: MAX_IGNORED - 1]),
+    )
 
 
 def read_request(value: Any, session: Session, scan_threshold: Severity = "medium") -> ContextRequest:

@@ -5,7 +5,8 @@ place is read, the first hello that is found counts, and the answer is written t
 A client that sends no hello gets nothing about VCP.
 """
 
-from collections.abc import Collection, Mapping
+import functools
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 from msgspec import convert
@@ -64,7 +65,12 @@ def hello_in_request(meta: Mapping[str, Any]) -> Any:
     """Return the hello of a modern request, or None. A token beside it counts if the hello has none."""
     hello = _declared(meta.get(META_CAPABILITIES), "extensions")
     if hello is None:
-        hello = next((meta[key] for key in _META_HELLOS if meta.get(key) is not None), None)
+        for key in _META_HELLOS:
+            hello = meta.get(key)
+            if hello is not None:
+                break
+        else:
+            return None
     identity = meta.get(_META_IDENTITY)
     if isinstance(hello, Mapping) and hello.get("identity") is None and identity is not None:
         return {**hello, "identity": identity}
@@ -119,13 +125,15 @@ def write_into_result(result: Json, reply: Json) -> Json:
 
 def _declared(capabilities: Any, kind: str) -> Any:
     value = member_at(capabilities, kind, EXTENSION)
-    if not isinstance(value, Mapping):
+    if value is None or not isinstance(value, Mapping):
         return None
     return value.get("hello", value if "type" in value else None)
 
 
 class VcpHandshake:
-    """The handshake of VCP for an MCP server that offers these versions; without versions VCP is not spoken."""
+    """The handshake of VCP for an MCP server that offers these versions; without versions VCP is not spoken. `extensions`
+    gives the ids of those that it serves; it is called when a client is first shown them.
+    """
 
     extension = EXTENSION
     find = staticmethod(hello_in_initialize)
@@ -135,9 +143,15 @@ class VcpHandshake:
     refused = staticmethod(not_negotiated)
     not_offered = staticmethod(not_offered)
 
-    def __init__(self, versions: Collection[str] = ()) -> None:
-        listed = [str(version) for version in offered(versions)] if versions else []
-        self.settings: Json = {"versions": listed, "extensions": []} if listed else {}
+    def __init__(
+        self, versions: Collection[str] = (), extensions: Callable[[], Iterable[str]] = tuple
+    ) -> None:
+        self._versions = [str(version) for version in offered(versions)] if versions else []
+        self._extensions = extensions
+
+    @functools.cached_property
+    def settings(self) -> Json:
+        return {"versions": self._versions, "extensions": [*self._extensions()]} if self._versions else {}
 
     def hello_for(self, extensions: tuple[str, ...]) -> Json:
         return {"type": "vcp-hello", "version": str(max(DEFAULT_VERSIONS)), "extensions": list(extensions)}

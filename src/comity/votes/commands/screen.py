@@ -3,35 +3,47 @@
 Text of others is printed as one line, without control characters. In a pipe nothing is cut.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from comity.identity.protocol.keys import is_key
-from comity.terminal.output import Cell, follow_up, one_line, paint, print_fields, print_line, print_table
-from comity.votes.logs import StoredVote, WaitingAct
+from comity.terminal.output import (
+    Cell,
+    follow_up,
+    one_line,
+    paint,
+    print_fields,
+    print_line,
+    print_table,
+)
+from comity.votes.commands.moments import until_text
+from comity.votes.logs import StoredVote, WaitingAct, dispute_of, is_superseded
 from comity.votes.protocol.log import ConflictingRecord
-from comity.votes.protocol.operations import ClauseReport
+from comity.votes.protocol.operations import ClauseReport, state_of
+from comity.votes.protocol.rules import missing, needed
 from comity.votes.protocol.schulze import Groups
-from comity.votes.protocol.vote import COPIES, Phase, Stakeholder, Vote
+from comity.votes.protocol.vote import COPIES, Stakeholder, Vote, accepting
 
-_NEXT: Final[dict[Phase, tuple[tuple[str, str], ...]]] = {
+_NEXT: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "draft": (("advance {id} deliberation", "start, as the author"),),
     "deliberation": (
         ("act {id} endorse --clause c1", "say what you think of a clause"),
-        ("advance {id} convergence", "go on to rank the variants"),
+        ("advance {id} convergence", "go on to rank the variants, once all have acted on each clause"),
     ),
     "convergence": (
         ("ballot {id} v1 v0 --clause c1", "rank the variants of a clause"),
-        ("advance {id} ratification", "go on to vote on the whole text"),
+        ("advance {id} ratification", "go on to vote on the whole text, once all have ranked"),
     ),
     "ratification": (
-        ("cast {id} accept", "accept or reject the whole text"),
-        ("advance {id} active", "put the rules into force"),
-        ("advance {id} deliberation", "send the text back"),
+        ("cast {id} accept", "accept or reject the whole text, or abstain"),
+        ("advance {id} deliberation", "send the text back, once"),
     ),
     "active": (("record {id} --out rules.json", "keep the proof"),),
+    "closed": (("record {id} --out vote.json", "keep the proof"),),
+    "question": (("yes {id}", "answer; also `no` and `abstain`"),),
 }
-"""What can be done in each phase."""
+"""What can be done in each phase; a question has its own answers."""
+_OLDER: Final = ("advance {id} active", "put the rules into force")
 
 _SHORT: Final = 12
 _MAX_COLUMNS: Final = 8
@@ -44,31 +56,41 @@ def name_of(party: str, own: str) -> str:
     return party[:_SHORT] if is_key(party) else one_line(party)
 
 
-def print_list(known: Sequence[StoredVote], waiting: Sequence[WaitingAct], own: str) -> None:
+def print_list(
+    known: Sequence[StoredVote],
+    waiting: Sequence[WaitingAct],
+    id_in: Callable[[StoredVote], str],
+    now: float,
+) -> None:
     if not known:
-        print_line("No votes here. Open one with `comity vote open`, or join one with `comity vote join`.")
+        print_line(
+            "No votes here. Ask a question with `comity vote ask`, or join a vote with `comity vote join`."
+        )
         return
     rows = [
         [
             stored.id,
-            stored.vote.phase,
-            stored.vote.stakeholders[own].role,
+            state_of(stored.vote, is_superseded(stored, known)),
+            deadline_of(stored.vote, now),
+            stored.vote.stakeholders[id_in(stored)].role,
             f"{stored.head.tip.number:>7,}",
             one_line(stored.vote.title),
         ]
         for stored in known
     ]
-    print_table(("id", "phase", "you are", "entries", "title"), rows, unbroken="id")
+    print_table(("id", "phase", "until", "you are", "entries", "title"), rows, unbroken="id")
     for stored in known:
         print_trouble(stored, [act for act in waiting if act.delib_id == stored.id])
 
 
 def print_trouble(stored: StoredVote, waiting: Sequence[WaitingAct]) -> None:
-    """Print conflicting records, and acts that wait or were refused."""
+    """Print conflicting records, why the result is disputed, and acts that wait or were refused."""
     if stored.conflict is not None:
         print_line(
             f"{paint('conflicting records', 'bold red')} in {stored.id}: {conflict_text(stored.conflict)}"
         )
+    if why := dispute_of(stored, waiting):
+        print_line(f"{paint('disputed', 'bold red')}: {stored.id}: {one_line(why)}")
     for act in waiting:
         what = f"{act.entry.action.op.removeprefix('consensus.')} in {stored.id}"
         if act.refusal:
@@ -84,24 +106,61 @@ def conflict_text(conflict: ConflictingRecord) -> str:
     )
 
 
-def print_overview(stored: StoredVote, own: str) -> None:
+def print_overview(stored: StoredVote, own: str, now: float, known: Sequence[StoredVote] = ()) -> None:
     found = stored.vote
     print_line(paint(one_line(found.title), "bold"))
-    entitled = [one for one in found.stakeholders.values() if one.role != "observer"]
-    acted = f"{sum(one.participation_count > 0 for one in entitled)} of {len(entitled)}"
-    print_fields(
-        [
-            ("id", found.id),
-            ("phase", found.phase),
-            ("entries", f"{stored.head.tip.number:,}, the last is {stored.head.tip.hash[:_SHORT]}"),
-            ("host", "this node" if found.host == own else f"{found.host[:_SHORT]} at {stored.url}"),
-            ("quorum", f"{found.quorum} of the parties must act; {acted} did"),
-            ("to ratify", f"{found.ratification} of the votes must accept; {accepted_text(found)}"),
-        ]
-    )
+    fields = [("id", found.id), ("phase", state_of(found, is_superseded(stored, known)))]
+    if found.deadline is not None:
+        fields.append(("until", deadline_of(found, now)))
+    if names := [name_of(id_, own) for id_ in missing(found)] if found.deadline is not None else []:
+        fields.append(("missing", ", ".join(names)))
+    fields += [
+        ("entries", f"{stored.head.tip.number:,}, the last is {stored.head.tip.hash[:_SHORT]}"),
+        ("host", "this node" if found.host == own else f"{found.host[:_SHORT]} at {stored.url}"),
+        *_thresholds(found),
+    ]
+    if found.supersedes is not None:
+        fields.append(("replaces", found.supersedes))
+    print_fields(fields)
     _heading("Parties")
     rows = [_party_row(found, one, own) for one in found.stakeholders.values()]
     print_table(("party", "role", "acts", "vote", "reason"), rows)
+
+
+def _thresholds(found: Vote) -> list[tuple[str, str]]:
+    if found.form == "question":
+        return [("decided", progress_text(found))]
+    if found.rules > 1:
+        quorum = f"{found.quorum} of the parties must act in each phase"
+        return [("quorum", quorum), ("to ratify", progress_text(found))]
+    entitled = [one for one in found.stakeholders.values() if one.role != "observer"]
+    acted = f"{sum(one.participation_count > 0 for one in entitled)} of {len(entitled)}"
+    return [
+        ("rules", "older: any party can end a phase, and a minority can decide"),
+        ("quorum", f"{found.quorum} of the parties must act; {acted} did"),
+        ("to ratify", f"{found.ratification} of the votes must accept; {accepted_text(found)}"),
+    ]
+
+
+def deadline_of(found: Vote, now: float) -> str:
+    return "" if found.deadline is None else until_text(found.deadline, now)
+
+
+def progress_text(found: Vote) -> str:
+    """Say what is decided, or how many votes are still needed."""
+    if found.rules == 1:
+        return f"{found.ratification} of the votes must accept, {accepted_text(found)}"
+    parties, yes = len(found.eligible), accepting(found)
+    one, many = ("says yes", "say yes") if found.form == "question" else ("accepts", "accept")
+    those = f"{yes} {one if yes == 1 else many}"
+    if found.outcome == "failed":
+        return "nothing is decided: too few had acted at the deadline"
+    if found.outcome is not None:
+        answer = {"accepted": "yes", "rejected": "no"}[found.outcome]
+        decided = f"the answer is {answer}" if found.form == "question" else f"the text is {found.outcome}"
+        return f"{decided}: {those} of {parties}, and {needed(found)} must"
+    voted = sum(id_ in found.votes for id_ in found.eligible)
+    return f"{needed(found)} of {parties} must {many}; {voted} voted, {those}"
 
 
 def accepted_text(found: Vote) -> str:
@@ -113,7 +172,11 @@ def accepted_text(found: Vote) -> str:
 def print_next(found: Vote) -> None:
     print_line()
     print_line("Next:")
-    for command, what in _NEXT[found.phase]:
+    asks = found.form == "question" and not found.is_over
+    steps = _NEXT["question" if asks else found.phase]
+    if found.rules == 1 and found.phase == "ratification":
+        steps = (*steps, _OLDER)
+    for command, what in steps:
         print_line(f"  {what}:")
         print_line("    " + follow_up(f"comity vote {command.format(id=found.id)}"))
 
@@ -123,7 +186,7 @@ def _party_row(found: Vote, one: Stakeholder, own: str) -> list[Cell]:
     role: str = one.role
     if one.principal_id is not None:
         role += f" of {name_of(one.principal_id, own)}, {one.fidelity:g}"
-    style = {"accept": "green", "reject": "red"}
+    style = {"accept": "green", "reject": "red", "abstain": "dim"}
     return [
         name_of(one.id, own),
         role,

@@ -19,9 +19,12 @@ from comity.runtime.system_clock import SystemClock
 from comity.terminal.open_target import own_key, own_vault, refuse_memory, refuse_off, writing
 from comity.terminal.output import note, waiting
 from comity.vcp.protocol.extension_calls import ExtensionError, in_words_of
-from comity.votes.logs import StoredVote
+from comity.votes.logs import StoredVote, dispute_of
+from comity.votes.opening import open_party
 from comity.votes.part import Votes
-from comity.votes.party import ActOutcome, VoteParty, open_party
+from comity.votes.party import ActOutcome, VoteParty
+from comity.votes.protocol.log import write_entry
+from comity.votes.protocol.operations import progress_of
 from comity.wire.errors import ComityError, ConfigError, NotFoundError
 
 _OPTIONS: Final = {
@@ -39,6 +42,8 @@ _OPTIONS: Final = {
     "clauses": "--clause",
     "quorum": "--quorum",
     "ratification": "--ratification",
+    "phase_seconds": "--by",
+    "supersedes": "--supersedes",
 }
 """The arguments of the operations in the words of the command line."""
 
@@ -50,6 +55,11 @@ class LocalVotes:
         self.party = party
         self.url = url
         self.id = key.vacant_id.hex()
+        self.now = SystemClock().now
+
+    def id_in(self, stored: StoredVote) -> str:
+        """Return the id that takes part in the vote: the current one, or a former one."""
+        return self.party.voice_in(stored.vote, self.party.voice()).actor
 
     async def open(self, **args: Any) -> StoredVote:
         """Open a vote as its author. Arguments that are None are left out, here and below."""
@@ -87,11 +97,12 @@ class LocalVotes:
         """Return the JSON of a vote without its clauses."""
         found = stored.vote
         acts = await self.party.ledger.waiting(stored.id)
+        progress = progress_of(found)
         return {
             "delib_id": stored.id,
             "title": found.title,
             "phase": found.phase,
-            "role": found.stakeholders[self.id].role,
+            "role": found.stakeholders[self.id_in(stored)].role,
             "entries": stored.head.tip.number,
             "tip": stored.head.tip.hash,
             "keeper": found.host,
@@ -99,6 +110,10 @@ class LocalVotes:
             "waiting": [act.entry.action.op for act in acts if not act.refusal],
             "refused": [{"op": act.entry.action.op, "why": act.refusal} for act in acts if act.refusal],
             "fraud": None if stored.conflict is None else msgspec.to_builtins(stored.conflict),
+            "rules": found.rules,
+            "progress": None if progress is None else msgspec.to_builtins(progress),
+            "disputed": dispute_of(stored, acts) or None,
+            "left_out": [write_entry(act.entry) for act in acts if act.left_out],
         }
 
 

@@ -4,21 +4,19 @@ The node of the author is the host and has to run while others act; a party need
 entries first, so it prints the newest known state.
 """
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args
+from typing import Annotated
 
 import msgspec
 import typer
 
 from comity.directory.finding import is_address, with_scheme
 from comity.identity.protocol.keys import id_of
-from comity.terminal.help import HelpfulApp
+from comity.runtime.system_clock import SystemClock
 from comity.terminal.open_target import work_with
 from comity.terminal.options import Json, KeyOptions, Yes, argument, confirm, one_of, option
 from comity.terminal.output import (
     FAILED,
-    note,
     one_line,
     print_answer,
     print_fields,
@@ -27,41 +25,31 @@ from comity.terminal.output import (
     say,
     waiting,
 )
-from comity.votes.commands import screen
+from comity.votes.commands import question, screen
+from comity.votes.commands.acting import Which, after_vote, note_if_unreachable, opened_json, read_by, run_act
+from comity.votes.commands.moments import WHEN, length_text, moment_text
+from comity.votes.commands.parties import PARTY_HELP, read_party
+from comity.votes.commands.recounted import find_conflict_in, read_record, recounted_json, recounted_text
 from comity.votes.commands.target import LocalVotes, open_local_votes
 from comity.votes.logs import StoredVote
 from comity.votes.party import ActOutcome
-from comity.votes.protocol import log, provenance
+from comity.votes.protocol import provenance
 from comity.votes.protocol.operations import ResultReport, result_report
-from comity.votes.protocol.vote import PHASES, StakeholderRole
-from comity.wire import strict_json
-from comity.wire.errors import ConfigError, InvalidError
+from comity.votes.protocol.vote import PHASES
+from comity.wire.errors import ConfigError
 
-app = HelpfulApp(
-    "Write rules together with other nodes, vote on them, and keep a proof that anybody can verify.\n\n"
-    f"A vote goes through these phases: {', '.join(PHASES)}. One party opens it and the others join. During the "
-    "deliberation all parties agree, object or propose other texts for the clauses. During convergence they rank the "
-    "proposed texts, which are called variants. During ratification they vote on the whole text. `advance` starts the "
-    "next phase. `result` shows the current phase and what you can do next."
-)
+app = question.app  # its commands come first
 
-Which = Annotated[str, argument("ID", "The vote: its id, or a unique beginning of it.")]
 Clause = Annotated[
     str | None, option("--clause", "CLAUSE", "The id of the clause, such as c1. Default: the only clause.")
 ]
-_ROLES: Final = tuple(role for role in get_args(StakeholderRole) if role != "author")
-_REPRESENTATIVE: Final = "ai_representative"
-_PARTY_HELP = (
-    "the id of a node (64 digits or did:key), or NAME@ID for a person for whom that node signs. Add =ROLE for another role "
-    "than participant: observer, ai_party, or ai_representative:PRINCIPAL:FIDELITY with the id of the party that it "
-    "represents and a weight from 0 to 1"
-)
 
 
 @app.add("""
     comity vote open Answers --clause "Within a day." --party 31e30ef4…d13d  one clause, one other party
     comity vote open Rules --clause "A." --clause "B." --party ID=observer  two clauses, and an observer, who only reads
-    comity vote open Rules --clause "A." --party ID --ratification 3/4  three of four votes must accept
+    comity vote open Rules --clause "A." --party ID --ratification 3/4  three of four parties must accept
+    comity vote open Rules --clause "A." --party ID --by 2d  each phase lasts two days at most
 """)
 def open_(
     title: Annotated[str, argument("TITLE", "The title of the vote.")],
@@ -70,46 +58,70 @@ def open_(
     ],
     parties: Annotated[
         list[str] | None,
-        option("--party", "PARTY", f"Another party: {_PARTY_HELP}. Repeat the option for each party."),
+        option("--party", "PARTY", f"Another party: {PARTY_HELP}. Repeat the option for each party."),
     ] = None,
     quorum: Annotated[
-        str | None, option("--quorum", "FRACTION", "The fraction of the parties that must act. Default: 1/2.")
+        str | None,
+        option(
+            "--quorum",
+            "FRACTION",
+            "The fraction of the parties that must act in each phase. Default: 1/2, the least.",
+        ),
     ] = None,
     ratification: Annotated[
         str | None,
-        option("--ratification", "FRACTION", "The fraction of the votes that must accept. Default: 2/3."),
+        option("--ratification", "FRACTION", "The fraction of all parties that must accept. Default: 2/3."),
+    ] = None,
+    by: Annotated[
+        str | None,
+        option("--by", "WHEN", f"How long each phase lasts, counted from now: {WHEN}. Default: 7d."),
+    ] = None,
+    supersedes: Annotated[
+        str | None, option("--supersedes", "ID", "The whole id of the vote whose rules these replace.")
     ] = None,
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
-    """Open a vote. You are its author, and your node is its host: it keeps the log.
+    """Open a vote on a text. You are its author, and your node is its host: it keeps the log.
 
-    This command prints the command with which the others join. Your node must run (`comity up`) while they act.
+    This command prints the command with which the others join. Your node must run (`comity up`) while they act, and at the
+    deadlines.
     """
-    stakeholders = [_read_party(text) for text in parties or []]
+    stakeholders = [read_party(text) for text in parties or []]
 
     async def work(own: LocalVotes) -> None:
+        until, seconds = read_by(own, by)
         stored = await own.open(
-            title=title, clauses=clauses, stakeholders=stakeholders, quorum=quorum, ratification=ratification
+            title=title,
+            clauses=clauses,
+            stakeholders=stakeholders,
+            quorum=quorum,
+            ratification=ratification,
+            phase_seconds=seconds,
+            supersedes=supersedes,
         )
         opened = stored.vote
         if as_json:
-            print_json({"delib_id": opened.id, "url": own.url, "deliberation": msgspec.to_builtins(opened)})
+            print_json(opened_json(own, stored, until))
             return
+        lasts = length_text(opened.phase_seconds or 0)
         print_fields(
             [
                 ("opened", opened.id),
                 ("title", one_line(opened.title)),
                 ("clauses", ", ".join(opened.clauses)),
                 ("parties", ", ".join(screen.name_of(party, own.id) for party in opened.stakeholders)),
+                (
+                    "phases",
+                    f"{lasts} each at most" + (f"; from now that is {moment_text(until)}" if until else ""),
+                ),
             ]
         )
         print_line()
         print_line("The others join with:")
         print_line(f"  comity vote join {own.url or 'URL'} {opened.id}")
         screen.print_next(opened)
-        if own.url is None:
-            note("no node runs on this data folder, so nobody can reach it; start it: comity up")
+        note_if_unreachable(own)
 
     work_with(open_local_votes, home, work)
 
@@ -150,7 +162,7 @@ def join(
         if as_json:
             print_json({"delib_id": stored.id, "deliberation": msgspec.to_builtins(stored.vote)})
             return
-        screen.print_overview(stored, own.id)
+        screen.print_overview(stored, own.id, own.now())
         screen.print_next(stored.vote)
 
     work_with(open_local_votes, home, work)
@@ -169,7 +181,7 @@ def list_(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
         if as_json:
             print_json({"deliberations": [await own.summary(stored) for stored in known]})
         else:
-            screen.print_list(known, acts, own.id)
+            screen.print_list(known, acts, own.id_in, own.now())
 
     work_with(open_local_votes, home, work)
 
@@ -180,17 +192,17 @@ def list_(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
 """)
 def add(
     which: Which,
-    party: Annotated[str, argument("PARTY", f"The new party: {_PARTY_HELP}.")],
+    party: Annotated[str, argument("PARTY", f"The new party: {PARTY_HELP}.")],
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
-    """Add a party. Only the author can do this, in the phase draft or deliberation."""
-    stakeholder = _read_party(party)
+    """Add a party. Only the author can do this, before the deliberation begins."""
+    stakeholder = read_party(party)
 
     def sentence(own: LocalVotes, _: ActOutcome) -> str:
         return f"{screen.name_of(stakeholder['id'], own.id)} takes part as {stakeholder['role']}"
 
-    _act(home, as_json, which, "consensus.add", {"stakeholder": stakeholder}, sentence)
+    run_act(home, as_json, which, "consensus.add", {"stakeholder": stakeholder}, sentence)
 
 
 @app.add("""
@@ -229,7 +241,7 @@ def act(
         mine = on.positions.get(own.id)
         return f"{said}; your text is variant {mine.variant_id}" if mine and mine.variant_id else said
 
-    _act(home, as_json, which, "consensus.act", args, sentence)
+    run_act(home, as_json, which, "consensus.act", args, sentence)
 
 
 @app.add("""
@@ -254,13 +266,13 @@ def ballot(
     groups = [[name.strip() for name in group.split("=")] for group in ranking]
     on = "" if clause is None else f" on clause {clause}"
     said = f"your ballot{on} is {screen.ranking_text(tuple(map(tuple, groups)))}"
-    _act(home, as_json, which, "consensus.ballot", {"ranking": groups, "clause_id": clause}, said)
+    run_act(home, as_json, which, "consensus.ballot", {"ranking": groups, "clause_id": clause}, said)
 
 
 @app.add("""
     comity vote advance dlb_5a0c deliberation  start the deliberation; only the author can do this
     comity vote advance dlb_5a0c convergence  start to rank the variants
-    comity vote advance dlb_5a0c deliberation  go back from ratification; this deletes the votes
+    comity vote advance dlb_5a0c deliberation  go back from ratification, once; this deletes the votes
 """)
 def advance(
     which: Which,
@@ -268,9 +280,12 @@ def advance(
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
-    """Start the next phase, or go back from ratification to deliberation."""
+    """Start the next phase, or go back from ratification to deliberation.
+
+    The next phase starts once all parties have acted; the ratification ends by itself. Each party may go back once.
+    """
     one_of("PHASE", phase, PHASES[1:])
-    _act(home, as_json, which, "consensus.advance", {"to": phase}, f"the phase is {phase} now")
+    run_act(home, as_json, which, "consensus.advance", {"to": phase}, f"the phase is {phase} now")
 
 
 @app.add("""
@@ -279,19 +294,17 @@ def advance(
 """)
 def cast(
     which: Which,
-    vote: Annotated[str, argument("VOTE", "accept or reject.")],
+    vote: Annotated[str, argument("VOTE", "accept, reject or abstain.")],
     reason: Annotated[str | None, option("--reason", "TEXT", "The reason. Required for reject.")] = None,
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
-    """Vote on the whole text, in the phase ratification. A new vote replaces your last one. All parties see all votes."""
-    one_of("VOTE", vote, ("accept", "reject"))
+    """Vote on the whole text, in the phase ratification. A new vote replaces your last one. All parties see all votes.
 
-    def sentence(_: LocalVotes, outcome: ActOutcome) -> str:
-        found = outcome.stored.vote
-        return f"you {vote}; {found.ratification} of the votes must accept, {screen.accepted_text(found)}"
-
-    _act(home, as_json, which, "consensus.vote", {"vote": vote, "reason": reason}, sentence)
+    The vote ends by itself when all parties have voted, or at the deadline.
+    """
+    one_of("VOTE", vote, ("accept", "reject", "abstain"))
+    run_act(home, as_json, which, "consensus.vote", {"vote": vote, "reason": reason}, after_vote(vote))
 
 
 @app.add("""
@@ -304,7 +317,7 @@ def welfare(
     as_json: Json = False,
 ) -> None:
     """Record a concern about your own welfare. Only AI parties can do this, in the phase deliberation or convergence."""
-    _act(home, as_json, which, "consensus.welfare", {"signal": text}, "your welfare signal is on record")
+    run_act(home, as_json, which, "consensus.welfare", {"signal": text}, "your welfare signal is on record")
 
 
 @app.add("""
@@ -325,15 +338,17 @@ def result(
     async def work(own: LocalVotes) -> None:
         stored = await own.newest(which)
         found = result_report(stored.vote, clause)
+        known = await own.party.those_of(own.party.voice())
         acts = await own.party.ledger.waiting(stored.id)
         if as_json:
             print_json({**await own.summary(stored), "result": msgspec.to_builtins(found)})
             return
-        screen.print_overview(stored, own.id)
-        for report in found.clauses if isinstance(found, ResultReport) else (found,):
-            screen.print_clause(report, own.id)
-        screen.print_welfare(stored.vote, own.id)
-        if stored.conflict is not None or acts:
+        screen.print_overview(stored, own.id_in(stored), own.now(), known)
+        if stored.vote.form == "text":
+            for report in found.clauses if isinstance(found, ResultReport) else (found,):
+                screen.print_clause(report, own.id_in(stored))
+        screen.print_welfare(stored.vote, own.id_in(stored))
+        if stored.conflict is not None or stored.early is not None or acts:
             print_line()
             screen.print_trouble(stored, acts)
         screen.print_next(stored.vote)
@@ -399,143 +414,27 @@ def verify(
 ) -> None:
     """Check a record offline: all signatures and hashes, and whether the acts lead to the result that it states. This
     needs no node and no data folder.
+
+    A phase that was closed before its deadline by the clock of this machine is not valid.
     """
+    now = SystemClock().now()
     found = [
-        (name, data, provenance.verify_record(data))
-        for name, data in ((name, _read_record(name)) for name in files)
+        (name, data, provenance.verify_record(data, now))
+        for name, data in ((name, read_record(name)) for name in files)
     ]
-    conflict = _find_conflict_in([(data, recount) for _, data, recount in found if recount.bad_entry is None])
+    conflict = find_conflict_in([(data, recount) for _, data, recount in found if recount.bad_entry is None])
     ok = conflict is None and all(recount.ok for _, _, recount in found)
     if as_json:
-        told = [_recounted_json(name, recount) for name, _, recount in found]
+        told = [recounted_json(name, recount) for name, _, recount in found]
         print_json(
             {"ok": ok, "files": told, "fraud": None if conflict is None else msgspec.to_builtins(conflict)}
         )
     else:
         for name, _, recount in found:
-            print_line(f"{name}: {_recounted_text(recount)}")
+            print_line(f"{name}: {recounted_text(recount)}")
+            for finding in recount.findings:
+                print_line(f"  {one_line(finding)}")
         if conflict is not None:
             say("fraud", screen.conflict_text(conflict), as_json=False)
     if not ok:
         raise typer.Exit(FAILED)
-
-
-def _act(
-    home: KeyOptions,
-    as_json: bool,
-    which: str,
-    op: str,
-    args: dict[str, Any],
-    sentence: str | Callable[[LocalVotes, ActOutcome], str],
-) -> None:
-    async def work(own: LocalVotes) -> None:
-        stored = await own.chosen(which)
-        with waiting("asking the host"):
-            outcome = await own.act(op, delib_id=stored.id, **args)
-        entry, after = outcome.entry, outcome.stored.vote
-        if as_json:
-            print_json(
-                {
-                    "delib_id": after.id,
-                    "phase": after.phase,
-                    "number": entry and entry.number,
-                    "hash": entry and entry.hash(),
-                    "waiting": entry is None,
-                    "why": outcome.why or None,
-                }
-            )
-        elif entry is None:
-            print_line(f"Waiting: {outcome.why}")
-            print_line("Your act is stored here and is sent when the host answers; do not repeat it.")
-            print_line("Your node sends it while it runs, and so does `comity vote result`.")
-        else:
-            said = sentence if isinstance(sentence, str) else sentence(own, outcome)
-            print_line(f"Entry {entry.number}: {said}.")
-            if op == "consensus.advance":
-                screen.print_next(after)
-
-    work_with(open_local_votes, home, work)
-
-
-def _read_party(text: str) -> dict[str, Any]:
-    """Read a stakeholder: ID or NAME@ID, optionally =ROLE; a representative is =ai_representative:PRINCIPAL:FIDELITY."""
-    who, _, given = text.partition("=")
-    role, *more = (given or "participant").split(":")
-    one_of("the role of a party", role, _ROLES)
-    party: dict[str, Any] = {**_named(who), "role": role}
-    if role != _REPRESENTATIVE:
-        if more:
-            raise ConfigError(f"only the role {_REPRESENTATIVE} takes more values; write {who}={role}")
-        return party
-    if len(more) != 2:
-        raise ConfigError(f"a representative is written {who}={_REPRESENTATIVE}:PRINCIPAL:FIDELITY")
-    try:
-        fidelity = float(more[1])
-    except ValueError:
-        raise ConfigError(f"FIDELITY must be a number from 0 to 1, not {more[1][:60]!r}") from None
-    principal = id_of(more[0])
-    return {**party, "principal_id": more[0] if principal is None else principal.hex(), "fidelity": fidelity}
-
-
-def _named(who: str) -> dict[str, Any]:
-    party = id_of(who)
-    if party is not None:
-        return {"id": party.hex()}
-    name, at, node = who.rpartition("@")
-    signs = id_of(node) if at else None
-    if not name or signs is None:
-        raise ConfigError(
-            f"{who[:80]!r} is not a party: give the id of a node (64 digits or did:key, as `comity id show` prints it), or "
-            "NAME@ID for a person for whom that node signs"
-        )
-    return {"id": name, "node": signs.hex()}
-
-
-def _read_record(name: str) -> bytes:
-    path = Path(name).expanduser()
-    if path.stat().st_size > provenance.MAX_RECORD_BYTES:
-        raise InvalidError(f"{name} has more than {provenance.MAX_RECORD_BYTES:,} bytes; it is no record")
-    return path.read_bytes()
-
-
-def _recounted_text(recount: provenance.Recount) -> str:
-    if recount.bad_entry is not None:
-        return f"bad: entry {recount.bad_entry} of {recount.entries:,}: {one_line(recount.reason or '')}"
-    if not recount.ok or recount.head is None:
-        return f"bad: {one_line(recount.reason or '')}"
-    state = recount.head.vote
-    return (
-        f"good: {recount.entries:,} entries, phase {state.phase}, hosted by {state.host[:12]}; "
-        "every signature, link, act and result was recounted"
-    )
-
-
-def _recounted_json(name: str, recount: provenance.Recount) -> dict[str, Any]:
-    state = None if recount.head is None else recount.head.vote
-    return {
-        "file": name,
-        "ok": recount.ok,
-        "entries": recount.entries,
-        "bad_entry": recount.bad_entry,
-        "reason": recount.reason,
-        "delib_id": state and state.id,
-        "title": state and state.title,
-        "phase": state and state.phase,
-        "keeper": state and state.host,
-    }
-
-
-def _find_conflict_in(good: list[tuple[bytes, provenance.Recount]]) -> log.ConflictingRecord | None:
-    """Find two entries with one number in records of one vote."""
-    seen: dict[tuple[str, int], log.VoteEntry] = {}
-    for data, recount in good:
-        if recount.head is None:
-            continue
-        host = recount.head.vote.host
-        for value in strict_json.loads(data)["entries"]:
-            entry = log.read_entry(value)
-            first = seen.setdefault((entry.delib_id, entry.number), entry)
-            conflict = log.conflict_between(host, log.tip_of(first), log.tip_of(entry))
-            if conflict is not None:
-                return conflict
-    return None

@@ -2,7 +2,9 @@
 
 `after_act` is the only way a vote changes: one act by one voice gives the next state, or a refusal. The host applies it
 before it writes an entry, and every reader applies it to the entries that it got, so all compute the same state. `time`
-is the time that the actor wrote down; nothing is decided by it.
+is the time that the actor wrote down; in rules 1 nothing is decided by it.
+
+This table is of rules 1. In rules 2 a phase has a deadline and waits for every party: see `rules`.
 
 | from | to | needs |
 |---|---|---|
@@ -12,13 +14,13 @@ is the time that the actor wrote down; nothing is decided by it.
 | ratification | active | enough votes accept; without a vote never |
 | ratification | deliberation | any stakeholder; ballots, results and votes are cleared |
 
-An observer reads, and may send a text back; it does not act, rank, vote or start the next phase.
+An observer reads, and may send a text back (not in rules 2); it does not act, rank, vote or start the next phase.
 """
 
 import itertools
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Any, Final, NoReturn
+from typing import Any, Final, Literal, NoReturn
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -27,6 +29,7 @@ from comity.extensions.protocol.relational import MAX_SESSIONS, Attestation
 from comity.extensions.protocol.texts import REASON_BYTES, read_id, read_text
 from comity.identity.protocol.keys import is_key
 from comity.vcp.protocol.extension_calls import ExtensionError, invalid, limit_exceeded, refused, shaped
+from comity.votes.protocol import rules
 from comity.votes.protocol.schulze import read_groups
 from comity.votes.protocol.vote import (
     MAX_CLAUSES,
@@ -38,6 +41,7 @@ from comity.votes.protocol.vote import (
     CastVote,
     Choice,
     Clause,
+    Form,
     Phase,
     PhaseChange,
     Position,
@@ -59,6 +63,10 @@ from comity.votes.protocol.vote import (
 MAX_WELFARE_SIGNALS: Final = 1000
 MAX_PHASE_CHANGES: Final = 1000
 MAX_LEVEL_LENGTH: Final = 32
+CLOSE: Final = "consensus.close"
+"""The act of the host that ends a phase at its deadline. It is no operation for callers."""
+NO: Final = "no"
+"""The second variant of a question; the first is the question itself."""
 DEFAULT_QUORUM: Final = "1/2"
 DEFAULT_RATIFICATION: Final = "2/3"
 
@@ -84,7 +92,10 @@ class NewStakeholder(_Arguments, frozen=True, kw_only=True):
 
 
 class OpenArguments(_Arguments, frozen=True, kw_only=True):
-    """`keeper` is the host of the vote. The node that opens it fills it in; a caller leaves it out."""
+    """The node that opens the vote fills in `keeper`, its host, and `rules`; a caller leaves them out.
+
+    `phase_seconds` is how long a phase lasts at most. `supersedes` is the id of the vote that this one replaces.
+    """
 
     title: str
     clauses: list[str | NewClause]
@@ -92,6 +103,10 @@ class OpenArguments(_Arguments, frozen=True, kw_only=True):
     quorum: float | str = DEFAULT_QUORUM
     ratification: float | str = DEFAULT_RATIFICATION
     keeper: str | None = None
+    rules: int | None = None
+    form: Form = "text"
+    phase_seconds: int | None = None
+    supersedes: str | None = None
 
 
 class AddArguments(_Arguments, frozen=True, kw_only=True):
@@ -117,13 +132,20 @@ class BallotArguments(_Arguments, frozen=True, kw_only=True):
 
 class AdvanceArguments(_Arguments, frozen=True, kw_only=True):
     delib_id: str
-    to: Phase
+    to: Literal["draft", "deliberation", "convergence", "ratification", "active"]
 
 
 class VoteArguments(_Arguments, frozen=True, kw_only=True):
     delib_id: str
     vote: Choice
     reason: str | None = None
+
+
+class CloseArguments(_Arguments, frozen=True, kw_only=True):
+    """`phase` is the phase that ends."""
+
+    delib_id: str
+    phase: Literal["deliberation", "convergence", "ratification"]
 
 
 class WelfareArguments(_Arguments, frozen=True, kw_only=True):
@@ -135,11 +157,15 @@ _Apply = Callable[[Vote, Stakeholder, Any, float], Vote]
 
 
 def open_vote(delib_id: str, voice: Voice, args: OpenArguments, time: float) -> Vote:
-    """Return a new vote in its draft. Whoever opens it is its author, named among the stakeholders or not."""
+    """Return a new vote, a question in ratification and a text in draft. Whoever opens it is its author, named among the
+    stakeholders or not.
+    """
     read_id(delib_id, "delib_id")
+    if args.rules not in {None, 1, rules.RULES}:
+        raise refused("rules", "must be 1 or 2; update Comity to take part in this vote")
     if args.keeper is None or not is_key(args.keeper):
         raise invalid("keeper must be the id of the node that hosts the vote, in lower-case hex", "keeper")
-    return Vote(
+    draft = Vote(
         id=delib_id,
         title=read_text(args.title, "title"),
         host=args.keeper,
@@ -152,9 +178,29 @@ def open_vote(delib_id: str, voice: Voice, args: OpenArguments, time: float) -> 
         clauses=_all_clauses(args.clauses, voice.stakeholder_id),
         phase_history=(PhaseChange(phase="draft", at=time, by=voice.stakeholder_id),),
     )
+    return _with_rules(draft, args) if args.rules == rules.RULES else draft
+
+
+def _with_rules(draft: Vote, args: OpenArguments) -> Vote:
+    """Apply the arguments of rules 2 to a draft."""
+    rules.refuse_minority(draft.quorum, "quorum")
+    rules.refuse_minority(draft.ratification, "ratification")
+    supersedes = None if args.supersedes is None else read_id(args.supersedes, "supersedes")
+    seconds = rules.read_phase_seconds(args.phase_seconds)
+    draft = replace(draft, rules=rules.RULES, form=args.form, phase_seconds=seconds, supersedes=supersedes)
+    if args.form == "text":
+        return draft
+    if len(draft.clauses) > 1:
+        raise refused("clauses", "must hold one clause: the question")
+    (clause,) = draft.clauses.values()
+    no = Variant(id="v1", text=NO, author=draft.author, is_original=True)
+    asked = _with_clause(draft, replace(clause, variants=(*clause.variants, no)))
+    return rules.entering(replace(asked, phase_history=()), "ratification", draft.created_at, draft.author)
 
 
 def _all_stakeholders(voice: Voice, given: list[NewStakeholder], host: str) -> dict[str, Stakeholder]:
+    if len(given) > MAX_STAKEHOLDERS:
+        raise _too_many("stakeholders", MAX_STAKEHOLDERS)
     own = voice.stakeholder_id
     author = _stakeholder(
         NewStakeholder(id=own, role="author", node=None if voice.on_behalf is None else voice.actor),
@@ -201,19 +247,28 @@ def _all_clauses(given: list[str | NewClause], author: str) -> dict[str, Clause]
 
 def after_act(vote: Vote, voice: Voice | None, op: str, args: Any, time: float) -> Vote:
     """Return the state after one act. `args` are an object as received, or the decoded arguments."""
+    if op == CLOSE:
+        closing = _decoded(vote, args, CloseArguments)
+        return rules.after_close(vote, voice, closing.phase, time)
     if op not in _ACTS:
         raise invalid(f"op must be one of {', '.join(_ACTS)}", "op")
     shape, apply = _ACTS[op]
+    decoded = _decoded(vote, args, shape)
+    return apply(vote, stakeholder_of(vote, voice), decoded, time)
+
+
+def _decoded(vote: Vote, args: Any, shape: type[Any]) -> Any:
     decoded = args if isinstance(args, shape) else shaped(args, shape)
     if decoded.delib_id != vote.id:
         raise refused("delib_id", "names another vote than the one this is about")
-    return apply(vote, stakeholder_of(vote, voice), decoded, time)
+    return decoded
 
 
 def _add(vote: Vote, who: Stakeholder, args: AddArguments, _: float) -> Vote:
     if who.id != vote.author:
         raise ExtensionError("FORBIDDEN", "only the author adds stakeholders; ask the author")
-    _need_phase(vote, "draft", "deliberation")
+    # in rules 2, who decides is fixed before anybody acts
+    _need_phase(vote, *(("draft", "deliberation") if vote.rules == 1 else ("draft",)))
     given = args.stakeholder
     if given.role == "author":
         raise invalid("stakeholder.role must not be author: there is one already", "stakeholder.role")
@@ -228,6 +283,7 @@ def _add(vote: Vote, who: Stakeholder, args: AddArguments, _: float) -> Vote:
 def _act(vote: Vote, who: Stakeholder, args: ActArguments, time: float) -> Vote:
     _need_part(who)
     _need_phase(vote, "deliberation")
+    rules.need_time(vote, time)
     clause = clause_of(vote, args.clause_id)
     _refuse_strays(args)
     variant_id = None
@@ -260,12 +316,14 @@ def _act(vote: Vote, who: Stakeholder, args: ActArguments, time: float) -> Vote:
         abstention_count=who.abstention_count + (args.action == "abstain"),
         withdrawal_count=who.withdrawal_count + (args.action == "withdraw"),
     )
-    return _with_clause(replace(vote, stakeholders={**vote.stakeholders, who.id: counted}), clause)
+    after = _with_clause(replace(vote, stakeholders={**vote.stakeholders, who.id: counted}), clause)
+    return after if vote.rules == 1 else rules.acting(after, who.id, clause.id)
 
 
-def _ballot(vote: Vote, who: Stakeholder, args: BallotArguments, _: float) -> Vote:
+def _ballot(vote: Vote, who: Stakeholder, args: BallotArguments, time: float) -> Vote:
     _need_part(who)
     _need_phase(vote, "convergence")
+    rules.need_time(vote, time)
     clause = clause_of(vote, args.clause_id)
     named = sum(1 if isinstance(one, str) else len(one) for one in (*args.ranking, *args.tied_groups))
     if max(named, len(args.ranking), len(args.tied_groups)) > 2 * MAX_VARIANTS:
@@ -278,29 +336,48 @@ def _ballot(vote: Vote, who: Stakeholder, args: BallotArguments, _: float) -> Vo
     )
     if not groups:
         raise refused("ranking", f"must name at least one of {', '.join(sorted(known))}")
-    return _with_clause(vote, replace(clause, ballots={**clause.ballots, who.id: groups}))
+    after = _with_clause(vote, replace(clause, ballots={**clause.ballots, who.id: groups}))
+    return after if vote.rules == 1 else rules.acting(after, who.id, clause.id)
 
 
 def _advance(vote: Vote, who: Stakeholder, args: AdvanceArguments, time: float) -> Vote:
     if len(vote.phase_history) >= MAX_PHASE_CHANGES:
         raise _too_many("changes of phase", MAX_PHASE_CHANGES)
-    change = PhaseChange(phase=args.to, at=time, by=who.id)
-    moved = replace(vote, phase=args.to, phase_history=(*vote.phase_history, change))
     step = (vote.phase, args.to)
     if step == ("ratification", "deliberation"):
-        cleared = {id_: replace(clause, ballots={}) for id_, clause in vote.clauses.items()}
-        return replace(moved, clauses=cleared, votes={})
+        return _send_back(vote, who, time)
     if step not in itertools.pairwise(PHASES):
-        following = [to for phase, to in itertools.pairwise(PHASES) if phase == vote.phase]
-        last = f"{vote.phase} is the last phase"
-        raise _not_yet(f"after {vote.phase} comes {following[0]}" if following else last, "to")
+        raise _not_yet(_what_follows(vote), "to")
     _need_part(who)
     if args.to == "deliberation" and who.id != vote.author:
         raise ExtensionError("FORBIDDEN", "only the author starts the deliberation; ask the author")
+    if vote.rules == rules.RULES:
+        rules.refuse_step(vote, args.to)
+        return rules.entering(vote, args.to, time, who.id)
     missing = _missing_for(args.to, vote)
     if missing is not None:
         raise _not_yet(missing)
-    return moved
+    return _moved(vote, args.to, time, who)
+
+
+def _send_back(vote: Vote, who: Stakeholder, time: float) -> Vote:
+    if vote.rules == rules.RULES:
+        _need_part(who)
+        return rules.sent_back(vote, who.id, time)
+    cleared = {id_: replace(clause, ballots={}) for id_, clause in vote.clauses.items()}
+    return replace(_moved(vote, "deliberation", time, who), clauses=cleared, votes={})
+
+
+def _moved(vote: Vote, to: Phase, time: float, who: Stakeholder) -> Vote:
+    change = PhaseChange(phase=to, at=time, by=who.id)
+    return replace(vote, phase=to, phase_history=(*vote.phase_history, change))
+
+
+def _what_follows(vote: Vote) -> str:
+    if vote.rules == rules.RULES and vote.is_over:
+        return "this vote is over; only a new vote that names it replaces it"
+    following = [to for phase, to in itertools.pairwise(PHASES) if phase == vote.phase]
+    return f"after {vote.phase} comes {following[0]}" if following else f"{vote.phase} is the last phase"
 
 
 def _missing_for(phase: Phase, vote: Vote) -> str | None:
@@ -323,12 +400,16 @@ def _share(fraction: Fraction) -> str:
 def _vote(vote: Vote, who: Stakeholder, args: VoteArguments, time: float) -> Vote:
     _need_part(who)
     _need_phase(vote, "ratification")
+    rules.need_time(vote, time)
     if args.reason is not None:
         read_text(args.reason, "reason", max_bytes=REASON_BYTES)
-    elif args.vote == "reject":
+    elif args.vote == "reject" and vote.form == "text":
         raise refused("reason", "is needed to reject")
+    if args.vote == "abstain" and vote.rules == 1:
+        raise refused("vote", "must be accept or reject: this vote counts by the older rules")
     cast = CastVote(vote=args.vote, at=time, reason=args.reason)
-    return replace(vote, votes={**vote.votes, who.id: cast})
+    after = replace(vote, votes={**vote.votes, who.id: cast})
+    return after if vote.rules == 1 else rules.after_vote(after, time, who.id)
 
 
 def _welfare(vote: Vote, who: Stakeholder, args: WelfareArguments, time: float) -> Vote:
@@ -394,6 +475,8 @@ def _need_part(who: Stakeholder) -> None:
 
 def _need_phase(vote: Vote, *phases: Phase) -> None:
     if vote.phase not in phases:
+        if vote.is_over:
+            raise _not_yet(f"this vote is over: it is {vote.phase}")
         raise _not_yet(f"this needs the phase {' or '.join(phases)}; now it is {vote.phase}")
 
 

@@ -8,6 +8,8 @@ r"""The log of a vote between nodes: entries, their two signatures, their chain,
   that it cheated.
 - Signatures are written in base64url without padding, hashes and ids in lower-case hex.
 - A host calls `admit` with an act, every reader calls `follow` with an entry. Neither changes the head that it gets.
+- A phase is closed at its deadline. A reader refuses an entry that closes one more than five minutes earlier than its own
+  clock allows (ruling 67). Five minutes is how much clocks may differ (ruling 71).
 """
 
 import hashlib
@@ -23,17 +25,17 @@ from comity.identity.protocol.keys import SigningKey, is_key, signature_bytes, s
 from comity.store.audit_chain import timestamp
 from comity.vcp.protocol.extension_calls import ExtensionError, invalid, limit_exceeded, refused, shaped
 from comity.vcp.protocol.injection import Severity
-from comity.votes.protocol.acts import OpenArguments, after_act, open_vote
+from comity.votes.protocol.acts import CLOSE, OpenArguments, after_act, open_vote
+from comity.votes.protocol.rules import END_OF_TIME, deadline_text
 from comity.votes.protocol.vote import MAX_ENTRIES, Voice, Vote
 from comity.wire import strict_json
 from comity.wire.canonical import jcs
 from comity.wire.errors import MalformedError
+from comity.wire.machine import SKEW_SECONDS, clock_words
 
 OPEN: Final = "consensus.open"
-MAX_SECONDS_AHEAD: Final = 60.0
 MAX_ENTRY_BYTES: Final = 1024 * 1024
 
-_END_OF_TIME: Final = 253_402_300_800.0
 _ACTOR_HEADING: Final = b"comity-delib-v1\n"
 _HOST_HEADING: Final = b"comity-keep-v1\n"
 
@@ -140,9 +142,14 @@ def propose(
 
 def admit(head: LogHead | None, entry: VoteEntry, host: SigningKey, now: float) -> tuple[LogHead, VoteEntry]:
     """Accept an act as the host: return the new head, and the entry with both signatures."""
-    if read_moment(entry.time, "time") > now + MAX_SECONDS_AHEAD:
-        raise invalid(f"time lies more than {MAX_SECONDS_AHEAD:.0f} s in the future; set your clock", "time")
+    time = read_moment(entry.time, "time")
+    if time > now + SKEW_SECONDS:
+        raise _wrong_clock(entry, now, "more than five minutes ahead of")
     state = _state_after(head, entry)
+    starts = head is not None and len(state.phase_history) > len(head.vote.phase_history)
+    if starts and state.deadline is not None and time < now - SKEW_SECONDS:
+        # the time of the phase would have begun before anybody knew
+        raise _wrong_clock(entry, now, "more than five minutes behind")
     if state.host != host.vacant_id.hex():
         raise ExtensionError("FORBIDDEN", "another node hosts this vote; send the act to that one")
     unsigned = SignedTip(delib_id=entry.delib_id, number=entry.number, hash=entry.hash(), keeper_signature="")
@@ -150,12 +157,37 @@ def admit(head: LogHead | None, entry: VoteEntry, host: SigningKey, now: float) 
     return LogHead(vote=state, tip=tip), replace(entry, keeper_signature=tip.keeper_signature)
 
 
-def follow(head: LogHead | None, entry: VoteEntry) -> LogHead:
-    """Return the head after an entry that the host has accepted. All signatures and rules are checked."""
+def _wrong_clock(entry: VoteEntry, now: float, how: str) -> ExtensionError:
+    return invalid(
+        f"time is {entry.time}, {how} the clock of the host, {timestamp(now)}; set your clock", "time"
+    )
+
+
+class EarlyCloseError(ExtensionError):
+    """The host has closed a phase before its deadline, by the clock of the reader."""
+
+    def __init__(self, vote: Vote, entry: VoteEntry, now: float) -> None:
+        super().__init__(
+            "PRECONDITION_FAILED",
+            f"the host closed the phase {vote.phase} before its deadline {deadline_text(vote)}: it signed the time "
+            f"{entry.time}, and the clock here says {clock_words(now)}",
+            "time",
+        )
+        self.entry = entry
+
+
+def follow(head: LogHead | None, entry: VoteEntry, now: float | None = None) -> LogHead:
+    """Return the head after an entry that the host has accepted. All signatures and rules are checked; `now` is the clock
+    of the reader, None if it has none.
+    """
     state = _state_after(head, entry)
     tip = tip_of(entry)
     if not tip.is_signed_by(state.host):
         raise ExtensionError("BAD_SIGNATURE", "the signature of the host is not valid", "keeper_signature")
+    if now is not None and head is not None and entry.action.op == CLOSE:
+        deadline = head.vote.deadline
+        if deadline is not None and deadline > now + SKEW_SECONDS:
+            raise EarlyCloseError(head.vote, entry, now)
     return LogHead(vote=state, tip=tip)
 
 
@@ -190,7 +222,7 @@ def _state_after(head: LogHead | None, entry: VoteEntry) -> Vote:
     """Check the position in the log, then the signature, then the act itself."""
     _check_position(head, entry)
     time = read_moment(entry.time, "time")
-    if not 0 <= time < _END_OF_TIME:
+    if not 0 <= time < END_OF_TIME:
         raise invalid("time must lie in the years 1970 to 9999", "time")
     _check_signature(entry)
     if head is not None:
@@ -212,7 +244,7 @@ def _check_position(head: LogHead | None, entry: VoteEntry) -> None:
         raise ExtensionError(
             "CONFLICT", f"prev must be the hash of entry {number}; read the log and try again", "prev"
         )
-    if entry.number > MAX_ENTRIES:
+    if entry.number > MAX_ENTRIES and entry.action.op != CLOSE:  # nobody keeps a vote open by filling its log
         raise limit_exceeded(f"a vote has at most {MAX_ENTRIES:,} entries")
 
 

@@ -22,11 +22,14 @@ from comity.votes.protocol.acts import (
     VoteArguments,
     WelfareArguments,
 )
+from comity.votes.protocol.rules import deadline_text, missing, needed
 from comity.votes.protocol.schulze import Groups, Ranking
 from comity.votes.protocol.vote import (
     MAX_STAKEHOLDERS,
     PHASES,
     Clause,
+    Form,
+    Outcome,
     Phase,
     Voice,
     Vote,
@@ -51,11 +54,31 @@ class ResultArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     clause_id: str | None = None
 
 
+class Progress(Struct, frozen=True, kw_only=True):
+    """How far a vote by rules 2 is: who is missing in this phase, until when, and how many votes decide.
+
+    `deadline` is RFC 3339, None in a draft and at the end. The counts are of eligible parties, `needed` is how many must
+    accept. `disputed` is why this node does not believe the result, if so.
+    """
+
+    form: Form
+    deadline: str | None
+    eligible: int
+    missing: tuple[str, ...]
+    accept: int
+    reject: int
+    abstain: int
+    needed: int
+    outcome: Outcome | None = None
+    supersedes: str | None = None
+    disputed: str | None = None
+
+
 class ClauseReport(Struct, frozen=True, kw_only=True):
     """A clause, the positions on it, and how its variants rank.
 
     The members of an election's result stand beside the clause. They are empty before convergence. `ballots` are
-    those that are counted, cast or derived.
+    those that are counted, cast or derived. `progress` is None in a vote by older rules.
     """
 
     delib_id: str
@@ -70,12 +93,14 @@ class ClauseReport(Struct, frozen=True, kw_only=True):
     ballot_count: int = 0
     has_condorcet_winner: bool = False
     ties: tuple[tuple[str, str], ...] = ()
+    progress: Progress | None = None
 
 
 class ResultReport(Struct, frozen=True, kw_only=True):
     delib_id: str
     phase: Phase
     clauses: tuple[ClauseReport, ...]
+    progress: Progress | None = None
 
 
 class VoteSummary(Struct, frozen=True, kw_only=True):
@@ -84,10 +109,47 @@ class VoteSummary(Struct, frozen=True, kw_only=True):
     phase: str
     role: str
     keeper: str
+    form: Form = "text"
+    deadline: str | None = None
+    outcome: Outcome | None = None
 
 
 class VoteList(Struct, frozen=True, kw_only=True):
     deliberations: tuple[VoteSummary, ...]
+
+
+def progress_of(vote: Vote) -> Progress | None:
+    if vote.rules == 1:
+        return None
+    eligible = vote.eligible
+    votes = [vote.votes[id_].vote for id_ in eligible if id_ in vote.votes]
+    return Progress(
+        form=vote.form,
+        deadline=deadline_text(vote) or None,
+        eligible=len(eligible),
+        missing=missing(vote),
+        accept=votes.count("accept"),
+        reject=votes.count("reject"),
+        abstain=votes.count("abstain"),
+        needed=needed(vote),
+        outcome=vote.outcome,
+        supersedes=vote.supersedes,
+    )
+
+
+def is_superseded_by(vote: Vote, newer: Vote) -> bool:
+    """Return whether a vote in force replaces another: it names it, and asked at least all of its parties."""
+    named = newer.supersedes == vote.id and newer.phase == "active" == vote.phase
+    return named and {*vote.eligible} <= {*newer.eligible}
+
+
+def state_of(vote: Vote, superseded: bool = False) -> str:
+    """Return the phase of a vote, and how it ended."""
+    if superseded:
+        return "active, replaced"
+    if vote.outcome is None or vote.phase == "active":
+        return vote.phase
+    return f"{vote.phase}: {vote.outcome}"
 
 
 def clause_report(vote: Vote, clause: Clause) -> ClauseReport:
@@ -98,6 +160,7 @@ def clause_report(vote: Vote, clause: Clause) -> ClauseReport:
         clause=clause,
         ballots=ballots_of(clause, vote.stakeholders),
         candidates=tuple(variant.id for variant in clause.variants),
+        progress=progress_of(vote),
     )
     return report if result is None else replace(report, **asdict(result))
 
@@ -107,7 +170,7 @@ def result_report(vote: Vote, clause_id: str | None = None) -> ClauseReport | Re
     if clause_id is not None or len(vote.clauses) == 1:
         return clause_report(vote, clause_of(vote, clause_id))
     clauses = tuple(clause_report(vote, clause) for clause in vote.clauses.values())
-    return ResultReport(delib_id=vote.id, phase=vote.phase, clauses=clauses)
+    return ResultReport(delib_id=vote.id, phase=vote.phase, clauses=clauses, progress=progress_of(vote))
 
 
 def summary_of(vote: Vote, voice: Voice) -> VoteSummary:
@@ -117,6 +180,9 @@ def summary_of(vote: Vote, voice: Voice) -> VoteSummary:
         phase=vote.phase,
         role=stakeholder_of(vote, voice).role,
         keeper=vote.host,
+        form=vote.form,
+        deadline=deadline_text(vote) or None,
+        outcome=vote.outcome,
     )
 
 
@@ -154,7 +220,7 @@ EXTENSION: Final = Extension(
         ExtensionOperation(
             "consensus.open",
             "vcp_consensus_open",
-            "Open a vote on clauses with its stakeholders",
+            "Open a vote on clauses, or a question, with its stakeholders and deadline",
             OpenArguments,
             writes=("shared",),
             codes=("FORBIDDEN", "LIMIT_EXCEEDED"),
@@ -173,7 +239,9 @@ EXTENSION: Final = Extension(
             "Votes in which the caller takes part",
             codes=("FORBIDDEN",),
         ),
-        _act("consensus.add", "vcp_consensus_add", "Add a stakeholder; for the author", AddArguments),
+        _act(
+            "consensus.add", "vcp_consensus_add", "Add a stakeholder to a draft; for the author", AddArguments
+        ),
         _act(
             "consensus.act",
             "vcp_consensus_act",
@@ -190,10 +258,15 @@ EXTENSION: Final = Extension(
         _act(
             "consensus.advance",
             "vcp_consensus_advance",
-            "Start the next phase, or go back to deliberation",
+            "Start the next phase once all have acted, or go back to deliberation",
             AdvanceArguments,
         ),
-        _act("consensus.vote", "vcp_consensus_vote", "Accept or reject the whole text", VoteArguments),
+        _act(
+            "consensus.vote",
+            "vcp_consensus_vote",
+            "Accept or reject the whole text or the question, or abstain",
+            VoteArguments,
+        ),
         _act(
             "consensus.welfare",
             "vcp_consensus_welfare",

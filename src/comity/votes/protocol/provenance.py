@@ -6,7 +6,9 @@
 - Provenance exists only for a vote that is active.
 """
 
+import itertools
 import math
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +17,9 @@ from msgspec import Struct
 from comity.extensions.protocol.relational import attestation_faults
 from comity.store.audit_chain import timestamp
 from comity.vcp.protocol.extension_calls import ExtensionError
+from comity.votes.protocol.acts import MAX_PHASE_CHANGES
 from comity.votes.protocol.log import LogHead, VoteEntry, follow, read_entry, write_entry
+from comity.votes.protocol.rules import deadline_text
 from comity.votes.protocol.schulze import ElectionResult
 from comity.votes.protocol.vote import (
     MAX_ENTRIES,
@@ -52,7 +56,9 @@ class PhaseRecord(Struct, frozen=True, kw_only=True):
 
 
 class Provenance(Struct, frozen=True, kw_only=True):
-    """`attestation_findings` are the faults of bilateral attestations, and warnings."""
+    """`attestation_findings` are the faults of bilateral attestations, and warnings. The last members are those of rules 2;
+    a record of older rules does not have them.
+    """
 
     constitution_id: str
     version: str
@@ -71,16 +77,23 @@ class Provenance(Struct, frozen=True, kw_only=True):
     attestation_findings: tuple[str, ...]
     participation_rate: float
     self_referential_clauses: dict[str, tuple[str, ...]]
+    rules: int | msgspec.UnsetType = msgspec.UNSET
+    form: str | msgspec.UnsetType = msgspec.UNSET
+    eligible: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    supersedes: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Recount(Struct, frozen=True, kw_only=True):
-    """`bad_entry` is the number of the first entry that is not valid, or None if there is none or the file is no record."""
+    """`bad_entry` is the number of the first entry that is not valid, or None if there is none or the file is no record.
+    `findings` are what a reader should know of a record, also of a good one.
+    """
 
     ok: bool
     entries: int
     bad_entry: int | None = None
     reason: str | None = None
     head: LogHead | None = None
+    findings: tuple[str, ...] = ()
 
 
 def provenance_of(vote: Vote) -> Provenance:
@@ -115,7 +128,19 @@ def provenance_of(vote: Vote) -> Provenance:
         attestation_findings=(*faults, *warnings),
         participation_rate=float(participation_rate(vote)),
         self_referential_clauses=_self_referential(vote),
+        **_of_newer_rules(vote),
     )
+
+
+def _of_newer_rules(vote: Vote) -> dict[str, Any]:
+    if vote.rules == 1:
+        return {}
+    return {
+        "rules": vote.rules,
+        "form": vote.form,
+        "eligible": vote.eligible,
+        "supersedes": vote.supersedes,
+    }
 
 
 def iso_duration(seconds: float) -> str:
@@ -143,8 +168,10 @@ def write_record(entries: list[VoteEntry], head: LogHead) -> bytes:
     return strict_json.dumps(record)
 
 
-def verify_record(data: bytes) -> Recount:
-    """Recount a record from its bytes alone. Raise nothing, whatever the file contains."""
+def verify_record(data: bytes, now: float | None = None) -> Recount:
+    """Recount a record from its bytes alone. Raise nothing, whatever the file contains. `now` is the clock of the reader:
+    a phase that was closed before its deadline by that clock is a bad entry. Without it, deadlines are not compared.
+    """
     if len(data) > MAX_RECORD_BYTES:
         return _no_record(f"the file has more than {MAX_RECORD_BYTES:,} bytes")
     try:
@@ -156,7 +183,7 @@ def verify_record(data: bytes) -> Recount:
     unknown = record.keys() - {"format", "delib_id", "entries", "provenance"}
     if unknown:
         return _no_record(f"a record has no member {min(unknown)[:64]}")
-    found = recount(record["entries"])
+    found = recount(record["entries"], now)
     if not found.ok or found.head is None:
         return found
     state = found.head.vote
@@ -168,19 +195,39 @@ def verify_record(data: bytes) -> Recount:
     return found
 
 
-def recount(entries: list[Any]) -> Recount:
+def recount(entries: list[Any], now: float | None = None) -> Recount:
     """Follow all entries from the first one on."""
     if not entries:
         return _no_record("a record has at least one entry")
-    if len(entries) > MAX_ENTRIES:
-        return _no_record(f"a record has at most {MAX_ENTRIES:,} entries")
+    if len(entries) > MAX_ENTRIES + MAX_PHASE_CHANGES:
+        return _no_record(f"a record has at most {MAX_ENTRIES:,} entries, and those that close a phase")
     head: LogHead | None = None
     for number, value in enumerate(entries, 1):
         try:
-            head = follow(head, read_entry(value))
+            head = follow(head, read_entry(value), now)
         except ComityError as fault:
             return Recount(ok=False, entries=len(entries), bad_entry=number, reason=fault.message, head=head)
-    return Recount(ok=True, entries=len(entries), head=head)
+    findings = () if head is None else tuple(_findings(head.vote, now))
+    return Recount(ok=True, entries=len(entries), head=head, findings=findings)
+
+
+def _findings(vote: Vote, now: float | None) -> Iterator[str]:
+    if vote.rules == 1:
+        yield "it counts by the older rules: any party could end a phase, and a minority could decide"
+    for before, change in itertools.pairwise(vote.phase_history):
+        if change.closed:
+            yield f"the phase {before.phase} was closed by the host at its deadline"
+    if silent := [id_ for id_ in vote.eligible if vote.rules > 1 and vote.is_over and id_ not in vote.votes]:
+        yield f"{len(silent)} of {len(vote.eligible)} parties did not vote: {', '.join(one[:12] for one in silent)}"
+    signed_by_host = [
+        one.id for one in vote.stakeholders.values() if one.node == vote.host and one.id in vote.votes
+    ]
+    if signed_by_host:
+        yield f"the host signed the votes of {', '.join(one[:64] for one in signed_by_host)}, which have no key"
+    if now is not None and vote.deadline is not None and vote.deadline < now:
+        yield f"the phase {vote.phase} is past its deadline {deadline_text(vote)}, and this log does not end it"
+    if vote.supersedes is not None and vote.phase == "active":
+        yield f"it replaces the vote {vote.supersedes}"
 
 
 def _no_record(reason: str) -> Recount:

@@ -6,6 +6,8 @@
   else speaks for it.
 - Thresholds are exact fractions. `0.6667` is how two thirds are often written, and is read as two thirds.
 - Results are computed from the ballots on request, so they are never out of date.
+- `rules` says how a vote is counted. Logs without it are of older versions and count by the rules 1 of the contract,
+  which let any party end a phase. All new votes have the rules 2, in `rules` (ruling 67).
 - `keeper` on the wire is the host of the vote: the node that keeps the log.
 """
 
@@ -21,10 +23,14 @@ from comity.extensions.protocol.relational import Attestation
 from comity.vcp.protocol.extension_calls import ExtensionError, refused
 from comity.votes.protocol.schulze import ElectionResult, Groups, count
 
-Phase = Literal["draft", "deliberation", "convergence", "ratification", "active"]
+Phase = Literal["draft", "deliberation", "convergence", "ratification", "active", "closed"]
+"""`closed`, only in rules 2: the vote is over, and its text is not in force."""
 StakeholderRole = Literal["author", "participant", "observer", "ai_party", "ai_representative"]
 Act = Literal["endorse", "amend", "object", "abstain", "withdraw"]
-Choice = Literal["accept", "reject"]
+Choice = Literal["accept", "reject", "abstain"]
+Form = Literal["text", "question"]
+Outcome = Literal["accepted", "rejected", "failed"]
+"""`failed`: too few had acted when a phase reached its deadline."""
 
 PHASES: Final[tuple[Phase, ...]] = ("draft", "deliberation", "convergence", "ratification", "active")
 _RANKING_ACTS: Final = frozenset(("amend", "endorse", "object"))
@@ -141,12 +147,21 @@ class WelfareSignal(Struct, frozen=True, kw_only=True):
 
 
 class PhaseChange(Struct, frozen=True, kw_only=True):
+    """`closed`: the host ended the phase before this one at its deadline."""
+
     phase: Phase
     at: float
     by: str
+    closed: bool = False
 
 
 class Vote(Struct, frozen=True, kw_only=True, rename={"host": "keeper"}):
+    """The members from `rules` on are of rules 2.
+
+    `deadline` is when the phase ends, in seconds since 1970. `acted_on` are the clauses on which each party has acted in
+    this phase, `acts` how often. `returned` are the parties that have sent the text back. `supersedes` is the vote that this one replaces.
+    """
+
     id: str
     title: str
     host: str
@@ -160,6 +175,26 @@ class Vote(Struct, frozen=True, kw_only=True, rename={"host": "keeper"}):
     votes: dict[str, CastVote] = {}
     welfare: tuple[WelfareSignal, ...] = ()
     phase_history: tuple[PhaseChange, ...] = ()
+    rules: int = 1
+    form: Form = "text"
+    phase_seconds: int | None = None
+    deadline: float | None = None
+    acted_on: dict[str, tuple[str, ...]] = {}
+    acts: dict[str, int] = {}
+    returned: tuple[str, ...] = ()
+    outcome: Outcome | None = None
+    supersedes: str | None = None
+
+    @property
+    def eligible(self) -> tuple[str, ...]:
+        """The parties whose votes count."""
+        return tuple(
+            one.id for one in self.stakeholders.values() if one.role != "observer" and one.copies > 0
+        )
+
+    @property
+    def is_over(self) -> bool:
+        return self.phase in {"active", "closed"}
 
     @property
     def text_bytes(self) -> int:
@@ -214,6 +249,14 @@ def stakeholder_of(vote: Vote, voice: Voice | None) -> Stakeholder:
     return found
 
 
+def is_voice_in(vote: Vote, voice: Voice) -> bool:
+    try:
+        stakeholder_of(vote, voice)
+    except ExtensionError:
+        return False
+    return True
+
+
 def clause_of(vote: Vote, clause_id: str | None) -> Clause:
     """Return the clause with that id; without an id, the only one."""
     if clause_id is None:
@@ -247,13 +290,24 @@ def _ballot_from(clause: Clause, id_: str, position: Position) -> Groups:
 
 def result_of(vote: Vote, clause: Clause) -> ElectionResult | None:
     """Return the result, or None before convergence. A clause with one variant is decided without a ballot."""
-    if PHASES.index(vote.phase) < PHASES.index("convergence"):
+    if vote.phase in {"draft", "deliberation"} or vote.outcome == "failed":
         return None
+    if vote.form == "question":
+        return _answers_of(vote, clause)
     names = [variant.id for variant in clause.variants]
     if len(names) == 1:
         return count(names, [((names[0],),)])
     ballots = ballots_of(clause, vote.stakeholders)
     return count(names, ballots.values(), [vote.stakeholders[id_].copies for id_ in ballots])
+
+
+def _answers_of(vote: Vote, clause: Clause) -> ElectionResult:
+    """Count the answers to a question: each party has one vote, whatever its ballots would weigh."""
+    yes, no = (variant.id for variant in clause.variants)
+    ballots = {"accept": ((yes,), (no,)), "reject": ((no,), (yes,))}
+    votes = [vote.votes[id_].vote for id_ in vote.eligible if id_ in vote.votes]
+    cast = [ballots[one] for one in votes if one in ballots]
+    return count([yes, no], cast, [COPIES] * len(cast))
 
 
 def is_decided(vote: Vote, clause: Clause) -> bool:
@@ -264,14 +318,23 @@ def is_decided(vote: Vote, clause: Clause) -> bool:
 
 
 def participation_rate(vote: Vote) -> Fraction:
+    if vote.rules > 1:
+        return Fraction(sum(id_ in vote.votes for id_ in vote.eligible), len(vote.eligible))
     entitled = [one for one in vote.stakeholders.values() if one.role != "observer"]
     return Fraction(sum(one.participation_count > 0 for one in entitled), max(len(entitled), 1))
 
 
 def acceptance(vote: Vote) -> Fraction | None:
     """Return the share of accepting votes among those that count, or None. A party that only advises is not counted."""
+    if vote.rules > 1:
+        return Fraction(accepting(vote), len(vote.eligible)) if vote.votes else None
     counted = [cast.vote for id_, cast in vote.votes.items() if vote.stakeholders[id_].copies > 0]
     return Fraction(counted.count("accept"), len(counted)) if counted else None
+
+
+def accepting(vote: Vote) -> int:
+    """Return how many eligible parties accept."""
+    return sum(cast.vote == "accept" for id_, cast in vote.votes.items() if id_ in vote.eligible)
 
 
 def dissent_of(vote: Vote) -> tuple[Dissent, ...]:

@@ -1,0 +1,1 @@
+"""`comity verify`, and `comity receipt`."""

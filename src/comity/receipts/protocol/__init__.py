@@ -1,0 +1,1 @@
+"""What a receipt is, and whether it is true: from its bytes and the public keys in it alone."""

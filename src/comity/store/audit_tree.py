@@ -1,0 +1,149 @@
+"""The Merkle tree over an audit chain, kept while the chain grows (ruling 68).
+
+- Leaf 0 is the hash of the entry at `first`. What is signed of the tree is its size and root, in the head of the chain.
+- Hashes are stored in tiles of 256: the leaves, then the roots of full tiles, and so on. A full tile is a row of its own and
+  never changes. The rest is the edge, one row, written whenever a tile becomes full, in the commit of the entry that filled
+  it. Entries after the edge are added again at the start: fewer than 256.
+- Tiles stay when entries are pruned. The edge is then written with the last pruned entry in it.
+- A restored or adopted chain begins a new log: a new tree, named by the hash of a signed statement.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from comity.store.interface import Put
+from comity.wire.errors import InvalidError, StoreCorruptError
+from comity.wire.merkle import HASH_BYTES, Peaks, leaf_hash, root_of_leaves
+
+TREES: Final = "audit-tree"
+TILE: Final = 256
+TILE_BITS: Final = 8
+_FULL: Final = b"\x01"  # so that no row begins as a value of the vault does
+
+
+class TreeEdge(Struct, frozen=True, kw_only=True):
+    """What is not in full tiles: the hashes at each level of tiles. `at` is when the log began, 0.0 for the first."""
+
+    log: str = ""
+    at: float = 0.0
+    first: int = 1
+    size: int = 0
+    levels: tuple[bytes, ...] = ()
+
+
+def read_edge(data: bytes | None) -> TreeEdge | None:
+    try:
+        return None if data is None else msgspec.msgpack.decode(data, type=TreeEdge)
+    except msgspec.MsgspecError:
+        raise StoreCorruptError(
+            "the tree of an audit chain cannot be read; restore the database from a backup"
+        ) from None
+
+
+class GrowingTree:
+    """The right edge of a tree in memory. Full tiles are handed over as rows, once."""
+
+    def __init__(self, chain: str, edge: TreeEdge | None = None) -> None:
+        edge = edge or TreeEdge()
+        self.chain = chain
+        self.log, self.at, self.first = edge.log, edge.at, edge.first
+        self._levels = [split_hashes(level) for level in edge.levels] or [[]]
+        self._peaks = _peaks(edge.size, self._levels)
+        self._rows: dict[str, bytes] = {}
+
+    @property
+    def size(self) -> int:
+        return self._peaks.size
+
+    @property
+    def position(self) -> int:
+        """Return the position of the last entry in the tree."""
+        return self.first + self._peaks.size - 1
+
+    def root(self) -> bytes:
+        return self._peaks.root()
+
+    def add(self, entry_hash: str) -> None:
+        leaf = leaf_hash(bytes.fromhex(entry_hash))
+        self._peaks = self._peaks.add(leaf)
+        leaves = self._levels[0]
+        leaves.append(leaf)
+        if len(leaves) == TILE:
+            self._fill()
+
+    def edge(self) -> TreeEdge:
+        levels = tuple(b"".join(level) for level in self._levels)
+        return TreeEdge(log=self.log, at=self.at, first=self.first, size=self.size, levels=levels)
+
+    def keep(self, key: str, value: bytes) -> None:
+        """Store this row with the next entries."""
+        self._rows[f"{self.chain}/{key}"] = value
+
+    def keep_edge(self) -> None:
+        self._rows[self.chain] = msgspec.msgpack.encode(self.edge())
+
+    def take_rows(self) -> list[Put]:
+        """Return the rows that have to be stored with what was added."""
+        rows = [Put(space=TREES, key=key, value=value) for key, value in self._rows.items()]
+        self._rows = {}
+        return rows
+
+    def mark(self) -> tuple[Any, ...]:
+        return self._peaks, tuple((level, len(level)) for level in self._levels), tuple(self._rows.items())
+
+    def go_back(self, mark: tuple[Any, ...]) -> None:
+        """Forget what was added since `mark`: its commit did not happen."""
+        self._peaks, levels, rows = mark
+        for level, length in levels:
+            del level[length:]
+        self._levels = [level for level, _ in levels]
+        self._rows = dict(rows)
+
+    def tile(self, level: int, index: int) -> Sequence[bytes] | None:
+        """Return the hashes of a tile, as far as they are in memory."""
+        if level < len(self._levels) and index == self.size >> TILE_BITS * (level + 1):
+            return self._levels[level]
+        row = self._rows.get(self.tile_key(level, index))
+        return None if row is None else split_hashes(row[1:])
+
+    def tile_key(self, level: int, index: int) -> str:
+        return f"{self.chain}/{self.log}/{level}/{index:010x}"
+
+    def _fill(self) -> None:
+        """Hand over the tiles that have become full, each with its root in the level above."""
+        for level in range(len(self._levels)):
+            hashes = self._levels[level]
+            if len(hashes) < TILE:
+                break
+            index = (self.size >> TILE_BITS * (level + 1)) - 1
+            self._rows[self.tile_key(level, index)] = _FULL + b"".join(hashes)
+            self._levels[level] = []  # a new one: a mark may have the old one
+            if level + 1 == len(self._levels):
+                self._levels.append([])
+            self._levels[level + 1].append(root_of_leaves(hashes))
+        self.keep_edge()
+
+
+def split_hashes(hashes: bytes) -> list[bytes]:
+    """Return the hashes that were stored side by side."""
+    if len(hashes) % HASH_BYTES:
+        raise StoreCorruptError("the tree of an audit chain is cut off; restore the database from a backup")
+    return [hashes[at : at + HASH_BYTES] for at in range(0, len(hashes), HASH_BYTES)]
+
+
+def _peaks(size: int, levels: Iterable[Sequence[bytes]]) -> Peaks:
+    hashes: tuple[bytes, ...] = ()
+    for level in reversed(list(levels)):
+        peaks = Peaks()
+        for each in level:
+            peaks = peaks.add(each)
+        hashes += peaks.hashes
+    try:
+        return Peaks(size, hashes)
+    except InvalidError:
+        raise StoreCorruptError(
+            "the tree of an audit chain is not of its size; restore the database from a backup"
+        ) from None

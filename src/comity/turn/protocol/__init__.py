@@ -1,0 +1,1 @@
+"""The messages and the rules of STUN and TURN, without sockets."""
