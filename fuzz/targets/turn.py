@@ -19,7 +19,7 @@ _ANN, _EVE = Client(Address("192.0.2.9", 4000)), Client(Address("192.0.2.10", 40
 _USER = access.user_of_name("ann", 10_000)
 _PASSWORD = access.password_of_user(access.secret_of_name(_SECRET, "ann"), _USER)
 _KEY = stun.long_term_key(_USER, "comity", _PASSWORD)
-_NONCE = access.new_nonce(b"n" * 32, _ANN.address.host, 0)
+_NONCE = access.new_nonce(b"n" * 32, _ANN.address, 0)
 
 
 def _request(method: int, *attributes: tuple[int, bytes]) -> bytes:

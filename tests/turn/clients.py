@@ -25,7 +25,7 @@ class TurnClient:
         self.user = access.user_of_name(name, expires)
         password = access.password_of_user(access.secret_of_name(RELAY_SECRET, name), self.user)
         self.key = stun.long_term_key(self.user, "comity", password)
-        self.nonce = access.new_nonce(b"n" * 32, address[0], 0)
+        self.nonce = access.new_nonce(b"n" * 32, self.me.address, 0)
         self.number = None
 
     def request(self, method, *attributes, transaction=None, logged_in=True, key=None):

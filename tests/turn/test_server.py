@@ -77,8 +77,9 @@ def test_who_is_not_logged_in_gets_a_challenge_and_nothing_is_kept():
     ("change", "code"),
     [
         ({"nonce": "0-0"}, 438),
-        ({"nonce": access.new_nonce(b"n" * 32, "192.0.2.10", 0)}, 438),
-        ({"nonce": access.new_nonce(b"n" * 32, "192.0.2.9", -4000)}, 438),
+        ({"nonce": access.new_nonce(b"n" * 32, Address("192.0.2.10", 4000), 0)}, 438),
+        ({"nonce": access.new_nonce(b"n" * 32, Address("192.0.2.9", 4001), 0)}, 438),
+        ({"nonce": access.new_nonce(b"n" * 32, Address("192.0.2.9", 4000), -4000)}, 438),
         ({"nonce": "zz"}, 438),
         ({"key": b"k" * 16}, 401),
         ({"user": "10000:bob"}, 401),
@@ -226,7 +227,7 @@ def test_addresses_of_this_machine_and_of_private_networks_are_no_peers(host):
 @pytest.mark.parametrize(
     "host",
     ["::1", "::", "fe80::1", "fc00::1", "ff02::1", "::ffff:10.0.0.1", "::ffff:8.8.8.8", "2002:7f00:1::", "64:ff9b::7f00:1",
-     "2001:0:1::", "::7f00:1"],
+     "2001:0:1::", "::7f00:1", "fec0::1", "::ffff:0:7f00:1", "100::1", "5f00::1"],
 )  # fmt: skip
 def test_addresses_of_ipv6_that_lead_home_are_no_peers(host):
     client = TurnClient(new_server(families=(6,)), ("2001:db8::9", 4000))
@@ -242,6 +243,9 @@ def test_with_lan_private_addresses_are_peers_but_never_this_machine():
     assert client.permit(("192.168.1.7", 80)) == 0
     for host in ("127.0.0.1", "169.254.1.1", "224.0.0.1", "0.0.0.0", "255.255.255.255", "240.0.0.1"):
         assert client.permit((host, 80)) == 403
+    assert access.may_be_peer("fd00::1", lan=True)
+    assert not access.may_be_peer("fd00::1", lan=False)
+    assert not access.may_be_peer("fe80::1", lan=True)
 
 
 def test_of_the_relays_own_addresses_only_relayed_ones_are_reached():

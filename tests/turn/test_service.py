@@ -111,6 +111,24 @@ async def test_a_taken_port_is_named():
             await _start_at(server.port)
 
 
+async def test_where_any_port_will_do_it_takes_one_that_is_free_for_both(monkeypatch):
+    """The port that the system gives for TCP is taken for UDP, once."""
+    loop, taken = asyncio.get_running_loop(), []
+    create_server = loop.create_server
+
+    async def create_and_take(*args):
+        server = await create_server(*args)
+        if not taken:
+            taken.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            taken[0].bind(server.sockets[0].getsockname())
+        return server
+
+    monkeypatch.setattr(loop, "create_server", create_and_take)
+    async with turn_server() as server:
+        assert server.port != taken[0].getsockname()[1]
+    taken[0].close()
+
+
 async def _start_at(port):
     settings = service_module.TurnSettings(host="127.0.0.1", port=port)
     await service_module.TurnService(settings, RELAY_SECRET, SystemClock()).start()

@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from comity.turn.protocol import access
 from comity.turn.protocol.server import (
     Client,
     ClosePort,
@@ -84,22 +85,31 @@ class TurnService:
 
     async def start(self) -> None:
         """Listen on UDP and TCP at the same port. Raise ConfigError if it is taken."""
-        loop = asyncio.get_running_loop()
         settings = self._settings
-        try:
-            self._server = await loop.create_server(lambda: _TcpClient(self), settings.host, settings.port)
-            self.port = self._server.sockets[0].getsockname()[1]
-            transport, _ = await loop.create_datagram_endpoint(
-                lambda: _UdpDoor(self), (settings.host, self.port)
-            )
-        except OSError as fault:
-            await self.stop()
-            raise ConfigError(
-                f"the TURN relay cannot listen on {settings.host} port {settings.port} ({fault.strerror}); choose another port"
-            ) from None
+        attempts = 1 if settings.port else _ATTEMPTS
+        for attempt in range(attempts):
+            try:
+                transport = await self._listen()
+            except OSError as fault:
+                await self.stop()
+                if fault.errno != errno.EADDRINUSE or attempt == attempts - 1:
+                    raise ConfigError(
+                        f"the TURN relay cannot listen on {settings.host} port {settings.port} ({fault.strerror}); "
+                        "choose another port"
+                    ) from None
+            else:
+                break
         self._udp = transport
         _enlarge_buffers(transport)
         self._schedule_expiry()
+
+    async def _listen(self) -> asyncio.DatagramTransport:
+        """Where any port will do, the one that TCP gets may be taken for UDP."""
+        loop, settings = asyncio.get_running_loop(), self._settings
+        self._server = await loop.create_server(lambda: _TcpClient(self), settings.host, settings.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+        transport, _ = await loop.create_datagram_endpoint(lambda: _UdpDoor(self), (settings.host, self.port))
+        return transport
 
     async def stop(self) -> None:
         if self._expiry is not None:
@@ -298,8 +308,12 @@ def _family_of(host: str) -> int:
 @lru_cache(1024)
 def _is_local(host: str, _minute: int) -> bool:
     """Return whether an address is one of this machine: then a socket can be bound to it. It is asked again every minute."""
+    if not access.names_one_machine(host):  # a socket can be bound to such addresses too
+        return False
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        if family == socket.AF_INET6:  # an IPv4 address written as IPv6 is none of ours
+            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         try:
             probe.bind((host, 0))
         except OSError:

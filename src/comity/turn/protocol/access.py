@@ -14,9 +14,10 @@ from comity.turn.protocol.stun import BINDING, Address, is_dtls, is_stun
 NONCE_SECONDS: Final = 3600
 MAX_NAME: Final = 64
 _PURPOSE: Final = "comity-turn-v1\n"
-_TUNNELS: Final = tuple(
-    map(ipaddress.ip_network, ("2002::/16", "2001::/32", "64:ff9b::/96", "64:ff9b:1::/48", "::/96"))
-)
+_BROADCAST: Final = ipaddress.ip_address("255.255.255.255")
+_PUBLIC_V6: Final = ipaddress.ip_network("2000::/3")
+_PRIVATE_V6: Final = ipaddress.ip_network("fc00::/7")
+_TUNNELS: Final = tuple(map(ipaddress.ip_network, ("2002::/16", "2001::/32")))
 """Each of these addresses names an IPv4 address inside it."""
 
 
@@ -43,33 +44,38 @@ def name_of_user(user: bytes, now: float) -> str | None:
     return name if int(expiry) > now and name.isprintable() else None
 
 
-def new_nonce(secret: bytes, host: str, now: float) -> str:
-    """Return a nonce for a client at that host; nothing is kept of it."""
+def new_nonce(secret: bytes, client: Address, now: float) -> str:
+    """Return a nonce for a client at that address and port; nothing is kept of it. A copied request is of no use elsewhere."""
     until = f"{int(now) + NONCE_SECONDS:x}"
-    return until + "-" + _nonce_check(secret, host, until)
+    return until + "-" + _nonce_check(secret, client, until)
 
 
-def knows_nonce(secret: bytes, host: str, nonce: bytes, now: float) -> bool:
+def knows_nonce(secret: bytes, client: Address, nonce: bytes, now: float) -> bool:
     until, _, check = nonce.decode("latin-1").partition("-")
-    if not hmac.compare_digest(_nonce_check(secret, host, until).encode(), check.encode()):
+    if not hmac.compare_digest(_nonce_check(secret, client, until).encode(), check.encode()):
         return False
     return int(until, 16) > now
 
 
-def _nonce_check(secret: bytes, host: str, until: str) -> str:
-    return hmac.digest(secret, f"{host}\n{until}".encode(), "sha256").hex()[:32]
+def _nonce_check(secret: bytes, client: Address, until: str) -> str:
+    return hmac.digest(secret, f"{client.host}\n{client.port}\n{until}".encode(), "sha256").hex()[:32]
+
+
+def names_one_machine(host: str) -> bool:
+    """Return whether an address is none of those at which nobody or many listen."""
+    address = ipaddress.ip_address(host)
+    return not (address.is_unspecified or address.is_multicast or address == _BROADCAST)
 
 
 def may_be_peer(host: str, *, lan: bool) -> bool:
     """Return whether packets may go to an address of another machine: to public ones, and with `lan` to private ones."""
     address = ipaddress.ip_address(host)
-    if address.version == 6 and (address.ipv4_mapped or any(address in network for network in _TUNNELS)):
+    if address.version == 6:  # what stands outside of these networks leads home, or names an IPv4 address
+        public = address in _PUBLIC_V6 and not any(address in network for network in _TUNNELS)
+        return (public and address.is_global) or (lan and address in _PRIVATE_V6)
+    if address.is_loopback or address.is_link_local or not names_one_machine(host):
         return False
-    if address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified:
-        return False
-    if address.is_global:
-        return True
-    return lan and not (address.is_reserved or int(address) == 0xFFFFFFFF)
+    return address.is_global or (lan and not address.is_reserved)
 
 
 def may_carry(data: bytes) -> bool:

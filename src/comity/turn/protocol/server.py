@@ -334,7 +334,7 @@ class TurnServer:
         user, realm, nonce = map(message.get, (stun.A_USERNAME, stun.A_REALM, stun.A_NONCE))
         if user is None or realm is None or nonce is None:
             raise _RefusedError(400, "USERNAME, REALM or NONCE is missing")
-        if not access.knows_nonce(self._nonce_secret, client.address.host, nonce, now):
+        if not access.knows_nonce(self._nonce_secret, client.address, nonce, now):
             raise self._challenge(client, 438, "stale nonce", now)
         name = access.name_of_user(user, now)
         if name is None or realm != self._realm.encode():
@@ -347,7 +347,7 @@ class TurnServer:
         return name, user, key
 
     def _challenge(self, client: Client, code: int, reason: str, now: float) -> _RefusedError:
-        nonce = access.new_nonce(self._nonce_secret, client.address.host, now)
+        nonce = access.new_nonce(self._nonce_secret, client.address, now)
         return _RefusedError(
             code, reason, (stun.A_REALM, self._realm.encode()), (stun.A_NONCE, nonce.encode())
         )
