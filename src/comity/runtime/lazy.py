@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 PARTS: dict[str, str] = {
     "audit": "comity.runtime.upkeep:Audit",
     "limits": "comity.runtime.upkeep:Limits",
+    "contacts": "comity.contacts.part:ContactsPart",
     "witness": "comity.envelopes.part:Witnessing",
     "calling": "comity.agents.part:Calling",
     "deliberations": "comity.votes.part:Votes",

@@ -128,7 +128,9 @@ def _kind(section: type[Struct], name: str, declared: Any) -> Kind:
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 
 DEFAULT_PORT = 8420
-SWITCHED_PARTS = tuple(sorted(PARTS.keys() - {"agent", "audit", "directory", "limits", "operating"}))
+SWITCHED_PARTS = tuple(
+    sorted(PARTS.keys() - {"agent", "audit", "contacts", "directory", "limits", "operating"})
+)
 """Parts that `off` may name. The agent and the directory have settings of their own for it; a node always has the rest."""
 
 _PRODUCTION = frozenset(("production", "prod", "staging"))

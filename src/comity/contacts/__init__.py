@@ -1,0 +1,1 @@
+"""People: who is known by which name, and what each may do."""

@@ -1,0 +1,1 @@
+"""The rules of contacts: names, rights, and what unknown callers may do."""
