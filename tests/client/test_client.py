@@ -106,7 +106,7 @@ async def test_what_cannot_be_called_is_told(mine):
             await client.call(f"http://127.0.0.1:{unused_port()}", "hi")
         with pytest.raises(comity.ComityError, match="nobody to call"):
             await client.call([], "hi")
-        with pytest.raises(comity.ComityError, match="is not a URL, an id or a file"):
+        with pytest.raises(comity.ComityError, match="is not a contact, a URL, an id or a file"):
             await client.call("nonsense", "hi")
         with pytest.raises(comity.ComityError, match="no directory is known"):
             await client.find("translate")

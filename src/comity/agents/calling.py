@@ -16,12 +16,14 @@ from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import Any, Final, Protocol
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from comity.agents.tools import MAX_CALL_SECONDS, RIGHT, may_see_agents
+from comity.contacts.protocol.contact import Contact
+from comity.contacts.service import Contacts
 from comity.directory.cards import LIMIT, HaloMatch, search_capability, visible_record
 from comity.directory.client import DirectoryClient
-from comity.directory.finding import card_at, is_address, with_scheme
+from comity.directory.finding import card_at, card_of_contact, is_address, with_scheme
 from comity.directory.outcomes import CallOutcomes
 from comity.envelopes.client.calls import CallRefusedError, DispatchResult, explained
 from comity.envelopes.client.dispatcher import Dispatcher
@@ -60,11 +62,12 @@ class AgentSearch(Struct, frozen=True, kw_only=True):
 
 
 class FoundAgent(Struct, frozen=True, kw_only=True):
-    """`offers` are the agent's own words."""
+    """`offers` are the agent's own words, `name` is that of the contact."""
 
     agent: str
     offers: str
     endpoint: str | None
+    name: str | UnsetType = UNSET
 
 
 class FoundAgents(Struct, frozen=True, kw_only=True):
@@ -87,13 +90,14 @@ class AgentCall(Struct, frozen=True, kw_only=True):
 
 class AgentReply(Struct, frozen=True, kw_only=True):
     """A verified reply. `number` is the place of the call in the chain with `agent`, `receipt` the name of its receipt, if
-    it can have one.
+    it can have one; `name` that of the contact.
     """
 
     agent: str
     number: int
     text: str
     receipt: str | None
+    name: str | None = None
 
 
 class AgentCaller(Protocol):
@@ -166,6 +170,7 @@ class OutgoingCalls:
         public_http: HttpCarrier,
         directory: str,
         seconds: float,
+        contacts: Contacts,
     ) -> None:
         """`http` carries the calls of the owner, `public_http` those of everybody else. `directory` is the URL of the one
         that is asked; empty: the cards that were published on this node. A call takes `seconds` unless it says more.
@@ -180,6 +185,7 @@ class OutgoingCalls:
         self._directory = directory.rstrip("/")
         self._chosen_directory = self._client(http, self._directory) if self._directory else None
         self._seconds = seconds
+        self._contacts = contacts
 
     async def find(self, asked: AgentSearch, caller: Caller) -> FoundAgents:
         where, directory = self._directory or OWN_DIRECTORY, self._chosen_directory
@@ -193,9 +199,8 @@ class OutgoingCalls:
                 )
         except TimeoutError:
             raise NoAnswerError(f"the directory did not answer within {self._seconds:g} seconds") from None
-        return FoundAgents(
-            directory=where, agents=tuple(_found(match.capability_card) for match in matches[: asked.limit])
-        )
+        found = (self._found(match.capability_card, caller) for match in matches[: asked.limit])
+        return FoundAgents(directory=where, agents=tuple(found))
 
     async def call(self, asked: AgentCall, caller: Caller) -> AgentReply:
         if len(asked.message.encode("utf-8", "replace")) > MESSAGE_LIMIT:
@@ -203,13 +208,14 @@ class OutgoingCalls:
         http = self._http_for(caller)
         seconds = asked.seconds or self._seconds
         until = self._clock.monotonic() + seconds
-        named = _named(asked.agent)
+        contact = self._contact(asked.agent.strip(), caller)
+        named = VacantId.from_hex(contact.id) if contact is not None else _named(asked.agent)
         cards: list[CapabilityCard] = []
         card: CapabilityCard | None = None
 
         async def find() -> list[CapabilityCard]:
             asked.progress(1, "looking for the agent")
-            cards.extend(await self._cards(asked.agent, http, caller))
+            cards.extend(await self._cards(asked.agent, named, http, caller))
             return cards
 
         def calling(next_one: CapabilityCard) -> None:
@@ -252,6 +258,30 @@ class OutgoingCalls:
             number=result.request_envelope.sequence_no,
             text="\n".join(part.text for part in result.response_envelope.payload.parts),
             receipt=_receipt_name(result),
+            name=self._name_of(result.target.vacant_id, caller),
+        )
+
+    def _contact(self, who: str, caller: Caller) -> Contact | None:
+        """Return the contact that the owner names. Visitors learn nothing of contacts."""
+        if not caller.is_local or not who:
+            return None
+        try:
+            return self._contacts.find(who)
+        except ConfigError as fault:
+            raise InvalidError(fault.message) from None
+
+    def _name_of(self, vacant_id: VacantId, caller: Caller) -> str | None:
+        return self._contacts.name_of(vacant_id.hex()) if caller.is_local else None
+
+    def _found(self, card: CapabilityCard, caller: Caller) -> FoundAgent:
+        offers = " ".join(card.capability_text.split())
+        if len(offers) > _MAX_OFFER_LENGTH:
+            offers = f"{offers[: _MAX_OFFER_LENGTH - 1]}…"
+        return FoundAgent(
+            agent=card.vacant_id.hex(),
+            offers=offers,
+            endpoint=card.endpoint,
+            name=self._name_of(card.vacant_id, caller) or UNSET,
         )
 
     def _http_for(self, caller: Caller) -> HttpCarrier:
@@ -263,12 +293,13 @@ class OutgoingCalls:
             return matches
         return await self._outcomes.ranked(matches, lambda match: match.vacant_id)
 
-    async def _cards(self, agent: str, http: HttpCarrier, caller: Caller) -> list[CapabilityCard]:
-        named = _named(agent)
+    async def _cards(
+        self, agent: str, named: VacantId | str | None, http: HttpCarrier, caller: Caller
+    ) -> list[CapabilityCard]:
         if isinstance(named, VacantId):
             if named == self._key.vacant_id:
                 raise InvalidError("that is the id of this node, and a node cannot call itself")
-            return [await self._card(named)]
+            return [await self._card(named, http, caller)]
         if named is not None:
             return [await card_at(named, http)]
         wanted = agent.strip()
@@ -282,7 +313,13 @@ class OutgoingCalls:
             )
         return callable_
 
-    async def _card(self, vacant_id: VacantId) -> CapabilityCard:
+    async def _card(self, vacant_id: VacantId, http: HttpCarrier, caller: Caller) -> CapabilityCard:
+        contact = self._contact(vacant_id.hex(), caller)
+        if contact is None:
+            return await self._listed_card(vacant_id)
+        return await card_of_contact(contact, http, self._listed_card)
+
+    async def _listed_card(self, vacant_id: VacantId) -> CapabilityCard:
         try:
             if self._chosen_directory is not None:
                 return await self._chosen_directory.card(vacant_id)
@@ -344,13 +381,6 @@ def _receipt_name(result: DispatchResult) -> str | None:
         return hash_of(call_bytes(result.request_envelope, result.response_envelope))
     except InvalidError:  # an agent may number its replies beyond what a receipt can hold
         return None
-
-
-def _found(card: CapabilityCard) -> FoundAgent:
-    offers = " ".join(card.capability_text.split())
-    if len(offers) > _MAX_OFFER_LENGTH:
-        offers = f"{offers[: _MAX_OFFER_LENGTH - 1]}…"
-    return FoundAgent(agent=card.vacant_id.hex(), offers=offers, endpoint=card.endpoint)
 
 
 def _no_answer(card: CapabilityCard | None, seconds: float, key: str) -> str:

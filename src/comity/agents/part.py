@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 from comity.actions.part import action_limits
+from comity.contacts.part import consent_of, contacts_of
 from comity.envelopes.part import witnesses_of
 from comity.identity.protocol.rights import Right
 from comity.requests.caller import OWN_PROCESS
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from comity.agents import behaviour, calling, prompts, residence
     from comity.agents import tools as call_tools
+    from comity.directory import cards as directory_cards
     from comity.directory import client as directory_client
     from comity.directory import outcomes, publishing
     from comity.envelopes import app as cards
@@ -61,6 +63,7 @@ else:
     prompts = late("comity.agents.prompts")
     residence = late("comity.agents.residence")
     call_tools = late("comity.agents.tools")
+    directory_cards = late("comity.directory.cards")
     directory_client = late("comity.directory.client")
     outcomes = late("comity.directory.outcomes")
     publishing = late("comity.directory.publishing")
@@ -87,6 +90,7 @@ _MAX_VERDICTS = 200
 _MAX_LINES_SHOWN = 20
 _MAX_LINES_READ = 200
 _TIDY_EVERY = 3600.0
+_LOOK_EVERY = 30.0
 _AT_REST = frozenset({"HIBERNATING", "SUNK", "ARCHIVED"})
 
 
@@ -116,6 +120,10 @@ class Agent(Part):
         self.state_changed = asyncio.Event()
         self._behaviour: Behaviour | None = None
         self._verdicts: dict[str, str] = {}
+        self.is_published = False
+        """Whether its card is public in the directory where the node publishes it; in its own it is looked up."""
+        self._is_listed = False
+        self.chores = [Chore(_LOOK_EVERY, self._look_up_own_card)]
         # closed after the doors: their calls may still need the behaviour
         runtime.stack.push_async_callback(self._close)
 
@@ -234,6 +242,8 @@ class Agent(Part):
         self.state_handler = residence.StateHandler(form, runtime.store, self.state_changed.set)
         self.resident = vacant_tools.Resident(form, runtime.pipeline, handler)
         self.hot = {envelope.MESSAGE_SEND_PATH: server.MessageSend(handler, runtime.pipeline, limit)}
+        contacts_of(runtime).is_public = lambda: self.is_published or self._is_listed
+        await self._look_up_own_card()
         state = http_app.HandlerRoute(self.state_handler, runtime.pipeline, limit)
         name = agent.name or form.identity.short()
         self.routes.append(routing.Route("/v1/state", state))
@@ -253,10 +263,16 @@ class Agent(Part):
         return server.EnvelopeHandler(
             behaviour=self._behaviour,
             context_of=None if vcp is None else vcp.service.context_of,
+            consent=consent_of(runtime),
             deadline=agent.deadline_seconds,
             features=features.Features([_successions(runtime), *witnesses_of(runtime)]),
             **server.node_options(runtime, lambda: form.runtime_state, runtime.find(Limits).replies),
         )
+
+    async def _look_up_own_card(self) -> None:
+        """Note whether the directory of this node shows the card to everybody."""
+        record = await directory_cards.read_record(self._runtime.store, self._runtime.vacant_id)
+        self._is_listed = record is not None and record.in_service and record.shown == "PUBLIC"
 
     async def _close(self) -> None:
         if self._behaviour is not None:
@@ -318,6 +334,7 @@ class Calling(Part):
                 public_http=runtime.open_public_http(call_tools.MAX_CALL_SECONDS),
                 directory=settings.directory.url,
                 seconds=settings.dispatch.timeout_seconds,
+                contacts=contacts_of(runtime),
             )
         )
 
@@ -365,6 +382,7 @@ class Publishing(Part):
 
     def _record(self, report: "publishing.PublicationReport") -> None:
         """Record a publication or a problem."""
+        self._runtime.find(Agent).is_published = not report.problem and report.visibility == "PUBLIC"
         if report.problem:
             log.warning("the card is not up to date in %s: %s", report.directory, report.problem)
         self._runtime.record.note(

@@ -57,7 +57,12 @@ _FIND_INPUT: Final = _object(
     additionalProperties=False,
 )
 _FOUND_AGENT: Final = _object(
-    {"agent": _ID, "offers": {"type": "string"}, "endpoint": {"type": ["string", "null"]}},
+    {
+        "agent": _ID,
+        "offers": {"type": "string"},
+        "endpoint": {"type": ["string", "null"]},
+        "name": _text("the name of the contact"),
+    },
     ["agent", "offers", "endpoint"],
 )
 _FIND_OUTPUT: Final = _object(
@@ -67,7 +72,8 @@ _FIND_OUTPUT: Final = _object(
 _CALL_INPUT: Final = _object(
     {
         "agent": _text(
-            "an id from find_agents, the URL of a node or card, or a capability: then the best match is called",
+            "the name of a contact, an id from find_agents, the URL of a node or card, or a capability: then the best "
+            "match is called",
             minLength=1,
             maxLength=2048,
         ),
@@ -91,6 +97,7 @@ _CALL_INPUT: Final = _object(
 _CALL_OUTPUT: Final = _object(
     {
         "agent": {**_ID, "description": "who replied"},
+        "name": _text("the name of the contact who replied"),
         "number": {"type": "integer", "description": "of the call in the chain with that agent"},
         "verified": {"const": True, "description": "the reply is signed by that agent"},
         "receipt": _text("SHA-256 of the receipt that proves the call: `comity receipt call` writes it"),
@@ -134,6 +141,8 @@ def agent_tools(handler: OpenHandler) -> list[Tool]:
         proof = {"agent": reply.agent, "number": reply.number, "verified": True}
         if reply.receipt is not None:
             proof["receipt"] = reply.receipt
+        if reply.name is not None:
+            proof["name"] = reply.name
         # the reply is a separate block, so that nobody takes it for text of this node
         words = {**text(reply.text), "_meta": {FROM_AGENT: reply.agent}}
         note = text(strict_json.dumps({**proof, "note": _WHOSE}).decode())

@@ -52,6 +52,11 @@ CHAPTERS = {
             "room", "comity.rooms.commands.room", "Meet others in a room: talk, pass files, share state"
         ),
         Announced("call", "comity.agents.commands.call", "Call an agent and print its signed reply"),
+        Announced(
+            "contacts",
+            "comity.agents.commands.contacts",
+            "Give names to others, and decide who may call you",
+        ),
         Announced("search", "comity.directory.commands", "Find agents by what they offer"),
         Announced("review", "comity.agents.commands.review", "Say how good an agent is"),
         Announced(

@@ -18,6 +18,8 @@ from uuid import uuid4
 
 from msgspec import Struct
 
+from comity.contacts.lookup import read_contact
+from comity.contacts.protocol.contact import Contact
 from comity.directory.cards import DEFAULT_LIMIT, HaloMatch
 from comity.directory.client import DirectoryClient
 from comity.directory.finding import find_card
@@ -151,12 +153,16 @@ class Client:
     ) -> Reply:
         """Call an agent and wait for its reply.
 
-        `agent` is the URL of a node or an endpoint, an id, a card, the path of a card file, or a match of `find`.
+        `agent` is the name of a contact, the URL of a node or an endpoint, an id, a card, the path of a card file, or a
+        match of `find`.
         Of several, the next one is called when one cannot be reached, takes no calls (410, 423) or is busy
         (429, 503); never when it may have carried the call out.
 
         There is one reply for one `idempotency_key`, whatever happens between its calls: a call that is repeated goes to
         the agent of the first one. Another message under the key is refused (`IDEMPOTENCY_KEY_REUSED`).
+
+        `AwaitsConsentError` says that the owner of the agent has to agree first: the same call under its key, made again
+        later, is sent again as it was.
         """
         self._refuse_closed()
         seconds = timeout or self._timeout
@@ -222,6 +228,11 @@ class Client:
         """Return the directory itself; its `aggregation_search` fits `call_capability`."""
         self._refuse_closed()
         return DirectoryClient(self.http, self.directory_url, clock=self._clock, key=self._key)
+
+    async def contact(self, who: str) -> Contact | None:
+        """Return the contact of that name or id in the data folder."""
+        self._refuse_closed()
+        return await read_contact(self._store, who)
 
     async def _cards(self, agents: Sequence[Agent]) -> list[CapabilityCard]:
         return [await self._card(each) for each in agents]

@@ -16,10 +16,12 @@ from msgspec.structs import replace
 
 from comity.contacts.protocol.contact import (
     BLOCKED,
+    COLLECTION,
     CONSENTS,
     CONTACT_RIGHTS,
     MAX_HOW,
     MAX_NAME,
+    NAME_KEY,
     Consent,
     Contact,
     ContactRight,
@@ -43,7 +45,6 @@ MAX_CONTACTS: Final = 2_000
 OUTSIDE: Final = "outside"
 """The listener through which unknown callers of other machines come, and contacts too."""
 
-_CONTACTS: Final = "contacts"
 _NAMES: Final = "contact-names"
 _ATTEMPTS: Final = 4
 _BY_DOOR: Final = ContactsSettings()
@@ -90,7 +91,7 @@ class Contacts:
     async def load(self) -> None:
         """Read all contacts."""
         by_id: dict[str, _Held] = {}
-        for document in await self._store.find(_CONTACTS, limit=MAX_CONTACTS):
+        for document in await self._store.find(COLLECTION, limit=MAX_CONTACTS):
             contact = msgspec.json.decode(document.body, type=Contact)
             by_id[contact.id] = _Held(contact, document.version)
         self._by_id = by_id
@@ -171,7 +172,7 @@ class Contacts:
         how: str = "added",
     ) -> Contact:
         """Add a contact. Raise ConflictError if the id or the name has one already."""
-        _require_owner(caller)
+        require_owner(caller)
         if len(how) > MAX_HOW:
             raise InvalidError(f"how somebody became a contact is told in at most {MAX_HOW} characters")
         contact = Contact(
@@ -198,7 +199,7 @@ class Contacts:
         return await self._make(change, caller)
 
     async def rename(self, who: str, name: str, *, caller: Caller) -> Contact:
-        _require_owner(caller)
+        require_owner(caller)
         name = checked_name(name)
 
         def change() -> _Change:
@@ -228,7 +229,7 @@ class Contacts:
         def change() -> _Change:
             before = self.require(who)
             after = replace(before, rights=replace(before.rights, **dict(rights)))
-            _require_owner(caller, lowers=not raises(before.rights, after.rights))
+            require_owner(caller, lowers=not raises(before.rights, after.rights))
             if after == before:
                 return _Change((), "", before, after)
             result = "CONTACT_BLOCKED" if after.rights == BLOCKED else "CONTACT_LIMITED"
@@ -244,7 +245,7 @@ class Contacts:
         self, who: str, *, caller: Caller, addresses: Iterable[str] = (), pins: Iterable[str] = ()
     ) -> Contact:
         """Set where a contact is reached, and the pins of its certificates."""
-        _require_owner(caller)
+        require_owner(caller)
         kept = checked_addresses(addresses), checked_pins(pins)
 
         def change() -> _Change:
@@ -258,13 +259,13 @@ class Contacts:
 
     async def remove(self, who: str, *, caller: Caller) -> Contact:
         """Remove a contact, who is then an unknown caller."""
-        _require_owner(caller)
+        require_owner(caller)
 
         def change() -> _Change:
             before = self.require(who)
             gone = (
                 Delete(space=_NAMES, key=folded(before.name)),
-                DeleteDocument(collection=_CONTACTS, id=before.id, expect=self._by_id[before.id].version),
+                DeleteDocument(collection=COLLECTION, id=before.id, expect=self._by_id[before.id].version),
             )
             return _Change(gone, "CONTACT_REMOVED", before, None)
 
@@ -293,11 +294,11 @@ class Contacts:
     def _keep(self, contact: Contact) -> PutDocument:
         held = self._by_id.get(contact.id)
         return PutDocument(
-            collection=_CONTACTS,
+            collection=COLLECTION,
             id=contact.id,
             body=msgspec.json.encode(contact),
             text=contact.name,
-            keys=(("name", folded(contact.name)),),
+            keys=((NAME_KEY, folded(contact.name)),),
             expect=held.version if held else 0,
         )
 
@@ -352,7 +353,7 @@ def _act(result: str, contact: Contact, caller: Caller) -> Act:
     )
 
 
-def _require_owner(caller: Caller, *, lowers: bool = False) -> None:
+def require_owner(caller: Caller, *, lowers: bool = False) -> None:
     if not (caller.may("manage") or (lowers and caller.kind == "model")):
         raise ForbiddenError(
             "only the owner of this node decides about contacts: in a terminal, with `comity contacts`"

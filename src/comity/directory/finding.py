@@ -1,15 +1,20 @@
-"""Finding the card that a person names: by the URL of a node or an endpoint, host:port, an id, or a file.
+"""Finding the card that a person names: by a contact, the URL of a node or an endpoint, host:port, an id, or a file.
 
-A URL leads to the card that the node there shows, an id to the card in the directory. A card is not trusted: check its
+A URL leads to the card that the node there shows, an id to the card in the directory, a contact to its node or else to the
+directory. A card is not trusted: check its
 signature before you use it.
 """
 
 import re
 import stat
 import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from comity.contacts.lookup import find_contact
+from comity.contacts.protocol.contact import Contact
 from comity.directory.client import DirectoryClient
 from comity.envelopes.protocol.card import CapabilityCard, deserialize
 from comity.envelopes.protocol.errors import EnvelopeFormatError
@@ -22,6 +27,7 @@ from comity.system import is_loopback
 from comity.terminal.open_target import own_node
 from comity.wire import strict_json
 from comity.wire.errors import (
+    ComityError,
     ConfigError,
     MalformedError,
     NotFoundError,
@@ -51,6 +57,8 @@ class CardSource(Protocol):
 
     def directory(self) -> DirectoryClient: ...
 
+    async def contact(self, who: str) -> Contact | None: ...
+
 
 async def find_card(target: str, access: CardSource, *, stdin: bool = False) -> CapabilityCard:
     """Return the card that `target` names, as it was found. With `stdin`, - reads it from standard input."""
@@ -59,6 +67,9 @@ async def find_card(target: str, access: CardSource, *, stdin: bool = False) -> 
     if _URL.match(target):
         return await card_at(target, access.http)
     vacant_id = id_of(target)
+    contact = await access.contact(target)
+    if contact is not None:
+        return await card_of_contact(contact, access.http, partial(_card_in_directory, access=access))
     if vacant_id is not None:
         return await _card_in_directory(vacant_id, access)
     if is_address(target) and not _is_there(target):
@@ -112,6 +123,30 @@ async def card_at(address: str, http: HttpCarrier) -> CapabilityCard:
     return read_card(answer.body, node)
 
 
+async def card_of_contact(
+    contact: Contact, http: HttpCarrier, in_directory: Callable[[VacantId], Awaitable[CapabilityCard]]
+) -> CapabilityCard:
+    """Return the card of a contact, from its own node if that can be reached, else from the directory."""
+    failure: ComityError | None = None
+    for address in contact.addresses:
+        try:
+            card = await card_at(address, http)
+        except ComityError as reason:
+            failure = failure or reason
+            continue
+        if card.vacant_id.hex() == contact.id:
+            return card
+        failure = UnusableAnswerError(
+            f"{address} is where {contact} was, and {card.vacant_id} answers there now; it was not called"
+        )
+    try:
+        return await in_directory(VacantId.from_hex(contact.id))
+    except ComityError:
+        if failure is None:
+            raise
+        raise failure from None
+
+
 def _no_card(node: str, answer: HttpResponse) -> Exception:
     match answer.status:
         case 401 | 403 | 404 | 405:
@@ -161,8 +196,8 @@ def _not_a_target(name: str) -> ConfigError:
             "(`comity search … --json` shows them) or the address of the node"
         )
     return ConfigError(
-        f"{name[:80]!r} is not a URL, an id or a file that exists; give the URL of a node (http://…), an id of 64 digits, "
-        "or a card file"
+        f"{name[:80]!r} is not a contact, a URL, an id or a file that exists; give the name of a contact, the URL of a node "
+        "(http://…), an id of 64 digits, or a card file"
     )
 
 
@@ -212,12 +247,17 @@ class DirectoryAccess:
         """`key` signs requests to a directory, so that it also shows cards that are not public."""
         own = self.own = own_node(settings)
         self._key = key
+        self._settings = settings
         self._named = settings.directory.url.rstrip("/")
         self.http = OutgoingHttp(
             allow=settings.dispatch.hosts,
             allow_loopback=is_loopback(read_url(own.url).host if own else settings.host),
             timeout=settings.dispatch.timeout_seconds,
         )
+
+    async def contact(self, who: str) -> Contact | None:
+        """Return the contact of that name or id in the data folder."""
+        return await find_contact(self._settings, who)
 
     @property
     def directory_url(self) -> str:

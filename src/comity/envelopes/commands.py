@@ -6,6 +6,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
+from comity.contacts.lookup import id_or_text
 from comity.envelopes.client.pair import Pair
 from comity.envelopes.pairs import Called, Link, Peer, ServedPair, read_pairs
 from comity.envelopes.protocol.chain import PairKey
@@ -47,7 +48,9 @@ _LEASE_SECONDS: Final = 30.0
 def show(
     peer: Annotated[
         str | None,
-        typer.Argument(metavar="PEER", help="Show only this agent: its id, or a unique beginning of it."),
+        typer.Argument(
+            metavar="PEER", help="Show only this agent: its name, its id, or a unique beginning of that."
+        ),
     ] = None,
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
@@ -75,7 +78,9 @@ def show(
 def verify(
     peer: Annotated[
         str | None,
-        typer.Argument(metavar="PEER", help="Verify only this agent: its id, or a unique beginning of it."),
+        typer.Argument(
+            metavar="PEER", help="Verify only this agent: its name, its id, or a unique beginning of that."
+        ),
     ] = None,
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
@@ -118,7 +123,8 @@ async def _verify(settings: Settings, peers: list[VacantId], *, whole: bool) -> 
 """)
 def forget(
     peer: Annotated[
-        str, typer.Argument(metavar="PEER", help="The id of the agent, or a unique beginning of it.")
+        str,
+        typer.Argument(metavar="PEER", help="The agent: its name, its id, or a unique beginning of that."),
     ],
     home: KeyOptions = KeyOptions(),
     yes: Yes = False,
@@ -170,6 +176,7 @@ def _peers(settings: Settings, only: str | None, *, forgotten: bool = False) -> 
     peers = asyncio.run(_read_pairs(settings, forgotten=forgotten))
     if only is None:
         return peers
+    only = id_or_text(settings, only)
     named = id_of(only)
     wanted = named.hex() if named is not None else only.removeprefix("vacant:").lower()
     found = [each for each in peers if wanted and each.vacant_id.startswith(wanted)]

@@ -4,7 +4,7 @@
 numbers of one handler say nothing in another.
 
 The order of checks is the contract's (envelope 3): carrier, format, addressee, state, signature,
-chain. The acceptance of a request, the reply to it and both chains advance in one commit, after
+chain. Between the last two stands the consent of the owner, where the handler has contacts. The acceptance of a request, the reply to it and both chains advance in one commit, after
 the work is done: a crash before it leaves the pair as it was, and the same bytes run again; after
 it, the same bytes get the stored reply. Work that fails changes nothing.
 
@@ -15,10 +15,13 @@ it, the same bytes get the stored reply. Work that fails changes nothing.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack
 
+from comity.contacts.consent import CallConsent
+from comity.contacts.held import MAX_WORDS
+from comity.contacts.protocol.contact import Consent
 from comity.envelopes.features import NO_FEATURES, Features
 from comity.envelopes.protocol.card import can_be_called, is_gone
 from comity.envelopes.protocol.chain import (
@@ -74,6 +77,7 @@ from comity.http.asgi import (
     when_to_retry,
 )
 from comity.http.guard import caller_of
+from comity.http.serving import LISTENER
 from comity.identity.protocol.keys import SigningKey
 from comity.requests.budget import KEPT_SECONDS, Budget, Quota
 from comity.requests.caller import vacant
@@ -90,7 +94,7 @@ from comity.requests.pipeline import Pipeline
 from comity.store.interface import CHAIN_BYTES, Advance, Answer, PruneReplies, Store, StoreConflict
 from comity.store.vault import Vault
 from comity.wire import strict_json
-from comity.wire.errors import ComityError, StorageFullError, http_status, public_message
+from comity.wire.errors import ComityError, ForbiddenError, StorageFullError, http_status, public_message
 from comity.wire.machine import Clock
 
 if TYPE_CHECKING:
@@ -115,17 +119,19 @@ _ADMITTED = Admission(checks=("signature", "chain"))
 
 class VerifiedCall:
     """An envelope that verified, and what came beside it. `queue` is set when its turn comes, `accepted` when it is
-    admitted: the position of its chain after it.
+    admitted: the position of its chain after it. `consent` says whether the owner lets it be answered.
     """
 
-    __slots__ = ("accepted", "envelope", "members", "queue")
+    __slots__ = ("accepted", "consent", "envelope", "members", "queue")
 
     queue: PairQueue
     accepted: ReplayState
+    consent: Consent
 
     def __init__(self, envelope: VacantEnvelope, members: Mapping[str, Any] = NO_MEMBERS) -> None:
         self.envelope = envelope
         self.members = members
+        self.consent = "accept"
 
     @property
     def positions(self) -> ChainPositions:
@@ -424,12 +430,43 @@ class EnvelopeHandler(SignedHandler):
         *,
         behaviour: Behaviour,
         context_of: ContextOf | None = None,
+        consent: CallConsent | None = None,
         **given: Unpack[SignedHandlerOptions],
     ) -> None:
-        """`context_of` is for a behaviour that takes the context of its caller."""
+        """`context_of` is for a behaviour that takes the context of its caller. Without `consent` everybody may call."""
         super().__init__(**given)
+        self._consent = consent
         self._behaviour: Callable[..., Awaitable[A2AMessage]] = behaviour
         self._context_of = context_of if getattr(behaviour, "takes_context", False) else None
+
+    def identify(self, request: Request) -> Identified:
+        identified = super().identify(request)
+        if self._consent is not None:
+            verified: VerifiedCall = identified.evidence
+            verified.consent = self._consent.to_call(
+                identified.caller.id, request.listener, verified.envelope.compute_hash
+            )
+        return identified
+
+    def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
+        """Let a call wait for those before it only if it may be answered."""
+        return super().hold(call) if call.evidence.consent == "accept" else nullcontext()
+
+    async def admit(self, call: Call) -> Admission:
+        verified: VerifiedCall = call.evidence
+        if verified.consent != "accept" and self._consent is not None:
+            await self._consent.turn_away(
+                verified.consent,
+                call.caller,
+                digest=verified.envelope.compute_hash(),
+                words=first_words(verified.envelope.payload, MAX_WORDS),
+                size=call.request.size,
+                listener=call.request.listener,
+            )
+        return await super().admit(call)
+
+    def knows(self, call: Call) -> bool:
+        return call.evidence.consent == "accept" and super().knows(call)
 
     async def handle(self, call: Call) -> A2AMessage:
         envelope = call.evidence.envelope
@@ -450,6 +487,11 @@ class EnvelopeHandler(SignedHandler):
             log.error("the agent returned %s instead of an A2AMessage", type(message).__name__)
             raise BehaviourError("the agent gave no message; nothing was recorded")
         return message
+
+
+def first_words(message: A2AMessage, most: int) -> str:
+    """Return the beginning of its text."""
+    return " ".join(part.text[:most] for part in message.parts[:most])[:most]
 
 
 def _shown(value: Any) -> str:
@@ -479,7 +521,13 @@ class MessageSend:
                 return
             body = await read_body(scope, receive, self._body_limit)
             sent = strict_json.loads(body, unique_keys=True)
-            request = Request(door="a2a", caller=caller_of(scope), body=sent, size=len(body))
+            request = Request(
+                door="a2a",
+                caller=caller_of(scope),
+                body=sent,
+                size=len(body),
+                listener=scope.get(LISTENER, ""),
+            )
             message: bytes = await self._pipeline.run(self._handler, request)
         except Disconnected:
             return
@@ -495,5 +543,9 @@ async def refuse(send: Send, refusal: ComityError) -> None:
     if isinstance(refusal, OutOfChainError):
         await answer_json(send, refusal.body(), 409)
         return
-    detail = public_message(refusal)
-    await answer_json(send, {"detail": detail}, http_status(refusal), when_to_retry(refusal))
+    body = {"detail": public_message(refusal)}
+    if isinstance(
+        refusal, ForbiddenError
+    ):  # not of the contract, so a program needs a word that it can compare
+        body["code"] = refusal.code
+    await answer_json(send, body, http_status(refusal), when_to_retry(refusal))

@@ -15,7 +15,7 @@ from comity.requests.caller import Caller
 from comity.requests.handler import Request
 from comity.runtime.lazy import late
 from comity.wire import strict_json
-from comity.wire.errors import NotFoundError
+from comity.wire.errors import ForbiddenError, NotFoundError
 
 if TYPE_CHECKING:
     from comity.envelopes.protocol import chain, envelope
@@ -116,4 +116,6 @@ async def call(
         return {"error": f"vacant {form.runtime_state.value}; not accepting calls"}
     except chain.OutOfChainError as refusal:
         raise (refusal.__cause__ or refusal) from None
+    except ForbiddenError as refusal:
+        return {"error": refusal.message}
     return {"message": strict_json.loads(message)}

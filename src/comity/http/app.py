@@ -107,6 +107,12 @@ OPERATIONS: Final = (
         "Call a tool of the rooms of peers",
         _members("tool arguments", tool=_TEXT, arguments=_OBJECT, client=_TEXT, folder=_TEXT),
     ),
+    ApiOperation(
+        "post",
+        "/v1/contacts",
+        "List and change contacts, and decide about calls that wait",
+        _members("do", do=_TEXT, who=_TEXT, name=_TEXT, rights=_OBJECT, once={"type": "boolean"}),
+    ),
     ApiOperation("get", "/signal", "The signalling relay, a WebSocket", kind="", status="101"),
     ApiOperation("get", "/vcp", "VCP over WebSocket", kind="", status="101"),
     ApiOperation("post", "/mcp", "One message of MCP", _RPC),

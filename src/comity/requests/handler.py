@@ -73,12 +73,15 @@ def request_check(id_: str) -> str:
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """A decoded message and the caller that the guard of its door found. `size` is its length in bytes."""
+    """A decoded message and the caller that the guard of its door found. `size` is its length in bytes, `listener` the name
+    of the listener that it came through, if that is not the port (`http/serving.py`).
+    """
 
     door: str
     caller: Caller
     body: Any
     size: int = 0
+    listener: str = ""
 
 
 class Identified(NamedTuple):

@@ -73,6 +73,8 @@ def with_flags(message: str) -> str:
 DEBUG_VARIABLE = "COMITY_DEBUG"
 FAILED = 1
 UNUSABLE = 2
+WAITS = 3
+"""It waits for somebody else. What was given is stored, and the same command goes on."""
 INTERRUPTED = 130
 
 

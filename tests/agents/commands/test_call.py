@@ -75,6 +75,7 @@ def test_with_json_there_is_one_object_with_everything_that_was_proven(comity, n
     shown = json.loads(said(comity("call", node.url, "hello", "--json", "--idempotency-key", "k 1")))
     assert shown == {
         "target": node.vacant_id.hex(),
+        "contact": None,
         "endpoint": node.url + SEND,
         "request_seq": 1,
         "response_role": "ROLE_AGENT",
@@ -168,7 +169,7 @@ def test_a_text_may_come_from_standard_input_as_it_is(comity, node, identity, mo
         (["http://127.0.0.1:8420"], "TEXT is missing"),
         (["a", "b", "c"], "unexpected extra argument"),
         (["--capability", "x", "a", "b"], "leave TARGET out"),
-        (["nobody.json", "hi"], "'nobody.json' is not a URL, an id or a file"),
+        (["nobody.json", "hi"], "'nobody.json' is not a contact, a URL, an id or a file"),
         (["85e33de4ea20", "hi"], "is the short form of an id"),
         (["did:key:z6Mk", "hi"], "did:key:z6Mk and 44 more"),
         (["x", "hi", "--timeout", "soon"], "--timeout must be a number from 0.001 to 3600, not 'soon'"),

@@ -192,7 +192,7 @@ def test_a_directory_that_is_not_served_is_told(comity, neighbourhood, data):
         (["search", "x", "--limit", "101"], "--limit must be a whole number from 1 to 100, not '101'"),
         (["search", "x", "--limit", "0"], "not '0'"),
         (["search"], "missing argument 'QUERY'"),
-        (["card", "verify", "nowhere.json"], "'nowhere.json' is not a URL, an id or a file"),
+        (["card", "verify", "nowhere.json"], "'nowhere.json' is not a contact, a URL, an id or a file"),
         (["card", "show", "31e30ef4ca92"], "short form of an id"),
     ],
 )

@@ -15,10 +15,13 @@ from uuid import uuid4
 import typer
 from msgspec import Struct
 
+from comity.contacts.lookup import contact_of, id_or_text, shown
+from comity.contacts.protocol.contact import Contact
 from comity.directory.cards import HaloMatch
 from comity.directory.finding import STDIN, DirectoryAccess, find_card
 from comity.directory.outcomes import CallOutcomes
 from comity.envelopes.client.calls import (
+    AwaitsConsentError,
     CallRefusedError,
     DispatchResult,
     callable_endpoint,
@@ -46,12 +49,14 @@ from comity.runtime.system_clock import SystemClock
 from comity.terminal.help import HelpfulApp, HelpfulCommand
 from comity.terminal.open_target import new_key, own_key, own_vault, refuse_memory, writing
 from comity.terminal.options import Directory, Json, KeyOptions, settings_of
-from comity.terminal.output import colour_wanted, note, paint, print_foreign, print_json, waiting
+from comity.terminal.output import WAITS, colour_wanted, note, paint, print_foreign, print_json, waiting
 from comity.wire.errors import ComityError, ConfigError, InvalidError, NoAnswerError
 from comity.wire.machine import Clock
 
 app = HelpfulApp()
+pause: Final = SystemClock().sleep
 
+_LEAST_WAIT: Final = 1.0
 TEXT_LIMIT: Final = 1024 * 1024 - 4096
 """A request of one mebibyte is the most that a target reads; the rest of it is the envelope."""
 
@@ -68,6 +73,7 @@ class CallCommand(HelpfulCommand):
     comity call --capability translate "good morning"  call the best match in the directory
     comity call card.json - < question.txt  call the agent of a card file; read the text from standard input
     comity call http://127.0.0.1:8420 hello --save call.json  also write a receipt; comity verify call.json checks it
+    comity call anna hello --wait  call a contact; if her owner has to agree first, wait for that
     comity call http://127.0.0.1:8420 hello --json  print as JSON who answered and what was verified
     """,
     cls=CallCommand,
@@ -77,7 +83,7 @@ def call(
         str,
         typer.Argument(
             metavar="TARGET",
-            help="The agent: the URL of a node or an endpoint, an id (64 digits or did:key), or a card file. "
+            help="The agent: a contact, the URL of a node or an endpoint, an id (64 digits or did:key), or a card file. "
             "Do not give it together with --capability.",
         ),
     ],
@@ -117,6 +123,13 @@ def call(
             help="Write a receipt of the call and its reply to this new file. `comity verify` checks it anywhere.",
         ),
     ] = None,
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait",
+            help="If the owner of the agent has to agree first, ask again until that happens. Default: exit code 3.",
+        ),
+    ] = False,
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
@@ -124,6 +137,8 @@ def call(
 
     The identity of the data folder signs the call; it is created if it does not exist. Your calls to an agent are numbered,
     and this call gets the next number. The reply is printed only if the called agent signed it as the answer to this call.
+
+    The exit code is 3 if the owner of the agent has to agree first. Repeat the call with its key then, or use --wait.
     """
     named, said = _arguments(target, text, capability)
     key_of_call = _checked_key(idempotency_key)
@@ -134,6 +149,7 @@ def call(
     if said == home.passphrase_file == STDIN:
         raise ConfigError("TEXT and the passphrase cannot both come from standard input; put one into a file")
     words = _words(said)
+    named = named if capability is not None or named == STDIN else id_or_text(settings, named)
     key = own_key(settings, home.passphrase_file) if has_identity(settings.data) else None
 
     def caller() -> SigningKey:
@@ -153,14 +169,19 @@ def call(
         message=A2AMessage(role="ROLE_USER", parts=(A2APart(text=words),)),
         key=key_of_call,
     )
-    result = asyncio.run(_call(settings, wanted, key, caller))
+    try:
+        result = asyncio.run(_call(settings, wanted, key, caller, wait=wait))
+    except AwaitsConsentError as held:
+        _say_waiting(held, key_of_call, as_json=as_json)
+        raise typer.Exit(WAITS) from None
+    contact = contact_of(settings, result.target.vacant_id.hex())
     receipt = {} if save is None else _save(save, result)
     if as_json:
-        print_json({**_as_json(result), **receipt})
+        print_json({**_as_json(result, contact), **receipt})
     else:
         print_foreign(_text_of(result))
         sys.stdout.flush()
-        _say_who(result)
+        _say_who(result, contact)
 
 
 class _Wanted(Struct, frozen=True, kw_only=True):
@@ -175,6 +196,26 @@ class _Wanted(Struct, frozen=True, kw_only=True):
 
 
 async def _call(
+    settings: Settings,
+    wanted: _Wanted,
+    known: SigningKey | None,
+    create: Callable[[], SigningKey],
+    *,
+    wait: bool,
+) -> DispatchResult:
+    """Make the call; with `wait` until the owner of the agent agrees or refuses."""
+    while True:
+        try:
+            return await _call_once(settings, wanted, known, create)
+        except AwaitsConsentError as held:
+            if not wait:
+                raise
+            known = known or create()
+            with waiting("waiting for the owner of the agent to agree"):
+                await pause(max(held.retry_after, _LEAST_WAIT))
+
+
+async def _call_once(
     settings: Settings, wanted: _Wanted, known: SigningKey | None, create: Callable[[], SigningKey]
 ) -> DispatchResult:
     """Make the call as `known`, or with an identity that is created once there is an agent to call."""
@@ -322,10 +363,11 @@ def _text_of(result: DispatchResult) -> str:
     return "\n".join(part.text for part in result.response_envelope.payload.parts)
 
 
-def _as_json(result: DispatchResult) -> dict[str, Any]:
+def _as_json(result: DispatchResult, contact: Contact | None) -> dict[str, Any]:
     request, reply = result.request_envelope, result.response_envelope
     return {
         "target": result.target.vacant_id.hex(),
+        "contact": None if contact is None else contact.name,
         "endpoint": result.target.endpoint,
         "request_seq": request.sequence_no,
         "response_role": reply.payload.role,
@@ -349,9 +391,18 @@ def _save(file: str, result: DispatchResult) -> dict[str, str]:
     return {"saved": file, "receipt": hash_of(data)}
 
 
-def _say_who(result: DispatchResult) -> None:
+def _say_waiting(held: AwaitsConsentError, key: str, *, as_json: bool) -> None:
+    again = f"repeat it with --idempotency-key {key}, or call with --wait"
+    if as_json:
+        print_json({"waiting": held.code, "idempotency_key": key, "retry_after": held.retry_after})
+    else:
+        words = paint("waiting:", "bold yellow", wanted=colour_wanted(sys.stderr))
+        sys.stderr.write(f"{words} {held.message}: {again}\n")
+
+
+def _say_who(result: DispatchResult, contact: Contact | None) -> None:
     words = (
-        f"answered by {result.target.vacant_id}, message {result.request_envelope.sequence_no} between you, "
+        f"answered by {shown(contact, result.target.vacant_id.hex())}, message {result.request_envelope.sequence_no} between you, "
         "signature verified"
     )
     sys.stderr.write(paint(words, "dim", wanted=colour_wanted(sys.stderr)) + "\n")

@@ -4,6 +4,7 @@ import asyncio
 import math
 from typing import Annotated, Any
 
+from comity.contacts.lookup import id_or_text
 from comity.directory.finding import DirectoryAccess, find_card
 from comity.directory.outcomes import CallOutcomes
 from comity.directory.protocol.reputation import DIMENSIONS, after_own_review
@@ -32,7 +33,7 @@ _WORDS = {"good": 1.0, "bad": 0.0}
 """)
 def review(
     agent: Annotated[
-        str, argument("AGENT", "The agent: an id, the URL of its node or card, or a card file.")
+        str, argument("AGENT", "The agent: a contact, an id, the URL of its node or card, or a card file.")
     ],
     rating: Annotated[str, argument("RATING", "good, bad, or a number from 0 (bad) to 1 (good).")],
     factual: Annotated[str | None, option("--factual", "N", "Are its facts right? 0 to 1.")] = None,
@@ -71,7 +72,7 @@ def review(
     settings = settings_of(home, **{"directory.url": directory}).settings
     refuse_memory(settings, "a review is stored")
     key = own_key(settings, home.passphrase_file)
-    answer = asyncio.run(_review(settings, key, agent, signals, publish=publish))
+    answer = asyncio.run(_review(settings, key, id_or_text(settings, agent), signals, publish=publish))
     if as_json:
         print_json(answer)
         return

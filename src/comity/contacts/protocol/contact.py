@@ -28,6 +28,9 @@ RIGHT_MEANINGS: Final[dict[ContactRight, str]] = {
     "see": "see the card of the agent",
     "wake": "wake a model of this node",
 }
+COLLECTION: Final = "contacts"
+"""Of the documents in the store, which are found by their `NAME_KEY` too."""
+NAME_KEY: Final = "name"
 MAX_NAME: Final = 64
 MAX_ADDRESSES: Final = 16
 MAX_ADDRESS_LENGTH: Final = 512

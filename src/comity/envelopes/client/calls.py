@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from msgspec import Struct
 
+from comity.contacts.protocol.errors import WaitsForConsentError
 from comity.envelopes.protocol.card import CapabilityCard, refuse_control_characters
 from comity.envelopes.protocol.chain import ReplayState, ReplayStore, check_chain
 from comity.envelopes.protocol.envelope import (
@@ -50,12 +51,13 @@ from comity.wire.errors import (
 
 # Errors of outgoing calls. Each says what happened to the call; what can happen to any request is in `wire/errors.py`.
 #
-# | raised           | the call                                     |
-# |------------------|----------------------------------------------|
-# | CallRefusedError | arrived; the answer is a refusal             |
-# | BusyTargetError  | was not taken (502: maybe), and may be later |
-# | TargetLimitError | was not taken: too many of ours came (429)   |
-# | ReplyLostError   | was accepted; its reply is lost              |
+# | raised             | the call                                     |
+# |--------------------|----------------------------------------------|
+# | CallRefusedError   | arrived; the answer is a refusal             |
+# | AwaitsConsentError | was not taken; the owner there has to agree  |
+# | BusyTargetError    | was not taken (502: maybe), and may be later |
+# | TargetLimitError   | was not taken: too many of ours came (429)   |
+# | ReplyLostError     | was accepted; its reply is lost              |
 
 DETAIL_LIMIT: Final = 500
 
@@ -84,6 +86,20 @@ class TargetLimitError(CallRefusedError, RateLimitedError):
     """The target limits our calls (429)."""
 
     code = "target_limit"
+
+
+class AwaitsConsentError(CallRefusedError):
+    """The owner of the agent has to agree first. Nothing was carried out; the same call runs when it is made again after
+    that.
+    """
+
+    code = "awaits_consent"
+
+    def __init__(self, status: int, detail: str, retry_after: float = 0.0) -> None:
+        super().__init__(status, detail, retry_after)
+        self.args = (
+            "the owner of the agent has to agree first; nothing was carried out, and the same call can be made again",
+        )
 
 
 class ReplyLostError(ProtocolError, PeerError):
@@ -118,6 +134,8 @@ def outcome_of(end: BaseException | None, seconds: float) -> Outcome | None:
             return "late" if seconds > _LATE_SECONDS else "answered"
         case TargetUnavailableError():
             return "refused"
+        case AwaitsConsentError():
+            return None
         case CallRefusedError():
             if end.status in _TAKES_NONE:
                 return "refused"
@@ -135,7 +153,7 @@ def explained(refusal: ComityError, card: CapabilityCard) -> str:
     who, where = card.vacant_id, printable(card.endpoint or "")
     if isinstance(refusal, TargetUnavailableError):
         return f"{who} takes no calls: {refusal.message}"
-    if not isinstance(refusal, CallRefusedError):
+    if not isinstance(refusal, CallRefusedError) or isinstance(refusal, AwaitsConsentError):
         return refusal.message
     said = refusal.detail or "it gave no reason"
     match refusal.status:
@@ -230,6 +248,9 @@ def _card_of(match: Any) -> CapabilityCard:
 
 # What the target answered, and whether it is its reply to us and to this request (envelope 4).
 
+_MAX_RETRY_AFTER: Final = 30.0
+
+FORBIDDEN = 403
 GONE = 410
 ASLEEP = 423
 
@@ -248,11 +269,20 @@ def read_result(answer: HttpResponse) -> dict[str, Any]:
 
 
 def refusal_of(answer: HttpResponse) -> CallRefusedError | TargetUnavailableError:
-    detail = read_refusal(answer).get("detail", "")
-    refused = CallRefusedError(answer.status, detail if isinstance(detail, str) else str(detail))
+    body = read_refusal(answer)
+    detail = body.get("detail", "")
+    held = answer.status == FORBIDDEN and body.get("code") == WaitsForConsentError.code
+    kind = AwaitsConsentError if held else CallRefusedError
+    refused = kind(answer.status, detail if isinstance(detail, str) else str(detail), retry_after(answer))
     if answer.status in {GONE, ASLEEP}:
         return TargetUnavailableError(refused.detail or f"the target takes no calls ({answer.status})")
     return refused
+
+
+def retry_after(answer: HttpResponse) -> float:
+    """Return the seconds to wait; a date, or nonsense, counts as none."""
+    given = answer.headers.get("retry-after", "")
+    return min(float(given), _MAX_RETRY_AFTER) if given.isdecimal() and len(given) < 10 else 0.0
 
 
 def read_refusal(answer: HttpResponse) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from comity.envelopes.client.calls import (
+    AwaitsConsentError,
     BusyTargetError,
     CallRefusedError,
     DispatchResult,
@@ -42,6 +43,7 @@ from comity.envelopes.client.calls import (
     read_refusal,
     read_result,
     refusal_of,
+    retry_after,
     verified_reply,
 )
 from comity.envelopes.client.keys import KEY_SPACE, KeyedCall
@@ -78,7 +80,6 @@ from comity.wire.errors import (
 from comity.wire.machine import Clock
 
 _ENVELOPES: Final = 16
-_MAX_RETRY_AFTER: Final = 30.0
 _FIRST_PAUSE: Final = 0.05
 _MAX_PAUSE: Final = 1.0
 _LATER: Final = {429: TargetLimitError, 502: BusyTargetError, 503: BusyTargetError}
@@ -293,10 +294,12 @@ class Conversation(Struct, frozen=True, kw_only=True):
         refusal = refusal_of(answer)
         if answer.status == 409:
             return await self._conflict(answer, envelope, refusal, maybe=maybe)
-        if (again := _worth_another_try(refusal, _retry_after(answer))) is not None:
+        if (again := _worth_another_try(refusal, retry_after(answer))) is not None:
             return again
-        # With 500 and 504 a peer of the reference release has used the number up, and ours has not.
-        if maybe or answer.status >= 500:
+        # With 500 and 504 a peer of the reference release has used the number up, and ours has not. A call that waits for
+        # consent is sent again as it was, so what is stored of it stays.
+        waits = isinstance(refusal, AwaitsConsentError) and self.keyed is not None
+        if maybe or waits or answer.status >= 500:
             raise refusal
         self.pair.note_refused(envelope)
         if answer.status == 401:
@@ -426,9 +429,3 @@ def _worth_another_try(refusal: CallRefusedError | TargetUnavailableError, wait:
         return None
     later = _LATER[refusal.status](refusal.status, refusal.detail, wait)
     return _Again(later, wait, maybe=refusal.status == 502)
-
-
-def _retry_after(answer: HttpResponse) -> float:
-    """Return the seconds to wait; a date, or nonsense, counts as none."""
-    given = answer.headers.get("retry-after", "")
-    return min(float(given), _MAX_RETRY_AFTER) if given.isdecimal() and len(given) < 10 else 0.0

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from comity.contacts.lookup import id_or_text, read_contact
 from comity.envelopes.pairs import OpenVault, read_pairs
 from comity.identity.protocol.keys import VacantId, id_of
 from comity.identity.succession_files import read_own_line
@@ -49,7 +50,7 @@ WithoutText = Annotated[
     comity call 31e30ef4ca92 hello --save call.json  better: save the receipt when you call
 """)
 def call(
-    peer: Annotated[str, argument("PEER", "The id of the agent, or a unique beginning of it.")],
+    peer: Annotated[str, argument("PEER", "The agent: its name, its id, or a unique beginning of that.")],
     number: Annotated[
         str | None, argument("NUMBER", "The number of the call. Default: the last one.")
     ] = None,
@@ -64,7 +65,8 @@ def call(
     async def make(store: Store, settings: Settings) -> Receipt:
         own = own_id(settings)
         vault = open_vault(settings, create=False)
-        target = await _peer(store, vault, own, peer)
+        contact = await read_contact(store, peer)
+        target = await _peer(store, vault, own, peer if contact is None else contact.id)
         return await service.stored_call(store, vault, own, target, wanted)
 
     _write(_from_store(home, make), out, bare=bare, as_json=as_json)
@@ -77,7 +79,9 @@ def call(
 def messages(
     peer: Annotated[
         str | None,
-        option("--with", "PEER", "Only messages from and to this node: its id, or a beginning of it."),
+        option(
+            "--with", "PEER", "Only messages from and to this node: its name, its id, or a beginning of that."
+        ),
     ] = None,
     out: Out = None,
     bare: WithoutText = False,
@@ -85,6 +89,7 @@ def messages(
     as_json: Json = False,
 ) -> None:
     """Write the receipt of signed messages of rooms: those that were said with `comity room send --signed`."""
+    peer = id_or_text(settings_of(home).settings, peer) if peer else None
     named = id_of(peer) if peer else None
     wanted = (named.hex() if named else (peer or "").lower()).removeprefix("vacant:")
 

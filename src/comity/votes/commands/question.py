@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from comity.terminal.open_target import work_with
-from comity.terminal.options import Json, KeyOptions, argument, option
+from comity.terminal.options import Json, KeyOptions, argument, option, settings_of
 from comity.terminal.output import follow_up, one_line, print_fields, print_json, print_line
 from comity.votes.commands import screen
 from comity.votes.commands.acting import (
@@ -25,6 +25,7 @@ __all__ = ["app"]
 
 @app.add("""
     comity vote ask "Shall we ship on Friday?" --with 31e30ef4…d13d,9d61b19d…1a60  two others, seven days
+    comity vote ask "Shall we ship on Friday?" --with anna,ben  the same with the names of contacts
     comity vote ask "Shall we ship?" --with ID,ID --by friday  until the end of Friday
     comity vote ask "Shall we ship?" --with ID --by 12h --ratification 1  until in 12 hours; all must say yes
 """)
@@ -51,7 +52,7 @@ def ask(
     You are a party too: answer with `comity vote yes`, `no` or `abstain`. Silence and abstention are no yes. Your node must
     run (`comity up`) while the others answer, and at the deadline; it ends a vote that is past its deadline when it starts.
     """
-    stakeholders = read_parties(parties)
+    stakeholders = read_parties(parties, settings_of(home).settings)
     if not stakeholders:
         raise ConfigError("--with must name at least one other party")
 

@@ -14,7 +14,7 @@ from comity.directory.finding import is_address, with_scheme
 from comity.identity.protocol.keys import id_of
 from comity.runtime.system_clock import SystemClock
 from comity.terminal.open_target import work_with
-from comity.terminal.options import Json, KeyOptions, Yes, argument, confirm, one_of, option
+from comity.terminal.options import Json, KeyOptions, Yes, argument, confirm, one_of, option, settings_of
 from comity.terminal.output import (
     FAILED,
     one_line,
@@ -87,7 +87,8 @@ def open_(
     This command prints the command with which the others join. Your node must run (`comity up`) while they act, and at the
     deadlines.
     """
-    stakeholders = [read_party(text) for text in parties or []]
+    settings = settings_of(home).settings
+    stakeholders = [read_party(text, settings) for text in parties or []]
 
     async def work(own: LocalVotes) -> None:
         until, seconds = read_by(own, by)
@@ -197,7 +198,7 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Add a party. Only the author can do this, before the deliberation begins."""
-    stakeholder = read_party(party)
+    stakeholder = read_party(party, settings_of(home).settings)
 
     def sentence(own: LocalVotes, _: ActOutcome) -> str:
         return f"{screen.name_of(stakeholder['id'], own.id)} takes part as {stakeholder['role']}"
