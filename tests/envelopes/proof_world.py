@@ -69,6 +69,7 @@ class Hint:
 
     member = "witness"
     unasked = True
+    introduces = False
 
     async def to_request(self, _peer):
         return None

@@ -40,6 +40,10 @@ def contact_of(settings: Settings, who: str) -> Contact | None:
     return asyncio.run(find_contact(settings, who))
 
 
+async def is_contact(store: Store, id_: str) -> bool:
+    return await store.document(COLLECTION, id_) is not None
+
+
 def id_or_text(settings: Settings, who: str) -> str:
     """Return the id of the contact of that name, or else the text as it is."""
     if id_of(who) is not None:

@@ -23,12 +23,13 @@ _FROM_CALL: Final = ContactRights(room="hold", file="hold")
 
 
 class ContactRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """`who` is a name or an id; in `accept` and `refuse` also the first digits of the id of a held caller, or with `once` of a
+    """`who` is a name or an id, `id` the one that takes its place in `follow`; in `accept` and `refuse` also the first digits of the id of a held caller, or with `once` of a
     held call.
     """
 
-    do: Literal["list", "held", "add", "rename", "limit", "block", "remove", "accept", "refuse"]
+    do: Literal["list", "held", "add", "rename", "limit", "block", "remove", "accept", "refuse", "follow"]
     who: str = ""
+    id: str = ""
     name: str = ""
     rights: dict[str, str] = {}
     addresses: tuple[str, ...] = ()
@@ -49,6 +50,7 @@ async def perform(
     """Do what is asked in the name of `caller`, and return the objects that it is about."""
     match asked.do:
         case "list":
+            await contacts.flush()
             return {"contacts": [contact_json(each) for each in contacts.all()]}
         case "held":
             return {"held": [held_json(each, contacts) for each in held.waiting()]}
@@ -67,6 +69,8 @@ async def perform(
             contact = await contacts.block(asked.who, caller=caller)
             await held.forget(contact.id)
             return _changed(contact)
+        case "follow":
+            return _changed(await contacts.follow(asked.who, asked.id, caller=caller))
         case "remove":
             return {"removed": contact_json(await contacts.remove(asked.who, caller=caller))}
         case "accept" | "refuse":

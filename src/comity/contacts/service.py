@@ -80,7 +80,9 @@ class Contacts:
         self._record = record
         self._clock = clock
         self._own = own.hex()
-        self._rules = unknown
+        self._rules: dict[ContactRight, UnknownRule] = {
+            right: getattr(unknown, f"unknown_{right}") for right in CONTACT_RIGHTS
+        }
         self._by_id: dict[str, _Held] = {}
         self._ids: dict[str, str] = {}
         self._seen: dict[str, float] = {}
@@ -116,7 +118,7 @@ class Contacts:
         return ContactRights(**{right: self._of_unknown(right, listener) for right in CONTACT_RIGHTS})
 
     def _of_unknown(self, right: ContactRight, listener: str) -> Consent:
-        rule: UnknownRule = getattr(self._rules, f"unknown_{right}")
+        rule = self._rules[right]
         if rule == "by_door":
             return "hold" if listener == OUTSIDE and not self.is_public() else "accept"
         return rule
@@ -254,6 +256,26 @@ class Contacts:
             if after == before:
                 return _Change((), "", before, after)
             return _Change((self._keep(after),), "CONTACT_MOVED", before, after)
+
+        return await self._make(change, caller)
+
+    async def follow(self, who: str, id_: str, *, caller: Caller) -> Contact:
+        """Let another id take the place of a contact's: its owner has replaced the key. Name, rights and history stay."""
+        require_owner(caller)
+        id_ = VacantId.from_hex(id_).hex()
+
+        def change() -> _Change:
+            before = self.require(who)
+            after = replace(before, id=id_)
+            if after == before:
+                return _Change((), "", before, after)
+            if (other := self.find(id_)) is not None:
+                raise ConflictError(
+                    f"{id_[:12]} is the contact {other.name} already, so {before.name} cannot become it; remove one of them"
+                )
+            gone = DeleteDocument(collection=COLLECTION, id=before.id, expect=self._by_id[before.id].version)
+            named = Put(space=_NAMES, key=folded(before.name), value=id_.encode())
+            return _Change((gone, named, self._keep(after)), "CONTACT_FOLLOWED", before, after)
 
         return await self._make(change, caller)
 

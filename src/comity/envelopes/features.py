@@ -20,12 +20,14 @@ Member = Mapping[str, Any]
 
 
 class Feature(Protocol):
-    """`member` names its member. `unasked`: it adds to replies also where the request came without its member. The
+    """`member` names its member. `unasked`: it adds to replies also where the request came without its member. `introduces`:
+    its member is taken from a call that is held too, because it may say who calls. The
     signature of the message was verified before any of this is called; the member itself is a hint of anybody.
     """
 
     member: str
     unasked: bool
+    introduces: bool
 
     async def to_request(self, card: CapabilityCard) -> Member | None:
         """Return what goes with a request of ours to the owner of the card."""
@@ -68,6 +70,12 @@ class Features:
             if asked is not None or feature.unasked:
                 _add(members, feature, await _quietly(feature, feature.to_reply(peer, asked, known=known)))
         return members or NO_MEMBERS
+
+    async def take_introduction(self, peer: VacantId, given: Mapping[str, Any]) -> None:
+        """Take what a call that is held says of its sender."""
+        for feature in self._features:
+            if feature.introduces and (member := given.get(feature.member)) is not None:
+                await _quietly(feature, feature.to_reply(peer, member, known=False))
 
     async def take_reply(self, card: CapabilityCard, given: Mapping[str, Any]) -> None:
         for feature in self._features:

@@ -14,7 +14,7 @@ it, the same bytes get the stored reply. Work that fails changes nothing.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack
@@ -452,18 +452,25 @@ class EnvelopeHandler(SignedHandler):
         """Let a call wait for those before it only if it may be answered."""
         return super().hold(call) if call.evidence.consent == "accept" else nullcontext()
 
-    async def admit(self, call: Call) -> Admission:
+    def admit(self, call: Call) -> Coroutine[Any, Any, Admission]:
+        """Return the steps of a call that may be answered, or those that turn it away."""
+        if call.evidence.consent == "accept" or self._consent is None:
+            return super().admit(call)
+        return self._turn_away(call, self._consent)
+
+    async def _turn_away(self, call: Call, consent: CallConsent) -> Admission:
         verified: VerifiedCall = call.evidence
-        if verified.consent != "accept" and self._consent is not None:
-            await self._consent.turn_away(
-                verified.consent,
-                call.caller,
-                digest=verified.envelope.compute_hash(),
-                words=first_words(verified.envelope.payload, MAX_WORDS),
-                size=call.request.size,
-                listener=call.request.listener,
-            )
-        return await super().admit(call)
+        envelope = verified.envelope
+        if verified.consent == "hold" and verified.members:
+            await self._features.take_introduction(envelope.from_vacant_id, verified.members)
+        await consent.turn_away(
+            verified.consent,
+            call.caller,
+            digest=envelope.compute_hash(),
+            words=first_words(envelope.payload, MAX_WORDS),
+            size=call.request.size,
+            listener=call.request.listener,
+        )
 
     def knows(self, call: Call) -> bool:
         return call.evidence.consent == "accept" and super().knows(call)

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from comity.contacts.lookup import is_contact
 from comity.envelopes.client.pair import CALL_BOOK
 from comity.envelopes.protocol.card import CapabilityCard
 from comity.envelopes.protocol.chain import PairKey
@@ -69,6 +70,7 @@ class Successions:
 
     member = "succession"
     unasked = False
+    introduces = True
 
     def __init__(self, store: Store, record: Recorder, key: SigningKey, line: OwnLine) -> None:
         self._store = store
@@ -159,7 +161,7 @@ class Successions:
         if held is None:
             return None
         before, version = held
-        after = take_line(before, line)
+        after = take_line(before, line, ask=await self._has_contact(before))
         if after is before:
             return LineChange(before, after, (), _act_of(before, sender))
         await self._refuse_used(before, after, sender)
@@ -244,10 +246,15 @@ class Successions:
         if await self._store.get(RECOVERY, vacant_id) is None:
             await self._store.commit(*first_recovery(vacant_id, recovery, None))
 
+    async def _has_contact(self, line: KnownLine) -> bool:
+        """Return whether a key of the line is a contact, of whom only the owner says who it is now."""
+        return any([await is_contact(self._store, each) for each in line.ids()])
+
     async def _knows(self, vacant_id: VacantId) -> bool:
-        return await self._store.get(RECOVERY, vacant_id.hex()) is not None or await self._has_chain(
-            vacant_id
-        )
+        id_ = vacant_id.hex()
+        if await self._store.get(RECOVERY, id_) is not None or await is_contact(self._store, id_):
+            return True
+        return await self._has_chain(vacant_id)
 
     async def _has_chain(self, peer: VacantId) -> bool:
         for own in (self._line.current, *self._line.former):

@@ -101,6 +101,7 @@ class Witnesses:
 
     member = "witness"
     unasked = False
+    introduces = False
 
     def __init__(
         self, store: Store, key: SigningKey, clock: Clock, record: Recorder, *, proofs: Path | None = None

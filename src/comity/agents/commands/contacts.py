@@ -109,7 +109,7 @@ def add(
     settings = settings_of(home, **{"directory.url": directory}).settings
     id_, addresses = asyncio.run(_whom(agent, settings))
     asked = ContactRequest(do="add", who=id_, name=name or "", addresses=addresses)
-    _print(_ask(settings, home, asked), lambda contact: f"{contact} is a contact.", as_json=as_json)
+    _print(ask_contacts(settings, home, asked), lambda contact: f"{contact} is a contact.", as_json=as_json)
 
 
 @app.add("""
@@ -294,10 +294,10 @@ def _rights_of(contact: Contact) -> str:
 
 
 def _ask_at(home: KeyOptions, asked: ContactRequest) -> dict[str, Any]:
-    return _ask(settings_of(home).settings, home, asked)
+    return ask_contacts(settings_of(home).settings, home, asked)
 
 
-def _ask(settings: Settings, home: KeyOptions, asked: ContactRequest) -> dict[str, Any]:
+def ask_contacts(settings: Settings, home: KeyOptions, asked: ContactRequest) -> dict[str, Any]:
     return asyncio.run(_answer(settings, home, asked))
 
 

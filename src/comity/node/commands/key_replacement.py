@@ -14,6 +14,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from comity.agents.commands.contacts import ask_contacts
+from comity.contacts.lookup import contact_of, id_or_text
+from comity.contacts.operations import ContactRequest
+from comity.contacts.protocol.contact import Contact
 from comity.envelopes.successions import in_words, keep_line, known_lines, read_known_line
 from comity.identity.key_files import (
     IdentityFile,
@@ -302,7 +306,7 @@ def follow(
     if old is None:
         _print_lines(lines, as_json=as_json)
         return
-    chosen = _chosen(lines, old)
+    chosen = _chosen(lines, id_or_text(settings, old))
     wanted = None if new is None else id_of(new)
     if new is not None and wanted is None:
         raise ConfigError("--new must be a whole id: 64 hexadecimal digits or did:key:…")
@@ -313,10 +317,13 @@ def follow(
             yes=yes,
         )
         asyncio.run(_keep_line(settings, own_key(settings, home.passphrase_file), chosen, decided))
+    contact = _follow_contact(settings, home, decided)
     if as_json:
-        print_json(_line_facts(decided))
+        print_json({**_line_facts(decided), "contact": None if contact is None else contact.name})
     else:
         print_line(f"{decided.root[:12]} {in_words(decided)}")
+        if contact is not None:
+            print_line(f"Your contact {contact.name} has that id now.")
 
 
 def recovery_state(folder: Path) -> str:
@@ -332,6 +339,17 @@ def _rows(line: OwnLine) -> list[list[Cell]]:
         signer = "the recovery key" if each.by_recovery else "the key before it"
         rows.append([str(each.number), each.new, each.time[:19], signer, one_line(each.reason)])
     return rows
+
+
+def _follow_contact(settings: Settings, home: KeyOptions, line: KnownLine) -> Contact | None:
+    """Let a contact that has a former key of the line have the one that counts now; return it."""
+    if line.state != "followed":
+        return None
+    known = (contact_of(settings, each) for each in line.ids() if each != line.current)
+    contact = next((each for each in known if each is not None), None)
+    if contact is not None:
+        ask_contacts(settings, home, ContactRequest(do="follow", who=contact.id, id=line.current))
+    return contact
 
 
 async def _known_lines(settings: Settings) -> list[KnownLine]:
