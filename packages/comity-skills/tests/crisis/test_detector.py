@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from comity_skills.crisis import crisis_detector
 from comity_skills.crisis.report import MOST_SIGNALS
-from comity_skills_data import shipped
+from comity_skills.prepared import Data
+from comity_skills_data import FOLDER, opened, read, shipped
 
 STATEMENTS = {
     "en": "I want to kill myself",
@@ -557,9 +558,11 @@ def test_the_verdict_stops_at_the_first_statement_that_nothing_lowers():
 
 
 def test_a_text_without_telling_words_is_hardly_looked_at():
-    detect("I had a hard week and nothing seems to go right")
+    new = crisis_detector(Data(opened(FOLDER), read))
+    for _ in range(500):  # until its words are familiar
+        new.judge("I had a hard week and nothing seems to go right")
     # its words are looked up once for the writer's danger, and once for that of others
-    assert work("I had a hard week and nothing seems to go right", detector().judge) < 75
+    assert work("I had a hard week and nothing seems to go right", new.judge) < 30
 
 
 def test_the_signals_are_bounded():
@@ -618,15 +621,15 @@ def sized(unit, size):
 
 
 def test_half_a_megabyte_takes_twice_the_work_of_a_quarter():
-    detect("kill myself")
-    assert work(sized("kill myself ", 500_000)) <= 2.05 * work(sized("kill myself ", 250_000)) + 100
+    detect(sized("kill myself ", 100_000))
+    assert work("kill myself " * 40_000) <= 2.05 * work("kill myself " * 20_000) + 100
 
 
 def test_twice_the_text_takes_twice_the_work_whatever_it_repeats():
     detect("warm")
     for unit in UNITS:
         for look in (detect, detector().judge):
-            look(sized(unit, 100))  # words are looked up once
+            look(sized(unit, 40_000))  # words are looked up once
             assert work(sized(unit, 40_000), look) <= 2.05 * work(sized(unit, 20_000), look) + 100, unit
 
 

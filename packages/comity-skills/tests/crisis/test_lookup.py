@@ -24,11 +24,28 @@ def test_the_place_is_that_of_the_last_character():
     assert [text.text[place] for place, _ in WORDS.find(text)] == ["死", "死"]
 
 
-def test_whether_there_is_one_is_told_without_a_list():
-    assert WORDS.finds(folded("I die"))
-    assert WORDS.finds(folded("想死"))
-    assert not WORDS.finds(folded("dying , 我"))
-
-
 def test_no_patterns_find_nothing():
     assert list(Lookup.of({}).find(folded("die , 死"))) == []
+
+
+def test_who_has_read_much_finds_the_same():
+    words = Lookup.of({
+        " die ": 1, " want to die ": 2, " want to die tomor": 3, " tomor": 4, " die , soon ": 5, "www": 6, "死": 7,
+    })  # fmt: skip
+    texts = [
+        folded(text)
+        for text in (
+            "I want to die",
+            "die , soon and die tomorrow",
+            "want to die tomorrow , want to die tomor",
+            "soon die to want",
+            "www.want",
+            "die 死 tomorrow",
+            "a stranger may want to die",
+        )
+    ]
+    before = [words.find(text) for text in texts]
+    for _ in range(500):
+        words.find(folded("I want to die tomorrow and die soon , www. "))
+    assert [words.find(text) for text in texts] == before
+    assert [sorted(words.in_any_order(text)) for text in texts] == [sorted(found) for found in before]

@@ -138,7 +138,7 @@ class Dangers:
         found = self._known.found
         return Lookup(
             lambda script: self._section(f"patterns.{script}"),
-            lambda number, text: (len(text), found[number]),
+            lambda number, size, _: (size, found[number]),
         )
 
     def is_urgent(self, folded: Folded, language: str, span: tuple[int, int]) -> bool:
@@ -153,9 +153,8 @@ class Dangers:
 
     def find(self, folded: Folded) -> tuple[Danger, ...]:
         if not folded.unspaced:
-            words = folded.words
             telling, of_whom = self._known.rare
-            if telling.isdisjoint(words) or of_whom.isdisjoint(words):
+            if telling.isdisjoint(folded.said) or of_whom.isdisjoint(folded.said):
                 return ()
         hits = self._all.find(folded)
         if not any(name in _TELLING for _, (_, found) in hits for _, name in found):

@@ -15,7 +15,7 @@ import msgspec
 
 from comity_skills.crisis.folding import has_unspaced
 from comity_skills.crisis.lookup import Lookup, sections_of
-from comity_skills.words.tables import Content, Memo, Records, records_of
+from comity_skills.words.tables import Content, Records, records_of
 
 TALLY_BITS = 32
 
@@ -52,17 +52,11 @@ def index_in(section: Callable[[str], Content | None]) -> Index:
     content = section("meanings")
     records: Records[_Row] = Records(content or records_of(()), _Row)
 
-    def read(coded: tuple[int, int, bool]) -> Entry:
-        number, size, blank = coded
+    def told(number: int, size: int, blank: bool) -> Entry:
         row = records[number]
         clues = tuple((language, place, *_needs(needs)) for language, place, needs in row.clues)
         tally = sum(len(concepts) << TALLY_BITS * language for language, concepts in row.concepts.items())
         return (-size, 1 - size + blank, 1 - blank, row.concepts, clues, as_set(row.asked), tally)
-
-    entries = Memo(read)
-
-    def told(number: int, text: str) -> Entry:
-        return entries[number, len(text), text[0] == " "]
 
     def lookup(name: str) -> Lookup[Entry]:
         return Lookup(lambda script: section(f"{name}.{script}"), told)

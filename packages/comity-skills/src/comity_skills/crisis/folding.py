@@ -31,17 +31,18 @@ _DISGUISED = "\ue001"
 
 class Folded:
     """`text` is what the lexicon is looked up in: it begins and ends with a blank. `unspaced` says that there are
-    characters in it which are written without blanks.
+    characters in it which are written without blanks. `parts` stand between blanks: the words and stops, and ends of
+    lines. `said` are the different ones.
     """
 
     __slots__ = (
         "_folded",
-        "_parts",
         "_pieces",
         "_starts",
         "_vocabulary",
         "_way_back",
-        "_words",
+        "parts",
+        "said",
         "text",
         "unspaced",
     )
@@ -56,26 +57,12 @@ class Folded:
         self._folded = folded
         self._vocabulary = vocabulary
         self._way_back: _WayBack | None = None
-        self._words: list[str] | None = None
-        self._parts: list[str] | None = None
         self._starts: list[int] | None = None
         if not text.isascii() and has_unspaced(text):
             self.unspaced = True
             self.text = _NEEDLESS_BLANK.sub("", text)
-
-    @property
-    def words(self) -> list[str]:
-        """The words and stops, as they are spelled in `text`."""
-        if self._words is None:
-            self._words = self.text.split()
-        return self._words
-
-    @property
-    def parts(self) -> list[str]:
-        """What stands between blanks: the words and stops, and ends of lines."""
-        if self._parts is None:
-            self._parts = self.text[1:-1].split(" ")
-        return self._parts
+        self.parts = self.text[1:-1].split(" ")
+        self.said = frozenset(self.parts)
 
     @property
     def starts(self) -> list[int]:
@@ -166,6 +153,8 @@ class _Once(Folded):
 
 def said_once(folded: Folded) -> Folded:
     """What a text says that only repeats itself: a sentence is no graver for being said ten times."""
+    if not folded.unspaced and len(folded.parts) < 2 * len(folded.said):
+        return folded  # most words stand there once
     sentences = [one for one in _SENTENCE.findall(folded.text, 1) if one]
     if len(sentences) < 2 * len(set(sentences)) or any(sentences.count(one) == 1 for one in set(sentences)):
         return folded

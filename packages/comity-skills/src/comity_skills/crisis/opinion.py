@@ -23,8 +23,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from math import sqrt
-from operator import itemgetter
-from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -35,7 +33,6 @@ from comity_skills.crisis.report import Severity, Signal
 from comity_skills.words.tables import Content
 
 CATEGORY = "phrasing"
-_FIRST, _SECOND = itemgetter(0), itemgetter(1)
 _LEAST = 30  # characters that every text counts as longer: a few words prove little
 
 _PASSAGE = 160  # characters, and fewer where one says more
@@ -46,10 +43,8 @@ AROUND = 2  # passages on each side that stand around one
 _END = re.compile("[.!?;\n\u0964]")
 _PAUSE = re.compile(" , ")
 
-T = TypeVar("T")
-
 Place = tuple[int, int]  # where a passage begins and ends
-Turn = tuple[int, int, str]  # of phrase: its weight, its length, its language
+Turn = tuple[int, str, int]  # of phrase: its weight, its language, its length
 
 
 class OpinionFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -131,35 +126,25 @@ class Opinion:
     def _file(self) -> _Limits:
         return msgspec.msgpack.decode(bytes(self._section("limits") or b""), type=_Limits)
 
-    def _patterns(self, told: Callable[[Sequence[tuple[int, str]], int, str], T], *, long: bool) -> Lookup[T]:
-        long = long and self._file.apart
-        name, weights = ("long_phrases", self._file.long_weights) if long else ("phrases", self._file.weights)
+    def _turns_in(self, name: str, weights: Sequence[tuple[int, str]]) -> Lookup[Turn]:
         return Lookup(
-            lambda script: self._section(f"{name}.{script}"), lambda number, text: told(weights, number, text)
+            lambda script: self._section(f"{name}.{script}"), lambda number, size, _: (*weights[number], size)
         )
 
     @cached_property
     def _turns(self) -> Lookup[Turn]:
-        return self._patterns(_turn, long=False)
+        return self._turns_in("phrases", self._file.weights)
 
     @cached_property
     def _long_turns(self) -> Lookup[Turn]:
-        return self._patterns(_turn, long=True)
-
-    @cached_property
-    def _weights(self) -> Lookup[int]:
-        return self._patterns(_weight, long=False)
-
-    @cached_property
-    def _long_weights(self) -> Lookup[int]:
-        return self._patterns(_weight, long=True) if self._file.apart else self._weights
+        return self._turns_in("long_phrases", self._file.long_weights) if self._file.apart else self._turns
 
     def is_crisis(self, folded: Folded) -> bool:
         """Whether there is a signal in a text in which the rules saw nothing."""
         folded = said_once(folded)
         size = len(folded.text)
         if size <= (_UNSPACED_PASSAGE if folded.unspaced else _PASSAGE):  # one passage, as in most messages
-            total: int = sum(map(_SECOND, self._weights.in_any_order(folded)))
+            total = sum([turn[0] for _, turn in self._turns.in_any_order(folded)])
             return total / breadth_of(size) >= self._file.moderate
         return self._weigh(folded, mention=False, weak=False)[0] >= 1
 
@@ -193,7 +178,7 @@ class Opinion:
         size = len(text)
         places = passages(text, unspaced=folded.unspaced)
         if len(places) == 1:
-            total: int = sum(map(_SECOND, self._weights.in_any_order(folded)))
+            total = sum([turn[0] for _, turn in self._turns.in_any_order(folded)])
             weight = (total + file.mention * mention + file.weak * weak) / breadth_of(size)
             return weight / file.moderate, weight, (0, size)
         wider, alone, place = self._heaviest_passage(folded, places)
@@ -201,9 +186,9 @@ class Opinion:
 
     def _heaviest_passage(self, folded: Folded, places: Iterable[Place]) -> tuple[float, float, Place]:
         """Of the passage that weighs most together with what stands around it: that weight, its own, and where it is."""
-        hits = list(self._long_weights.find(folded))
-        ends = list(map(_FIRST, hits))
-        sums: list[int] = list(itertools.accumulate(map(_SECOND, hits), initial=0))
+        hits = self._long_turns.find(folded)
+        ends = [last for last, _ in hits]
+        sums = list(itertools.accumulate([turn[0] for _, turn in hits], initial=0))
 
         def weigh(place: Place) -> float:
             first, last = place
@@ -215,16 +200,6 @@ class Opinion:
             return alone + CONTEXT * around, alone, place
 
         return max(map(weighed, places))
-
-
-def _turn(weights: Sequence[tuple[int, str]], number: int, text: str) -> Turn:
-    weight, language = weights[number]
-    return weight, len(text), language
-
-
-def _weight(weights: Sequence[tuple[int, str]], number: int, _: str) -> int:
-    """Only what they weigh, for every text is asked for that."""
-    return weights[number][0]
 
 
 def is_long(folded: Folded) -> bool:
@@ -287,7 +262,7 @@ def _heaviest(turns: Iterable[tuple[int, Turn]], text: str) -> tuple[int, int, s
     most = weight = start = 0
     best = None
     shares: Counter[str] = Counter()
-    for last, (more, length, language) in turns:
+    for last, (more, language, length) in turns:
         if weight <= 0:
             weight, start = 0, last + 1 - length
             shares.clear()

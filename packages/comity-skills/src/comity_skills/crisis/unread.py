@@ -47,7 +47,7 @@ class Unread:
         """Who has it `folded` already spares most texts a closer look."""
         start = text[:_LOOKED_AT]
         if start.isascii():
-            said = _words(start) if folded is None else folded.words
+            said = _words(start) if folded is None else folded.said
             if len(self._small.intersection(said)) < _SHORT.start:
                 return False  # as most messages are; nothing else need be looked at
         words = set(_words(start))

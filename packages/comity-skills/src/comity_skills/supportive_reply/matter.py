@@ -212,7 +212,7 @@ class Matters:
         known = msgspec.msgpack.decode(bytes(names), type=tuple[tuple[str, ...], ...])
         return Lookup(
             lambda script: self._fields_section(f"{script}.{language}"),
-            lambda number, text: (len(text), known[number]),
+            lambda number, size, _: (size, known[number]),
         )
 
     def reads(self, language: str) -> bool:

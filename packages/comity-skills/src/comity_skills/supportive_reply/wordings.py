@@ -214,7 +214,7 @@ class Wordings:
         meanings = Memo[int, tuple[Meaning, ...]](records.__getitem__)
         return Lookup(
             lambda script: self._section(f"patterns.{script}"),
-            lambda number, text: (len(text), meanings[number]),
+            lambda number, size, _: (size, meanings[number]),
         )
 
     def find(self, text: str) -> Said:

@@ -10,7 +10,7 @@
 import itertools
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from struct import Struct as Layout
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -93,6 +93,19 @@ class Table:
             return None
         first = values + self._width * block.count(_EDGE, 0, place)
         return block[first : first + self._width]
+
+    def beginning_with(self, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The keys with this beginning, each with its value, in order."""
+        first = max(bisect_right(self._firsts, start) - 1, 0)
+        for at in range(first, len(self._firsts)):
+            if at > first and not self._firsts[at].startswith(start):
+                return
+            block = self._read(self._rows + self._places[at], self._rows + self._places[at + 1])
+            values = len(block) - self._width * min(_BLOCK, self._count - at * _BLOCK)
+            for number, key in enumerate(block[1 : values - 1].split(_EDGE)):
+                if key.startswith(start):
+                    place = values + self._width * number
+                    yield key, block[place : place + self._width]
 
 
 def records_of(things: Sequence[object]) -> bytes:
