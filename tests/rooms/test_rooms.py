@@ -436,9 +436,12 @@ async def test_a_spool_folder_must_be_an_allowed_one(tmp_path):
 
 async def test_a_missing_library_is_told_with_the_command_that_adds_it(monkeypatch):
     async with rooms_node() as here:
-        assert "notice" not in await Client(here).join("lab")
+        anna = Client(here)
+        assert "notice" not in await anna.join("lab")
+        assert (await anna.call("vdo_capabilities"))["transport_truth"]["type"] == "webrtc_data_channel"
         monkeypatch.setattr("comity.rooms.tool_handlers.available_libraries", tuple)
         assert "run: " in (await Client(here).join("hall"))["notice"]
+        assert (await anna.call("vdo_capabilities"))["transport_truth"]["type"] == "websocket"
 
 
 async def test_a_relay_on_another_machine_needs_tls():

@@ -108,7 +108,8 @@ class RoomTools:
     # Sessions.
 
     async def vdo_capabilities(self, context: ToolContext) -> Json:
-        return answers.capabilities_payload(__version__, LEGACY, context.profile)
+        webrtc = bool(available_libraries())
+        return answers.capabilities_payload(__version__, LEGACY, context.profile, webrtc=webrtc)
 
     async def vdo_connect(self, context: ToolContext, **given: Any) -> Json:
         given = self._with_own_invite(given)

@@ -51,7 +51,7 @@ DISK_EMPTY = 64 * 1024**2
 FUTURE_SECONDS = 300
 EXTRAS = {
     "mcp": (("mcp",), "agents that are tools of an MCP server"),
-    "p2p": (("webrtc", "aiortc"), "direct links between peers"),
+    "p2p": (("aiortc",), "WebRTC where the package wrtc has no wheel"),
     "keyring": (("keyring",), "the key in the keyring of the operating system"),
 }
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
@@ -298,7 +298,7 @@ def check_extras() -> Iterator[CheckResult]:
         if found:
             yield CheckResult(f"extra {extra}", "ok", f"installed ({', '.join(found)})")
         else:
-            how = install_command(modules[0] if modules[0] != "webrtc" else "wrtc")
+            how = install_command(modules[0])
             yield CheckResult(f"extra {extra}", "ok", f"not installed; needed only for {purpose}: {how}")
 
 

@@ -15,6 +15,7 @@ import contextlib
 import importlib
 import importlib.util
 import logging
+import platform
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -151,8 +152,9 @@ def available_libraries() -> tuple[Library, ...]:
 
 
 def install_command() -> str:
-    """Return a command that adds the library to this very installation."""
-    return extras.install_command("aiortc" if sys.platform == "win32" else "wrtc")
+    """Return a command that adds a library to this very installation; `wrtc` has no wheel for musl."""
+    is_musl = sys.platform == "linux" and platform.libc_ver()[0] != "glibc"
+    return extras.install_command("aiortc" if is_musl else "wrtc")
 
 
 async def new_connection(ice: IceSettings, library: Library | None = None) -> Connection:

@@ -181,6 +181,12 @@ _TRANSPORT: Final = {
     "reliability": "SCTP data channels + MCP file ACK/retry/resume",
 }
 
+_WITHOUT_WEBRTC: Final = {
+    "type": "websocket",
+    "turn_relays_help_reachability": False,
+    "reliability": "WebSocket + MCP file ACK/retry/resume",
+}
+
 
 def failed_payload(tool: str | None, message: str) -> Json:
     error: Json = {"type": fault_type(message), "message": message}
@@ -189,8 +195,8 @@ def failed_payload(tool: str | None, message: str) -> Json:
     return {"ok": False, "error": error}
 
 
-def capabilities_payload(version: str, protocols: Sequence[str], profile: str) -> Json:
-    """`protocols`: the versions of MCP, the latest last."""
+def capabilities_payload(version: str, protocols: Sequence[str], profile: str, *, webrtc: bool) -> Json:
+    """`protocols`: the versions of MCP, the latest last. `webrtc`: whether a library for it is installed."""
     tools = TOOLS_OF[profile]
     return {
         "ok": True,
@@ -211,7 +217,7 @@ def capabilities_payload(version: str, protocols: Sequence[str], profile: str) -
             "file_transfer": "vdo_file_send" in tools,
             "shared_state_sync": "vdo_state_set" in tools,
         },
-        "transport_truth": dict(_TRANSPORT),
+        "transport_truth": {**_TRANSPORT, **({} if webrtc else _WITHOUT_WEBRTC)},
     }
 
 
