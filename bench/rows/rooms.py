@@ -27,6 +27,8 @@ from comity.node.node import Node
 from comity.rooms.links.webrtc import available_libraries
 from comity.rooms.paths import FilePaths
 from comity.rooms.protocol.effects import SignallingReady
+from comity.rooms.protocol.hosted_room import HostedRoom
+from comity.rooms.protocol.invite import Invite
 from comity.rooms.protocol.signalling import Listed
 from comity.rooms.protocol.tool_table import Demands
 from comity.rooms.sessions import Rooms
@@ -198,6 +200,9 @@ class _Relays:
 
     def pin_of(self, _host: str) -> str | None:
         return None
+
+    def invite_of(self, _rooms: Rooms, _hosted: HostedRoom) -> Invite:
+        raise NotImplementedError
 
     def open_links(self, _kept: KeptSession) -> _OneLink:
         return _OneLink(self._peer, self._link)

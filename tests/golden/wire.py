@@ -38,7 +38,7 @@ from tests.envelopes.protocol.envelope_samples import ALICE, BOB, NOON, after, s
 from tests.envelopes.protocol.samples import card
 from tests.envelopes.protocol.test_register_event import registered
 from tests.rooms.protocol.session_scene import envelope, pair
-from tests.rooms.protocol.test_invite import INVITE
+from tests.rooms.protocol.test_invite import INVITE, members_of
 from tests.simulation.rooms import SECURE
 from tests.store.samples import draft
 from tests.vcp.protocol.negotiation_samples import hello_object, negotiate, policy
@@ -185,8 +185,8 @@ def _rooms() -> dict[str, Any]:
     message = envelope("message", {"text": "grüß dich"})
     cipher = RoomCipher("secret")
     return {
-        "invite": INVITE.line(),
-        "secret of an invite": invite_secret(b"node", "blue", 17),
+        "members of an invite, before they are deflated": members_of(INVITE),
+        "secret of an invite": invite_secret(b"node", "blue", 1, 17),
         "join token": mint("secret", room="lab", stream_id="alice", exp=17, nonce="n"),
         "envelope": _text(write_envelope(message)),
         "envelope under a key": _text(write_envelope(message, key)),

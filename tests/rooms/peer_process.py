@@ -123,7 +123,7 @@ async def main():
     links = LinkMaker(LinkSettings(library=asked.library, tickets=asked.tickets))
     cipher = RoomCipher(effective_password("pass word"))
     attending = Attending(room="lab", stream=asked.stream, cipher=cipher, first_delay=0.2, longest_delay=1.0)
-    room = RoomMeeting(attending, read_relay(asked.relay), links, SystemClock())
+    room = RoomMeeting(attending, (read_relay(asked.relay),), links, SystemClock())
     peer = Peer(room)
     room.start()
     if asked.view:

@@ -41,7 +41,7 @@ class People:
         maker = LinkMaker(settings or LinkSettings(tickets=self.folder))
         cipher = RoomCipher(effective_password(password))
         attending = Attending(room="lab", stream=stream, cipher=cipher, first_delay=0.02, longest_delay=0.1)
-        room = RoomMeeting(attending, read_relay(url or self.url), maker, SystemClock())
+        room = RoomMeeting(attending, (read_relay(url or self.url),), maker, SystemClock())
         self.rooms.append(room)
         self.makers.append(maker)
         room.start()

@@ -33,7 +33,7 @@ async def test_rooms_are_served_to_strangers_only_where_this_node_is_in_or_has_i
         await Client(node).join("hall")
         rooms = (await part.open_tools()).rooms
         assert rooms.serves("anything") is False
-        ids = {one.room_id for one in rooms._invites.values()}
+        ids = {hosted.room_id for hosted, _ in rooms.hosting.open_invites()}
         from comity.rooms.sessions import room_id_of
 
         ids |= {room_id_of(room.session.options) for room in rooms}

@@ -5,6 +5,7 @@ import json
 import ssl
 
 import pytest
+from msgspec.structs import replace
 from websockets.asyncio.client import connect
 
 from comity.rooms.part import PeersSettings
@@ -41,8 +42,9 @@ async def test_an_invite_carries_the_fingerprint_and_both_join_over_tls(public, 
         result = await anna.part.invite({"room": "lab"})
         invite = read_invite(result["invite"])
         port = here.url.rpartition(":")[2]
-        assert invite.host == f"wss://localhost:{port}/signal"
-        assert invite.tls_sha256 == self_signed.sha256
+        assert [(one.url, one.pin) for one in invite.meeting_places()] == [
+            (f"wss://localhost:{port}/signal", self_signed.sha256)
+        ]
         assert (await anna.join("lab", stream_id="anna"))["state"] == "connected"
         assert (await bert.join(result["invite"], stream_id="bert"))["state"] == "connected"
         await anna.wait_peer("bert")
@@ -54,10 +56,8 @@ async def test_another_certificate_is_not_taken(public):
     async with running_node(**public) as here, rooms_node() as there:
         line = (await Client(here).part.invite({"room": "lab"}))["invite"]
         forged = read_invite(line)
-        forged = type(forged)(
-            **{name: getattr(forged, name) for name in forged.__struct_fields__ if name != "tls_sha256"},
-            tls_sha256="0" * 64,
-        )
+        [place] = forged.relays
+        forged = replace(forged, relays=(replace(place, pin="0" * 64),))
         bert = Client(there)
         assert (await bert.join(forged.line()))["state"] == "reconnecting"
         assert "certificate" in (await bert.call("vdo_status"))["last_error"]
@@ -85,7 +85,7 @@ async def test_the_servers_of_the_settings_travel_with_the_invite(tmp_path):
     )
     async with running_node(parts={"peers": peers}) as here:
         invite = read_invite((await Client(here).part.invite({"room": "lab"}))["invite"])
-        assert invite.ice == (
+        assert invite.relays[0].turn == (
             {"urls": ["stun:stun.example:3478"]},
             {"urls": ["turn:turn.example:3478"], "username": "u", "credential": "hush"},
         )

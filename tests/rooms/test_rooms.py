@@ -340,7 +340,7 @@ async def test_both_may_name_each_other_as_target_and_have_one_link():
 async def test_three_nodes_in_a_room_all_hear_each_other():
     async with rooms_node() as one, rooms_node() as two, rooms_node() as three:
         clients = [Client(one), Client(two), Client(three)]
-        line = (await clients[0].part.invite({"room": "lab"}))["invite"]
+        line = (await clients[0].part.invite({"room": "lab", "uses": 2}))["invite"]
         for number, client in enumerate(clients):
             await client.join(line, stream_id=f"peer_{number}")
         for number, client in enumerate(clients):
@@ -395,11 +395,11 @@ async def test_an_invite_that_is_damaged_or_old_is_refused_in_a_sentence():
 
 
 async def test_an_invite_that_has_expired_is_refused(virtual_clock):
-    async with running_node(clock=virtual_clock) as here:
+    async with running_node(clock=virtual_clock) as here, running_node(clock=virtual_clock) as there:
         anna = Client(here)
         line = (await anna.part.invite({"room": "lab", "seconds": 60}))["invite"]
         virtual_clock.jump(61)
-        assert "expired" in await refusal(anna.join(line))
+        assert "expired" in await refusal(Client(there).join(line))
         assert (await anna.part.invite({"room": "lab"}))["invite"] != line
 
 

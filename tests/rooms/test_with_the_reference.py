@@ -87,7 +87,7 @@ async def meeting(role, carrier, *, connect=None, at_once=lambda _reference: Non
                 library=None if same_host else carrier, tickets=ticket_folder() if same_host else None
             )
         )
-        room = RoomMeeting(attending, relay, maker, SystemClock())
+        room = RoomMeeting(attending, (relay,), maker, SystemClock())
         room.start()
         try:
             if role == "publisher":

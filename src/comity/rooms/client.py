@@ -99,6 +99,24 @@ async def dial_relay(target: RelayTarget, tls: ssl.SSLContext | None = None) -> 
         return ClientWebSocket("the relay", connection)
 
 
+async def dial_first(targets: Sequence[RelayTarget]) -> ClientWebSocket:
+    """Return the connection that opens first. Raise the fault of the first target if none does."""
+    dialling_all = [asyncio.create_task(dial_relay(target)) for target in targets]
+    waiting = set(dialling_all)
+    opened: ClientWebSocket | None = None
+    try:
+        while waiting and opened is None:
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            opened = next((one.result() for one in done if one.exception() is None), None)
+    finally:
+        for one in dialling_all:
+            one.cancel()
+        for late in await asyncio.gather(*dialling_all, return_exceptions=True):
+            if isinstance(late, ClientWebSocket) and late is not opened:
+                await late.close()
+    return opened or dialling_all[0].result()
+
+
 def pinned_context(sha256: str) -> ssl.SSLContext:
     """Return TLS with the one certificate that has this hash, or whose public key has it, signed by anybody."""
 
@@ -133,10 +151,12 @@ FAREWELL_SECONDS: Final = 1.0
 
 
 class RoomMeeting:
-    def __init__(self, attending: Attending, relay: RelayTarget, links: LinkMaker, clock: Clock) -> None:
-        """`links` may serve many rooms, and is closed by its owner."""
+    def __init__(
+        self, attending: Attending, relays: Sequence[RelayTarget], links: LinkMaker, clock: Clock
+    ) -> None:
+        """`relays` are ways to one relay, all tried at once. `links` may serve many rooms, and is closed by its owner."""
         self._machine = Meeting(attending, secrets.token_bytes)
-        self._relay = relay
+        self._relays = relays
         self._links = links
         self._clock = clock
         self._notices: deque[Notice | LinkOpened] = deque()
@@ -272,7 +292,7 @@ class RoomMeeting:
         """One connection to the relay, from dialling to its end."""
         reason = ""
         try:
-            socket = await dial_relay(self._relay)
+            socket = await dial_first(self._relays)
             self._socket = socket
             self._unsent.clear()
             self._hung_up = ""

@@ -40,6 +40,7 @@ from comity.rooms.protocol.effects import (
     SignalLink,
 )
 from comity.rooms.protocol.files import ForgetTransfer, KeepTransfer
+from comity.rooms.protocol.membership import AskAdmission, Epoch, KeepEpoch
 from comity.rooms.protocol.message_dispatch import OpenSignalling
 from comity.rooms.protocol.messages import ForgetMessage, KeepMessage, MarkRead, MessageKept
 from comity.rooms.protocol.outgoing_file import OutgoingFile
@@ -98,7 +99,9 @@ class LiveRoom:
         record: Recorder,
         clock: Clock,
         key: SigningKey,
+        decide: "Callable[[LiveRoom, AskAdmission], Coroutine[Any, Any, None]]",
     ) -> None:
+        """`decide` asks the record of the host whether somebody is admitted, and answers with `AdmissionDecided`."""
         self.session = session
         self.id = session.session_id
         self.log_id = secrets.token_hex(8)
@@ -109,6 +112,7 @@ class LiveRoom:
         self._record = record
         self._clock = clock
         self._links = links
+        self._decide = decide
         self._connections: dict[str, PeerConnection] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -124,6 +128,7 @@ class LiveRoom:
         self._keys_kept: set[str] = set()
         self._nodes_kept: dict[str, str] = {}
         self._clock_kept = 0
+        self._epoch_kept: Epoch | None = None
         self._closed = False
         self.counts: dict[str, int] = {"sent": 0, "received": 0, "refused": 0}
 
@@ -181,6 +186,7 @@ class LiveRoom:
     def _restore(self, kept: Restored) -> None:
         outgoing, incoming = [], []
         self._nodes_kept, self._clock_kept = dict(kept.nodes), kept.clock
+        self._epoch_kept = kept.epoch
         for one in kept.outgoing:
             record, mark, sender = one["record"], one.get("mark"), one.get("sender")
             transfer_id = record["transfer_id"]
@@ -351,7 +357,14 @@ class LiveRoom:
 
     def _keep_clock(self, effect: KeepClock) -> None:
         self._clock_kept = effect.clock
-        self.keeping.keep_more(self.id, self._clock_kept, self._nodes_kept)
+        self._keep_more()
+
+    def _keep_epoch(self, effect: KeepEpoch) -> None:
+        self._epoch_kept = effect.epoch
+        self._keep_more()
+
+    def _keep_more(self) -> None:
+        self.keeping.keep_more(self.id, self._clock_kept, self._nodes_kept, self._epoch_kept)
 
     def _emitted(self, effect: EmitEvent) -> None:
         event = effect.event
@@ -383,7 +396,7 @@ class LiveRoom:
         nodes = self.session.messages.nodes
         if nodes != self._nodes_kept:
             self._nodes_kept = nodes
-            self.keeping.keep_more(self.id, self._clock_kept, nodes)
+            self._keep_more()
 
     def _caller(self, stream_id: str) -> Caller:
         """Return a peer by the node that it has proven to be, or else by the name it has in the room."""
@@ -562,6 +575,8 @@ class LiveRoom:
         ),
         KeepMessage: lambda self, effect: self._start_task(self._keep_in(effect)),
         KeepClock: _keep_clock,
+        KeepEpoch: _keep_epoch,
+        AskAdmission: lambda self, effect: self._start_task(self._decide(self, effect)),
         KeepTransfer: _keep_transfer,
         ForgetTransfer: lambda self, effect: self.keeping.forget_transfer(
             self.id, effect.direction, effect.transfer_id

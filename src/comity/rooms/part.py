@@ -223,7 +223,7 @@ class Peers(Part):
     async def _has_something(self) -> bool:
         """Return whether there are sessions or invites; nothing is imported for that."""
         store = self._runtime.store
-        for space in ("rooms:session", "rooms:invite"):
+        for space in ("rooms:session", "rooms:hosted"):
             if await store.scan(space, limit=1):
                 return True
         return False

@@ -12,16 +12,19 @@ from uuid import uuid4
 
 from comity.identity.private_files import read_private
 from comity.rooms.client import RelayTarget, RoomMeeting, read_relay
+from comity.rooms.hosting import WayToHost
 from comity.rooms.links.joining import LinkMaker, LinkSettings
 from comity.rooms.links.webrtc import IceServer, IceSettings
 from comity.rooms.links.websocket import ticket_folder
 from comity.rooms.part import INVITE_SECONDS, MAX_INVITE_SECONDS, SIGNAL_PATH, PeersSettings
 from comity.rooms.paths import FilePaths
+from comity.rooms.protocol.hosted_room import HostedRoom
+from comity.rooms.protocol.invite import Invite, InviteRelay
 from comity.rooms.protocol.meeting import Attending
 from comity.rooms.protocol.relay_line import RelayLine, is_relay_line, read_relay_line, relay_token
 from comity.rooms.protocol.signalling import RoomCipher, effective_password
 from comity.rooms.protocol.tool_table import Demands
-from comity.rooms.sessions import Rooms
+from comity.rooms.sessions import Rooms, split_token
 from comity.rooms.storage import KeptSession, RoomStore
 from comity.rooms.tool_handlers import RoomTools
 from comity.runtime.node_runtime import NodeRuntime
@@ -116,37 +119,56 @@ class NodeRelays:
             first_delay=options.reconnect_ms / 1000,
             longest_delay=options.max_reconnect_ms / 1000,
         )
-        return RoomMeeting(attending, self._relay_of(kept), self._links_for(kept), self._runtime.clock)
+        return RoomMeeting(attending, self._relays_of(kept), self._links_for(kept), self._runtime.clock)
 
     async def invite(self, rooms: Rooms, given: dict[str, Any]) -> dict[str, Any]:
         """For the owner alone: the line, and what to know about it."""
-        room, seconds, host = given.get("room"), given.get("seconds", INVITE_SECONDS), given.get("host")
+        room, seconds, relay = given.get("room"), given.get("seconds", INVITE_SECONDS), given.get("host")
+        uses = given.get("uses")
         if not isinstance(room, str):
             raise InvalidError("room must be a name")
         if not isinstance(seconds, int | float) or not 1 <= seconds <= MAX_INVITE_SECONDS:
             raise InvalidError(f"an invite is valid for 1 to {MAX_INVITE_SECONDS:g} seconds")
-        if host is not None and not isinstance(host, str):
+        if relay is not None and not isinstance(relay, str):
             raise InvalidError("host must be the address of a relay")
-        if host is not None and is_relay_line(host):
-            line: RelayLine | None = read_relay_line(host)
-        else:
-            line = self._own_line() if host is None else None
-        if line is not None:
-            until = self._runtime.clock.now() + seconds + LOGIN_AFTER_INVITE_SECONDS
-            address, pin, ice = line.address(until), line.pin, line.ice(until)
-        else:
-            address, pin = self._invite_address(host)
-            ice = ()
-        ice += tuple(map(_ice_json, self._configured_ice()))
-        invite = await rooms.invite(room, host=address, seconds=seconds, tls_sha256=pin, ice=ice or None)
+        if uses is not None and type(uses) is not int:
+            raise InvalidError("uses must be a whole number")
+        self._way(relay, 0.0)  # whether it can be used, before anything is stored
+        hosted = await rooms.hosting.invite(room, seconds=seconds, uses=uses, relay=relay)
+        invite = self.invite_of(rooms, hosted)
+        place = invite.meeting_places()[0].url
+        assert hosted.invite is not None
         return {
             "ok": True,
             "invite": invite.line(),
             "room": invite.room,
-            "host": invite.host.partition("?")[0],
+            "host": place.partition("?")[0],
             "expires_at": invite.exp / 1000,
-            "notice": _reach_of(invite.host),
+            "uses": invite.uses,
+            "left": hosted.invite.left,
+            "notice": _reach_of(place),
         }
+
+    def invite_of(self, rooms: Rooms, hosted: HostedRoom) -> Invite:
+        """Return the open invite of a room, with the addresses that hold now."""
+        last_exp = 0 if hosted.invite is None else hosted.invite.exp
+        return rooms.hosting.invite_of(hosted, self._way(hosted.relay, last_exp / 1000))
+
+    def _way(self, relay: str | None, until: float) -> WayToHost:
+        """Return how guests reach the host. `relay` is an address, or the line of a relay; a login lasts a day longer."""
+        line = self._own_line() if relay is None else None
+        if relay is not None and is_relay_line(relay):
+            line = read_relay_line(relay)
+        configured = tuple(map(_ice_json, self._configured_ice()))
+        if line is not None:
+            login_until = until + LOGIN_AFTER_INVITE_SECONDS
+            place = InviteRelay(
+                url=line.address(login_until), pin=line.pin, turn=line.ice(login_until) + configured
+            )
+        else:
+            address, pin = self._invite_address(relay)
+            place = InviteRelay(url=address, pin=pin, turn=configured)
+        return WayToHost(relays=(place,))
 
     def _own_addresses(self) -> list[str]:
         own = self.own
@@ -180,6 +202,16 @@ class NodeRelays:
         begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
         first = begin + cert.read_text("ascii").partition(begin)[2].partition(end)[0] + end
         return hashlib.sha256(ssl.PEM_cert_to_DER_cert(first)).hexdigest()
+
+    def _relays_of(self, kept: KeptSession) -> tuple[RelayTarget, ...]:
+        """Return where the room is met: the first of them that answers."""
+        if kept.places and not kept.own_relay:
+            found = []
+            for place in kept.places:
+                url, token = split_token(place.url)
+                found.append(read_relay(url, token, place.pin))
+            return tuple(found)
+        return (self._relay_of(kept),)
 
     def _relay_of(self, kept: KeptSession) -> RelayTarget:
         own = self.own

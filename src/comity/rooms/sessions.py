@@ -3,12 +3,10 @@
 - A session belongs to the node and its owner. Every client sees those that meet its demands, and reads events at its own
   pace; a client that says exit ends those that it opened.
 - Sessions are opened again after a restart, under their ids, by whichever process of this data folder has their lease.
-- An invite is one line. There is one for a room until it expires or is revoked. To revoke it ends the sessions of this
-  node that admit the holders of the line; nothing else makes the line worthless.
+- The rooms that this node invites to are in `hosting`.
 """
 
 import asyncio
-import hashlib
 import logging
 import secrets
 from collections.abc import Iterator
@@ -20,26 +18,27 @@ from uuid import uuid4
 from msgspec.structs import replace
 
 from comity.requests.caller import OWN_PROCESS, Caller
+from comity.rooms.hosting import HostedRooms
 from comity.rooms.live import LiveRoom, RoomLinks
 from comity.rooms.paths import FilePaths
 from comity.rooms.protocol.effects import SessionOptions
 from comity.rooms.protocol.hello import SessionKeys
-from comity.rooms.protocol.invite import Invite, invite_secret, read_invite
+from comity.rooms.protocol.hosted_room import HostedRoom
+from comity.rooms.protocol.invite import Invite, is_invite, read_invite
 from comity.rooms.protocol.loose_values import sanitize_id
 from comity.rooms.protocol.session import RoomSession
 from comity.rooms.protocol.signalling import RoomCipher, effective_password
 from comity.rooms.protocol.tool_arguments import VdoToolError
 from comity.rooms.protocol.tool_table import Demands
 from comity.rooms.spool import Spool
-from comity.rooms.storage import KeptInvite, KeptSession, Restored, RoomStore
+from comity.rooms.storage import KeptSession, Restored, RoomStore
 from comity.runtime.node_runtime import NodeRuntime
-from comity.wire.errors import ComityError, InvalidError
+from comity.wire.errors import ComityError
 
 log = logging.getLogger("comity.rooms")
 
 MAX_SESSIONS: Final = 64
 FORGOTTEN_AFTER: Final = 30 * 86_400.0
-MAX_INVITES: Final = 256
 _SPOOL: Final = "spool"
 
 
@@ -64,6 +63,10 @@ class Relays(Protocol):
         """Go to the relay of a session. Raise ConfigError."""
         ...
 
+    def invite_of(self, rooms: "Rooms", hosted: HostedRoom) -> Invite:
+        """Return the invite of a room that this node hosts."""
+        ...
+
 
 class Rooms:
     def __init__(
@@ -76,7 +79,7 @@ class Rooms:
         self._keeping = keeping
         self._clock = runtime.clock
         self._live: dict[str, LiveRoom] = {}
-        self._invites: dict[str, KeptInvite] = {}
+        self.hosting = HostedRooms(runtime.key, keeping, runtime.clock, lambda: self)
         self._opened_by: dict[str, str] = {}
 
     def __iter__(self) -> Iterator[LiveRoom]:
@@ -89,13 +92,11 @@ class Rooms:
         """Return whether the relay of this node lets strangers into the room with this id at the relay."""
         if any(room_id_of(room.session.options) == room_id for room in self._live.values()):
             return True
-        now = self._clock.now() * 1000
-        return any(invite.room_id == room_id and invite.exp > now for invite in self._invites.values())
+        return self.hosting.invites_into(room_id)
 
     async def restore(self) -> None:
         """Open again what was open when the node ended."""
-        for invite in await self._keeping.invites():
-            self._invites[invite.room] = invite
+        await self.hosting.restore()
         now = self._clock.now()
         for kept in await self._keeping.sessions():
             if kept.session_id in self._live or not await self._keeping.claim(kept.session_id):
@@ -121,6 +122,18 @@ class Rooms:
         for session_id in list(self._live):
             await self._keeping.claim(session_id)
 
+    def own_invite(self, room: str) -> Invite | None:
+        """Return the invite to a room that this node hosts, by its name or by the line itself."""
+        name: str | None = room
+        if is_invite(room):
+            try:
+                read = read_invite(room)
+            except ComityError:
+                return None
+            name = read.room if read.id == self._runtime.key.vacant_id.hex() else None
+        hosted = self.hosting.find(None if name is None else sanitize_id(name))
+        return None if hosted is None else self.relays.invite_of(self, hosted)
+
     async def connect(
         self, options: SessionOptions, invite: Invite | None, *, client: str, caller: Caller
     ) -> LiveRoom:
@@ -128,13 +141,15 @@ class Rooms:
             raise VdoToolError(f"{MAX_SESSIONS} sessions are open; end one with vdo_disconnect")
         _check_password(options)
         host, token = split_token(options.host)
+        first = None if invite is None else invite.meeting_places()[0]
         kept = KeptSession(
             session_id=f"vdo_{uuid4()}",
             options=replace(options, host=host),
             own_relay=self.relays.is_own(host),
             relay_token=token,
-            tls_sha256=self.relays.pin_of(host) if invite is None else invite.tls_sha256,
-            ice=None if invite is None else invite.ice,
+            tls_sha256=self.relays.pin_of(host) if first is None else first.pin,
+            ice=None if first is None else first.turn,
+            places=() if invite is None or invite.id is None else invite.meeting_places(),
             created_at=self._clock.now(),
         )
         try:
@@ -179,72 +194,6 @@ class Rooms:
         for room in rooms:
             await self._keeping.release(room.id)
 
-    async def invite(
-        self,
-        room: str,
-        *,
-        host: str,
-        seconds: float,
-        tls_sha256: str | None = None,
-        ice: tuple[dict[str, Any], ...] | None = None,
-    ) -> Invite:
-        """Return a new line, or the one that was given before and has not expired."""
-        name = sanitize_id(room)
-        if name is None:
-            raise InvalidError("the room needs a name of letters, digits and _")
-        known = self.known_invite(name)
-        if known is not None:
-            return read_invite(known)
-        self._forget_expired()
-        if len(self._invites) >= MAX_INVITES:
-            raise InvalidError(f"{MAX_INVITES} invites are valid; wait until one has expired")
-        exp = int((self._clock.now() + seconds) * 1000)
-        invite = Invite(
-            host=host,
-            room=name,
-            password=secrets.token_urlsafe(24),
-            secret=invite_secret(self._secret(), name, exp),
-            exp=exp,
-            tls_sha256=tls_sha256,
-            ice=ice,
-        )
-        cipher = RoomCipher(effective_password(invite.password))
-        self._invites[name] = await self._keeping.keep_invite(invite, cipher.room_id(name), OWN_PROCESS)
-        return invite
-
-    def open_invites(self) -> list[KeptInvite]:
-        """Return those that somebody can still come in by."""
-        self._forget_expired()
-        return sorted(self._invites.values(), key=lambda invite: invite.exp)
-
-    async def revoke(self, room: str) -> int:
-        """Take back the invite to a room; how many sessions of this node ended with it."""
-        line = self.known_invite(room)
-        if line is None:
-            raise InvalidError(
-                f"there is no invite to the room {room[:80]}; `comity room invites` lists those that are valid"
-            )
-        del self._invites[room]
-        await self._keeping.forget_invite(room, OWN_PROCESS)
-        secret = read_invite(line).secret
-        ended = [live for live in self if live.session.options.demands.join_token_secret == secret]
-        for live in ended:
-            await self.end(live, OWN_PROCESS)
-        return len(ended)
-
-    def known_invite(self, room: str) -> str | None:
-        """Return the line of a room that this node has invited to."""
-        known = self._invites.get(room)
-        return None if known is None or known.exp <= self._clock.now() * 1000 else known.line
-
-    def _forget_expired(self) -> None:
-        now = self._clock.now() * 1000
-        self._invites = {name: one for name, one in self._invites.items() if one.exp > now}
-
-    def _secret(self) -> bytes:
-        """Only for invites, so that a secret of theirs says nothing about the key of the node."""
-        return hashlib.sha256(b"comity invite secret\n" + self._runtime.key.seed).digest()
-
     def _at_home(self, kept: KeptSession) -> KeptSession:
         """Return it with the address that the node's own relay has now."""
         own = self.relays.own
@@ -254,6 +203,11 @@ class Rooms:
 
     def _open(self, kept: KeptSession, links: RoomLinks, restored: Restored | None) -> LiveRoom:
         options, runtime = kept.options, self._runtime
+        epoch = None if restored is None else restored.epoch
+        members: frozenset[str] = frozenset()
+        if options.membership is not None and options.membership.host == runtime.key.vacant_id.hex():
+            hosted = self.hosting.find(options.room)
+            epoch, members = (None, members) if hosted is None else (hosted.epoch, hosted.ids)
         session = RoomSession(
             options,
             session_id=kept.session_id,
@@ -262,6 +216,8 @@ class Rooms:
             wall=self._clock.now,
             draw=secrets.token_bytes,
             clock_floor=0 if restored is None else restored.clock,
+            epoch=epoch,
+            members=members,
         )
         folder = Path(options.file_spool_dir) if options.file_spool_dir else runtime.settings.data / _SPOOL
         room = LiveRoom(
@@ -272,6 +228,7 @@ class Rooms:
             record=runtime.record,
             clock=self._clock,
             key=runtime.key,
+            decide=self.hosting.decide,
         )
         self._live[kept.session_id] = room
         room.start(restored)

@@ -24,7 +24,9 @@ from comity.envelopes.queues import chain_of, state_of, tip_of
 from comity.requests.caller import Caller
 from comity.requests.record import Act, Recorder
 from comity.rooms.protocol.effects import SessionOptions
-from comity.rooms.protocol.invite import Invite
+from comity.rooms.protocol.hosted_room import HostedRoom
+from comity.rooms.protocol.invite import InviteRelay
+from comity.rooms.protocol.membership import Epoch
 from comity.rooms.protocol.messages import (
     MAX_WAIT,
     KeepMessage,
@@ -57,7 +59,7 @@ from comity.wire.machine import Clock
 log = logging.getLogger("comity.rooms")
 
 SESSIONS: Final = "rooms:session"
-INVITES: Final = "rooms:invite"
+HOSTED: Final = "rooms:hosted"
 ROOM_BOOK: Final = "room"
 SIGNED_LOG: Final = "rooms:signed"
 MAX_SIGNED: Final = 10_000
@@ -76,7 +78,9 @@ _T = TypeVar("_T")
 
 
 class KeptSession(Struct, frozen=True, kw_only=True):
-    """`own_relay`: the address is this node's own, whatever that is now. `relay_token` is for the relay."""
+    """`own_relay`: the address is this node's own, whatever that is now. `relay_token` is for the relay. `places`: where the host
+    of an invite may be met, if that is not this node.
+    """
 
     session_id: str
     options: SessionOptions
@@ -84,14 +88,8 @@ class KeptSession(Struct, frozen=True, kw_only=True):
     relay_token: str | None = None
     tls_sha256: str | None = None
     ice: tuple[dict[str, Any], ...] | None = None
+    places: tuple[InviteRelay, ...] = ()
     created_at: float = 0.0
-
-
-class KeptInvite(Struct, frozen=True, kw_only=True):
-    line: str
-    room: str
-    exp: int
-    room_id: str
 
 
 class Restored(Struct, frozen=True, kw_only=True):
@@ -107,6 +105,7 @@ class Restored(Struct, frozen=True, kw_only=True):
     state: list[dict[str, Any]]
     clock: int
     nodes: dict[str, str]
+    epoch: Epoch | None = None
 
 
 class RoomStore:
@@ -170,19 +169,15 @@ class RoomStore:
             operations += [Delete(space=space, key=key) for key, _ in kept]
         await self._record.commit(operations, room_act("ROOM_LEFT", caller, session_id))
 
-    async def invites(self) -> list[KeptInvite]:
-        return await self._decoded(INVITES, _invite)
+    async def hosted(self) -> list[HostedRoom]:
+        return await self._decoded(HOSTED, _hosted)
 
-    async def keep_invite(self, invite: Invite, room_id: str, caller: Caller) -> KeptInvite:
-        kept = KeptInvite(line=invite.line(), room=invite.room, exp=invite.exp, room_id=room_id)
-        put = Put(
-            space=INVITES, key=invite.room, value=self._sealed(_encode(kept)), expires_at=invite.exp / 1000
-        )
-        await self._record.commit([put], _invite_act("ROOM_INVITED", caller, invite.room))
-        return kept
+    async def keep_hosted(self, hosted: HostedRoom, result: str, caller: Caller) -> None:
+        put = Put(space=HOSTED, key=hosted.room, value=self._sealed(_encode(hosted)))
+        await self._record.commit([put], _invite_act(result, caller, hosted.room))
 
-    async def forget_invite(self, room: str, caller: Caller) -> None:
-        gone = Delete(space=INVITES, key=room)
+    async def forget_hosted(self, room: str, caller: Caller) -> None:
+        gone = Delete(space=HOSTED, key=room)
         await self._record.commit([gone], _invite_act("ROOM_INVITE_REVOKED", caller, room))
 
     # What a session keeps while it runs.
@@ -267,8 +262,11 @@ class RoomStore:
     def forget_transfer(self, session_id: str, direction: str, transfer_id: str) -> None:
         self._submit(Delete(space=_TRANSFERS, key=f"{session_id}/{direction}/{_short(transfer_id)}"))
 
-    def keep_more(self, session_id: str, clock: int, nodes: dict[str, str]) -> None:
-        self._submit(self._put(_MORE, session_id, {"clock": clock, "nodes": nodes}))
+    def keep_more(
+        self, session_id: str, clock: int, nodes: dict[str, str], epoch: Epoch | None = None
+    ) -> None:
+        more = {"clock": clock, "nodes": nodes, "epoch": msgspec.to_builtins(epoch)}
+        self._submit(self._put(_MORE, session_id, more))
 
     async def keep_state(
         self, session_id: str, changed: Sequence[StateEntry], gone: Sequence[str], caller: Caller | None
@@ -300,6 +298,7 @@ class RoomStore:
             state=await self._loaded(_STATE, prefix),
             clock=kept["clock"],
             nodes=kept["nodes"],
+            epoch=msgspec.convert(kept.get("epoch"), Epoch | None),
         )
 
     # How it is done.
@@ -432,4 +431,4 @@ def _ignore_failure(done: Any) -> None:
 _encode = msgspec.json.encode
 _json = msgspec.json.Decoder()
 _session = msgspec.json.Decoder(KeptSession)
-_invite = msgspec.json.Decoder(KeptInvite)
+_hosted = msgspec.json.Decoder(HostedRoom)

@@ -24,7 +24,7 @@ from comity.rooms.paths import AllowedPath
 from comity.rooms.protocol import tool_answers as answers
 from comity.rooms.protocol.events import iso_moment
 from comity.rooms.protocol.files import FileSource
-from comity.rooms.protocol.invite import is_invite
+from comity.rooms.protocol.invite import Invite, is_invite
 from comity.rooms.protocol.loose_values import sanitize_id
 from comity.rooms.protocol.messages import KeepMessage, sign_message
 from comity.rooms.protocol.outgoing_file import OutgoingFile
@@ -112,8 +112,8 @@ class RoomTools:
         return answers.capabilities_payload(__version__, LEGACY, context.profile, webrtc=webrtc)
 
     async def vdo_connect(self, context: ToolContext, **given: Any) -> Json:
-        given = self._with_own_invite(given)
-        is_invited = is_invite(given["room"])
+        own = self._own_invite(given)
+        is_invited = own is not None or is_invite(given["room"])
         host = self.rooms.relays.default
         if (
             host is None
@@ -130,7 +130,7 @@ class RoomTools:
             stream_suffix=secrets.token_hex(4),
             demands=self.rooms.demands.tightened(context.demands),
         )
-        options, invite = answers.connect_options(given, defaults, self._clock.now() * 1000)
+        options, invite = answers.connect_options(given, defaults, self._clock.now() * 1000, own)
         if options.file_spool_dir is not None:
             folder = await self._locate(options.file_spool_dir, context)
             options = replace(options, file_spool_dir=str(await asyncio.to_thread(folder.make_folder)))
@@ -413,14 +413,34 @@ class RoomTools:
 
     async def _invites(self, _given: Json, _client: str) -> Json:
         """Return which rooms somebody can still come into by an invite. It shows no line."""
-        listed = [{"room": one.room, "expires_at": one.exp / 1000} for one in self.rooms.open_invites()]
+        listed = [
+            {"room": hosted.room, "expires_at": invite.exp / 1000, "uses": invite.uses, "left": invite.left}
+            for hosted, invite in self.rooms.hosting.open_invites()
+        ]
         return {"ok": True, "invites": listed}
 
     async def _revoke(self, given: Json, _client: str) -> Json:
         name = sanitize_id(given.get("room"))
         if name is None:
             raise VdoToolError("room is required")
-        return {"ok": True, "room": name, "sessions_ended": await self.rooms.revoke(name)}
+        hosted = await self.rooms.hosting.revoke(name)
+        return {"ok": True, "room": name, "members": len(hosted.members)}
+
+    async def _kick(self, given: Json, _client: str) -> Json:
+        """Put a member of a room out, and begin a new epoch for those who stay."""
+        name = sanitize_id(given.get("room"))
+        if name is None:
+            raise VdoToolError("room is required")
+        before = self.rooms.hosting.find(name)
+        hosted, member = await self.rooms.hosting.remove(name, required_text(given, "member"))
+        ended = before is not None and before.invite is not None and hosted.invite is None
+        return {
+            "ok": True,
+            "room": name,
+            "removed": member,
+            "invite_ended": ended,
+            "members": len(hosted.members),
+        }
 
     async def _export(self, given: Json, _client: str) -> Json:
         """Return a page of signed messages."""
@@ -437,6 +457,7 @@ class RoomTools:
         "invite": lambda self, given, _client: self.invite(given),
         "invites": _invites,
         "revoke": _revoke,
+        "kick": _kick,
         "export": _export,
     }
 
@@ -445,13 +466,11 @@ class RoomTools:
 
     # What they share.
 
-    def _with_own_invite(self, given: Json) -> Json:
-        """Join a room that this node has invited to as its guests join it."""
-        if is_invite(given["room"]) or given["host"] is not None or given["password"] is not None:
-            return given
-        name = sanitize_id(given["room"])
-        line = None if name is None else self.rooms.known_invite(name)
-        return given if line is None else {**given, "room": line}
+    def _own_invite(self, given: Json) -> Invite | None:
+        """Return the invite to a room that this node hosts, named or by its line: it joins where its guests join."""
+        if given["host"] is not None or given["password"] is not None:
+            return None
+        return self.rooms.own_invite(given["room"])
 
     async def _locate(self, path: str, context: ToolContext) -> AllowedPath:
         return await asyncio.to_thread(self.rooms.paths.locate, path, context.folder, typed=context.typed)

@@ -73,7 +73,7 @@ def test_without_a_node_the_remedy_is_told(comity):
 def test_the_same_line_is_printed_until_it_expires(comity, line):
     assert comity("room", "invite", "lab").out.strip() == line
     result = json_of(comity("room", "invite", "hall", "--json", "--hours", "2"))
-    assert result["invite"].startswith("comity:1:")
+    assert result["invite"].startswith("comity:2:")
     assert "relay is on 127.0.0.1" in result["notice"]
 
 
@@ -81,24 +81,39 @@ def test_invites_are_listed_without_their_lines(comity, line):
     comity("room", "invite", "hall", "--hours", "2")
     shown = comity("room", "invites").out
     assert shown.index("hall") < shown.index("lab")
-    assert "comity:1:" not in shown
+    assert "comity:2:" not in shown
     result = comity("room", "invites", "--json").out
     assert [one["room"] for one in json.loads(result)["invites"]] == ["hall", "lab"]
-    assert "comity:1:" not in result
+    assert "comity:2:" not in result
 
 
-def test_a_revoked_invite_lets_nobody_in_and_the_next_one_is_another(comity, line, joined, monkeypatch):
+def test_a_revoked_invite_lets_nobody_in_and_who_is_in_stays(comity, line, joined, other):
+    assert "used or revoked" not in comity("room", "peers").out
+    again = comity("room", "invite", "lab").out.strip()
+    assert again != line, "one person has come by the first"
     outcome = comity("room", "invite", "lab", "--revoke")
-    assert outcome.out == "revoked the invite to the room lab; sessions ended: 1\n"
-    assert "in no room" in comity("room", "peers").out
+    assert outcome.out == "revoked the invite to the room lab; its members stay: 1\n"
     assert "No invite is valid" in comity("room", "invites").out
     assert "comity room invites" in comity("room", "invite", "lab", "--revoke").err
-    fresh = comity("room", "invite", "lab").out.strip()
-    assert fresh != line
-    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
-    assert comity("room", "join", "lab", "--name", "anna").code == 0
-    peers = json_of(comity("room", "peers", "--json"))["peers"]
-    assert not any(one["handshake_state"] == "ready" for one in peers)
+    assert comity("room", "invite", "lab").out.strip() not in (line, again)
+    wait_for(comity, "bert", None)
+    wait_for(comity, "anna", other)
+
+
+def test_a_removed_member_is_out_and_both_sides_are_told(comity, line, joined, other):
+    outcome = comity("room", "kick", "lab", "bert")
+    assert outcome.code == 0, outcome.err
+    assert outcome.out == "removed bert from the room lab\n"
+    wait_until(lambda: not [one for one in peers_of(comity) if one["connected"]])
+    wait_until(lambda: "removed from the room" in comity("room", "peers", "--data", other).out)
+    missing = comity("room", "kick", "lab", "bert")
+    assert missing.code != 0
+    assert "bert is not a member of the room lab; members: nobody" in missing.err
+    assert "only the node that invited" in comity("room", "kick", "lab", "anna", "--data", other).err
+
+
+def peers_of(comity):
+    return json_of(comity("room", "peers", "--json"))["peers"]
 
 
 def test_a_revoked_invite_is_gone_after_a_restart(comity, line, neighbourhood, data):

@@ -108,7 +108,7 @@ class SimulatedRooms:
     def locate(self, path, _folder, *, typed):
         return SimulatedPath(path, self._saved)
 
-    def known_invite(self, _room):
+    def own_invite(self, _room):
         return None
 
     async def connect(self, options, _invite, *, client, caller):

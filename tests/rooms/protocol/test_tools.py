@@ -1,5 +1,6 @@
 """The contract of the `vdo_*` tools: defaults, caps, refusals in its own words, answers with its members."""
 
+import base64
 import inspect
 import json
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from comity.mcp.protocol.catalog import Selection
 from comity.rooms.protocol import hello
-from comity.rooms.protocol.invite import Invite
+from comity.rooms.protocol.invite import Invite, InviteRelay
 from comity.rooms.protocol.tool_answers import (
     ConnectDefaults,
     connect_options,
@@ -202,7 +203,21 @@ def test_a_call_can_only_tighten_what_the_connection_demands():
     )
 
 
-INVITE = Invite(host="wss://h/signal", room="blue", password="pw", secret="k" * 64, exp=int(NOW) + 1000)
+INVITE = Invite(
+    relays=(InviteRelay(url="wss://h/signal"),),
+    room="blue",
+    n=2,
+    id="1d" * 32,
+    password="pw",
+    secret="5e" * 32,
+    exp=int(NOW) + 1000,
+)
+
+
+def old_line(exp):
+    """Of version 1, which others may still have."""
+    members = {"host": "ws://h", "room": "blue", "password": "pw", "secret": "k" * 64, "exp": exp}
+    return "comity:1:" + base64.urlsafe_b64encode(json.dumps(members).encode()).decode().rstrip("=")
 
 
 def test_an_invite_in_place_of_a_room_brings_all_that_is_needed():
@@ -212,7 +227,8 @@ def test_an_invite_in_place_of_a_room_brings_all_that_is_needed():
     assert options.demands.enforce_join_token
     assert options.demands.require_session_mac
     assert options.demands.join_token_secret == INVITE.secret
-    assert options.latest_exp == INVITE.exp
+    assert options.latest_exp is None
+    assert (options.membership.host, options.membership.n) == (INVITE.id, 2)
     assert INVITE.secret not in json.dumps(effective_config(options))
     configured = ConnectDefaults(host="x", stream_suffix="0", demands=Demands(join_token_secret="node's own"))
     assert (
@@ -226,11 +242,9 @@ def test_an_invite_that_is_over_says_so():
     assert message.endswith("; set the wrong one, or ask for a new invite")
 
 
-def test_two_who_share_an_invite_are_connected_and_a_token_that_outlives_it_is_not():
+def test_two_who_share_an_invite_of_version_1_are_connected_and_a_token_that_outlives_it_is_not():
     world = World()
-    line = Invite(
-        host="ws://h", room="blue", password="pw", secret="k" * 64, exp=int(world.wall() * 1000) + 60_000
-    ).line()
+    line = old_line(int(world.wall() * 1000) + 60_000)
     client = SimulatedTools(world, own=True)
     client.call("vdo_connect", {"room": line, "stream_id": "alice"})
     answer = client.call("vdo_connect", {"room": line, "stream_id": "bob", "target_stream_id": "alice"})

@@ -18,7 +18,7 @@ from comity.rooms.commands.target import (
     run_in_rooms,
     run_in_session,
 )
-from comity.rooms.protocol.invite import is_invite
+from comity.rooms.protocol.invite import MAX_USES, is_invite
 from comity.rooms.protocol.tool_table import HANDSHAKE_WORDS, MAX_FILE_BYTES
 from comity.runtime.lazy import late
 from comity.terminal.help import HelpfulApp
@@ -138,11 +138,15 @@ def invite(
     revoke: Annotated[
         bool,
         typer.Option(
-            "--revoke", help="Revoke the invite. Sessions that this node joined with it end as well."
+            "--revoke",
+            help="Revoke the invite. Who has come by it stays; `comity room kick` removes somebody.",
         ),
     ] = False,
     hours: Annotated[
         str | None, option("--hours", "N", "Hours until it expires, from 1 to 720. Default: 24.")
+    ] = None,
+    uses: Annotated[
+        str | None, option("--uses", "N", "How many people may come by it, from 1 to 256. Default: 1.")
     ] = None,
     relay: Annotated[
         str | None,
@@ -158,18 +162,20 @@ def invite(
 ) -> None:
     """Print an invite: one line with everything that another person needs to join the room.
 
-    Send the line over a channel that you trust: whoever has it can join, until it expires or you revoke it. A room has
-    only one invite at a time. If you run the command again, it prints the same line.
+    Send the line over a channel that you trust: whoever comes first can join, until it is used, expires or you revoke it. You
+    let people in, so you have to be in the room yourself. A room has only one invite at a time. If you run the command again,
+    it prints the same line, or another one if somebody has used it.
     """
-    if revoke and (hours is not None or relay is not None):
-        raise ConfigError("--revoke takes no --hours and no --relay")
+    if revoke and (hours is not None or relay is not None or uses is not None):
+        raise ConfigError("--revoke takes no --hours, no --uses and no --relay")
     seconds = 3600 * (24 if hours is None else whole_number("--hours", hours, 1, 720))
     if revoke:
         result = run_in_rooms(home, lambda rooms: rooms.ask("revoke", {"room": room}))
-        ended = f"sessions ended: {result['sessions_ended']}"
-        print_answer(result, f"revoked the invite to the room {result['room']}; {ended}", as_json=as_json)
+        stay = f"its members stay: {result['members']}"
+        print_answer(result, f"revoked the invite to the room {result['room']}; {stay}", as_json=as_json)
         return
-    asked = {"room": room, "seconds": seconds, "host": relay}
+    people = None if uses is None else whole_number("--uses", uses, 1, MAX_USES)
+    asked = {"room": room, "seconds": seconds, "host": relay, "uses": people}
     result = run_in_rooms(home, lambda rooms: rooms.ask("invite", asked))
     print_answer(result, result["invite"], as_json=as_json)
     if not as_json:
@@ -177,6 +183,25 @@ def invite(
         note(f"valid until {until}; on the other machine: comity room join, then paste the line")
         if result["notice"]:
             note(result["notice"])
+
+
+@app.add("""
+    comity room kick lab bert  remove bert from the room lab
+""")
+def kick(
+    room: Annotated[str, argument("ROOM", "The name of the room.")],
+    name: Annotated[str, argument("NAME", "The stream id of the member, or the id of its node.")],
+    home: HomeOptions = HomeOptions(),
+    as_json: Json = False,
+) -> None:
+    """Remove a member from a room that you have invited to. The others are told, and connect to it no more.
+
+    The invite that it came by ends as well. A new invite lets it in again.
+    """
+    result = run_in_rooms(home, lambda rooms: rooms.ask("kick", {"room": room, "member": name}))
+    ended = "; the invite has ended too" if result["invite_ended"] else ""
+    done = one_line(f"removed {result['removed']} from the room {result['room']}{ended}")
+    print_answer(result, done, as_json=as_json)
 
 
 @app.add("""
@@ -188,8 +213,11 @@ def invites(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     if as_json:
         print_json(result)
     elif result["invites"]:
-        rows = [(one["room"], _minute(one["expires_at"])) for one in result["invites"]]
-        print_table(("room", "valid until"), rows)
+        rows = [
+            (one["room"], _minute(one["expires_at"]), f"{one['left']} of {one['uses']}")
+            for one in result["invites"]
+        ]
+        print_table(("room", "valid until", "left"), rows)
     else:
         print_line("No invite is valid. Make one with `comity room invite`.")
 
@@ -520,7 +548,7 @@ def _read_line() -> str:
     if not line:
         raise ConfigError("give an invite, or the name of a room")
     if not is_invite(line) and len(line) > 80:
-        raise ConfigError("this is neither an invite nor the name of a room; an invite begins with comity:1:")
+        raise ConfigError("this is neither an invite nor the name of a room; an invite begins with comity:2:")
     return line
 
 

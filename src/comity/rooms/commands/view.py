@@ -370,6 +370,12 @@ def shown_size(count: int) -> str:
     return f"{count:,} GiB"
 
 
+def _members_changed(reason: str, names: list[str]) -> str:
+    if reason == "removed":
+        return f"{', '.join(names)} was removed from the room by its host"
+    return "the invite was revoked" if reason == "revoked" else "the invite is used up; others need a new one"
+
+
 _STAT, _QUOTE = "stat '", "'"
 UNDER_WAY: Final = ("offered", "transferring", "receiving")
 SENTENCES: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
@@ -378,6 +384,7 @@ SENTENCES: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "disconnected": lambda _event: "the relay is gone; connections to peers stay",
     "sync_peer_updated": lambda event: f"{event['stream_id']} is here",
     "sync_peer_rejected": lambda event: f"{event['stream_id']} was refused: {event['reason']}",
+    "room_members_changed": lambda event: _members_changed(event["reason"], event["names"]),
     "duplicate_stream_id": lambda event: f"another peer uses the name {event['stream_id']}",
     "data_channel_close": lambda event: f"{event['detail']['streamID']} has left",
     "connection_failed": lambda event: (

@@ -66,7 +66,8 @@ def judge_hello(
         return HelloRefused("peer_not_allowed", answered=False)
     auth_ok = True
     try:
-        _check_token(hello.join_token, options, stream_id, now_ms)
+        if options.membership is None:  # else the token counts after the id is proven
+            _check_token(hello.join_token, options, stream_id, now_ms)
     except JoinTokenError as why:
         if demands.enforce_join_token:
             return HelloRefused(_token_refusal(why, envelope, options, now_ms))
@@ -78,6 +79,8 @@ def judge_hello(
             layer = prove_layer(hello, envelope, room=options.room, fingerprints=fingerprints)
     except InvalidError as why:
         return HelloRefused(why.message)
+    if layer is None and options.membership is not None:
+        return HelloRefused("this room is for Comity nodes that prove their id")
     if key is None and (demands.require_session_mac or layer is not None):
         return HelloRefused("session mac required")
     return Admitted(auth_ok=auth_ok, key=key, layer=layer)
@@ -178,6 +181,7 @@ class RoomPeer:
         self.was_refused = False
         self.was_greeted = False
         self.was_replaced = False
+        self.epoch_told = 0
         self.replays = ReplayWindow()
         self.waiting_hello: tuple[BridgeEnvelope, HelloPayload] | None = None
         self.last_message_at = now

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from comity.rooms.protocol.membership import Membership
 from comity.rooms.protocol.signalling import IceCandidate, Listed
 from comity.rooms.protocol.tool_table import Demands
 from comity.rooms.protocol.transfers import FileLimits
@@ -124,7 +125,7 @@ MeetingEffect = (
 
 class SessionOptions(Struct, frozen=True, kw_only=True):
     """Everything that `vdo_connect` decides (peers 1.3). `latest_exp`: a token of a session that came from an invite must
-    not outlive it (ruling 62).
+    not outlive it (ruling 62). `membership`: of a room that somebody was invited to by an invite of version 2.
     """
 
     room: str
@@ -141,6 +142,7 @@ class SessionOptions(Struct, frozen=True, kw_only=True):
     join_token_ttl_ms: int = 600_000
     demands: Demands = Demands()
     latest_exp: int | None = None
+    membership: Membership | None = None
     files: FileLimits = FileLimits()
     file_spool_dir: str | None = None
     keep_spool_files: bool = False

@@ -66,6 +66,7 @@ _MEMBERS: Final = {
     "state_patch_rejected": "uuid stream_id key reason",
     "message_status": "message_id status reason",
     "message_rejected": "message_id uuid stream_id reason",
+    "room_members_changed": "reason names",
 }
 EVENT_MEMBERS: Final = {kind: tuple(members.split()) for kind, members in _MEMBERS.items()}
 _MAY_BE_ABSENT: Final = {

@@ -167,23 +167,39 @@ class JoinTokenError(UnauthenticatedError):
         self.expired = expired
 
 
-def mint(secret: str, *, room: str, stream_id: str, exp: int, nonce: str) -> str:
+def mint(secret: str, *, room: str, stream_id: str, exp: int, nonce: str, **more: int) -> str:
     """`exp` is in milliseconds since 1970; `nonce` is `join_` and 8 hexadecimal digits."""
-    body = _base64url(js_stringify({"room": room, "stream_id": stream_id, "exp": exp, "nonce": nonce}))
+    claims = {"room": room, "stream_id": stream_id, "exp": exp, "nonce": nonce, **more}
+    body = _base64url(js_stringify(claims))
     return f"{body}.{_signature(secret, body)}"
 
 
 def verify_claims(token: Any, secret: str) -> dict[str, Any]:
     """Return the claims of a token that the secret signed."""
-    if not isinstance(token, str) or not token:
-        raise JoinTokenError("token must be a non-empty string")
-    parts = token.split(".") if len(token) <= _MAX_LENGTH else ()
-    if len(parts) != 2:
-        raise JoinTokenError("invalid token format")
-    body, signature = parts
+    body, signature = _parts(token)
     expected = _signature(secret, body)
     if not hmac.compare_digest(expected.encode(), signature.encode("utf-8", "surrogatepass")):
         raise JoinTokenError("invalid token signature")
+    return _claims(body)
+
+
+def unproven_claims(token: Any) -> dict[str, Any]:
+    """Return what a token says, to know which secret it has to be verified with; nothing may follow from them alone."""
+    if token in (None, ""):
+        raise JoinTokenError(REQUIRED)
+    return _claims(_parts(token)[0])
+
+
+def _parts(token: Any) -> list[str]:
+    if not isinstance(token, str) or not token:
+        raise JoinTokenError("token must be a non-empty string")
+    parts = token.split(".") if len(token) <= _MAX_LENGTH else []
+    if len(parts) != 2:
+        raise JoinTokenError("invalid token format")
+    return parts
+
+
+def _claims(body: str) -> dict[str, Any]:
     try:
         claims = strict_json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
     except (ValueError, binascii.Error, MalformedError):

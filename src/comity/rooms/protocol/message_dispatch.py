@@ -25,11 +25,19 @@ from comity.rooms.protocol.channel import (
 from comity.rooms.protocol.effects import BytesArrived, CloseLink, SendText, SignalLink, TextArrived
 from comity.rooms.protocol.events import moment_or_none
 from comity.rooms.protocol.files import Report
+from comity.rooms.protocol.hello import HelloPayload
+from comity.rooms.protocol.membership import (
+    EPOCH_KIND,
+    REMOVED,
+    AdmissionDecided,
+    KeepEpoch,
+    MembersChanged,
+)
 from comity.rooms.protocol.message_exchange import MessageExchange
 from comity.rooms.protocol.session_peers import RoomPeers
 from comity.rooms.protocol.shared_data import StateExchange
 from comity.rooms.protocol.transfers import Transfers
-from comity.wire.errors import MalformedError
+from comity.wire.errors import InvalidError, MalformedError
 from comity.wire.machine import Effect
 
 MAX_SIGNAL_BYTES: Final = 65_536
@@ -66,13 +74,86 @@ class MessageDispatcher:
         peer = self._peers.get(uuid)
         effects = [*self._peers.closed(uuid, now), *self._files.peer_gone(uuid)]
         for waiting, envelope, hello in self._peers.waiting_for(peer.stream_id) if peer is not None else ():
-            passed, more = self._peers.judge(waiting, envelope, hello)
-            effects += [*more, *self._end_refused(waiting, now)]
-            if passed:
-                effects += self._peers.greet(waiting)  # it was turned away before, and does not know better
-                effects.append(self._exchange.request(waiting))
-                effects += self._greeted(waiting, f"link:{waiting.uuid}", now)
+            effects += self._judge_again(waiting, envelope, hello, now)
         return effects
+
+    def _judge_again(
+        self, peer: RoomPeer, envelope: BridgeEnvelope, hello: HelloPayload, now: float
+    ) -> list[Effect]:
+        """Judge a hello that waited."""
+        passed, effects = self._peers.judge(peer, envelope, hello)
+        effects += self._end_refused(peer, now)
+        if passed:
+            effects += self._peers.greet(peer)  # it was turned away before, and does not know better
+            effects.append(self._exchange.request(peer))
+            effects += self._greeted(peer, f"link:{peer.uuid}", now)
+        return effects
+
+    # Members of a room that people were invited to.
+
+    def admission_decided(self, event: AdmissionDecided, now: float) -> list[Effect]:
+        """Go on with the hello that waited for the host's record."""
+        members, peer = self._peers.members, self._peers.get(event.uuid)
+        if members is None:
+            return []
+        if event.refusal is None:
+            members.decided(event.node)
+        if peer is None or not peer.is_open or peer.waiting_hello is None:
+            return []
+        if event.refusal is None:
+            return self._judge_again(peer, *peer.waiting_hello, now)
+        return [*self._peers.refuse_waiting(peer, event.refusal), *self._end_refused(peer, now)]
+
+    def members_changed(self, event: MembersChanged, now: float) -> list[Effect]:
+        """The host begins an epoch: tell those who stay, and put out those who do not."""
+        members = self._peers.members
+        if members is None:
+            return []
+        members.changed(event)
+        effects = self._put_out(now)
+        for peer in self._peers.reachable():
+            effects += self._peers.tell_epoch(peer, members.news(event.why, event.names))
+        return [*effects, *_changed(event.why, event.names)]
+
+    def _put_out(self, now: float) -> list[Effect]:
+        members = self._peers.members
+        effects: list[Effect] = []
+        for peer in self._peers.reachable():
+            layer = peer.layer
+            if members is not None and layer is not None and members.is_removed(layer.vacant_id.hex()):
+                effects += [*self._peers.put_out(peer, REMOVED), *self._files.peer_gone(peer.uuid)]
+                effects += self._end_refused(peer, now)
+        return effects
+
+    def _epoch(self, peer: RoomPeer, payload: dict[str, Any], now: float) -> list[Effect]:
+        """Read what the host tells of an epoch. Nobody else may."""
+        members = self._peers.members
+        by_host = members is not None and peer.layer is not None and not members.is_host
+        if (
+            members is None
+            or peer.layer is None
+            or not by_host
+            or not members.is_host_id(peer.layer.vacant_id.hex())
+        ):
+            return self._peers.fault(
+                peer, now, "protocol_auth_failed", kind=EPOCH_KIND, reason="not_the_host"
+            )
+        try:
+            news = members.read_news(payload)
+        except InvalidError as why:
+            return self._peers.fault(peer, now, "protocol_auth_failed", kind=EPOCH_KIND, reason=why.message)
+        if news is None:
+            return []
+        epoch, why_changed, names = news
+        is_first = members.epoch is None
+        members.epoch = epoch
+        effects: list[Effect] = [KeepEpoch(epoch), *self._put_out(now)]
+        for other in self._peers:
+            if other.is_open and other.waiting_hello is None:
+                effects += self._peers.greet(other)
+        for waiting, envelope, hello in self._peers.waiting_to_belong():
+            effects += self._judge_again(waiting, envelope, hello, now)
+        return effects if is_first else [*effects, *_changed(why_changed, names)]
 
     def text(self, event: TextArrived, now: float) -> list[Effect]:
         peer = self._peers.get(event.uuid)
@@ -133,6 +214,8 @@ class MessageDispatcher:
             peer.last_heartbeat_at = self._wall()
         if family == "sync":
             return []
+        if kind == EPOCH_KIND:
+            return self._epoch(peer, message.payload, now)
         if peer.layer is not None and kind in {"msg.data", "msg.receipt"}:
             return self._messages.receive(peer, kind, message.payload, size, now)
         return self._peers.fault(peer, now, "protocol_unknown", kind=kind[:64])
@@ -179,6 +262,9 @@ class MessageDispatcher:
         peer.was_greeted = True
         self._files.rename_owner(before, peer.owner)
         effects = self._end_replaced(now)
+        members = self._peers.members
+        if members is not None and members.is_host and members.epoch is not None:
+            effects += self._peers.tell_epoch(peer, members.news())
         effects += self._files.peer_back(self._peers.file_peer(peer), now)
         effects += self._messages.greeted(peer, now)
         for message, size in peer.release_held():
@@ -235,6 +321,10 @@ class MessageDispatcher:
             "binaryBase64": binary,
         }
         return [Report("data_received", members, size)]
+
+
+def _changed(why: str | None, names: tuple[str, ...]) -> list[Effect]:
+    return [] if why is None else [Report("room_members_changed", {"reason": why, "names": list(names)})]
 
 
 # The states of a session (peers 6). How its signalling comes back is the signalling's own affair; it says when.

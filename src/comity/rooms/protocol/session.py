@@ -45,6 +45,7 @@ from comity.rooms.protocol.effects import (
 from comity.rooms.protocol.events import EventLog, iso_moment, moment_or_none, session_event
 from comity.rooms.protocol.files import FileAnswer, FilePeer, FileSource, FrameToPeer, Report, ToPeer
 from comity.rooms.protocol.hello import SessionKeys
+from comity.rooms.protocol.membership import AdmissionDecided, Epoch, MembersChanged, RoomMembers
 from comity.rooms.protocol.message_dispatch import Lifecycle, MessageDispatcher
 from comity.rooms.protocol.message_exchange import MessageExchange, check_fits
 from comity.rooms.protocol.messages import OUTBOX_TIMER, MessageKept, MessageNotKept
@@ -63,7 +64,9 @@ _Handler = Callable[["RoomSession", Any, float], list[Effect]]
 
 
 class RoomSession:
-    """`draw` gives so many random bytes, `wall` wall time in seconds. `clock_floor` is what `KeepClock` kept."""
+    """`draw` gives so many random bytes, `wall` wall time in seconds. `clock_floor` is what `KeepClock` kept, `epoch` what
+    `KeepEpoch` or the host's own record did; `members` are those of a host.
+    """
 
     def __init__(
         self,
@@ -75,6 +78,8 @@ class RoomSession:
         wall: Callable[[], float],
         draw: Callable[[int], bytes],
         clock_floor: int = 0,
+        epoch: Epoch | None = None,
+        members: frozenset[str] = frozenset(),
     ) -> None:
         options.demands.check()
         self.options = options
@@ -83,7 +88,20 @@ class RoomSession:
         self._wall = wall
         self._draw = draw
         self._life = Lifecycle(reconnect_ms=options.reconnect_ms, wall=wall)
-        self._peers = RoomPeers(options, keys=keys, node_key=node_key, wall=wall, draw=draw)
+        belonging = None
+        if options.membership is not None and node_key is not None:
+            own_id = node_key.vacant_id.hex()
+            belonging = RoomMembers(
+                options.membership,
+                own_id,
+                room=options.room,
+                stream_id=options.stream_id,
+                epoch=epoch,
+                members=members,
+            )
+        self._peers = RoomPeers(
+            options, keys=keys, node_key=node_key, wall=wall, draw=draw, members=belonging
+        )
         self.state = SharedState(options.stream_id, max_keys=options.state_max_keys, clock_floor=clock_floor)
         self.files = Transfers(
             options.files, wall=wall, token=lambda: draw(4).hex(), envelope_bytes=_envelope_bytes(options)
@@ -471,6 +489,8 @@ class RoomSession:
         BytesArrived: lambda self, event, now: self._dispatcher.binary(event, now),
         TimerFired: _timer,
         FileAnswer: lambda self, event, now: self.files.answer(event, now),
+        AdmissionDecided: lambda self, event, now: self._dispatcher.admission_decided(event, now),
+        MembersChanged: lambda self, event, now: self._dispatcher.members_changed(event, now),
         MessageKept: lambda self, event, _now: self.messages.kept(event),
         MessageNotKept: lambda self, event, _now: self.messages.not_kept(event),
     }

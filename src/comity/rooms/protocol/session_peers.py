@@ -26,8 +26,16 @@ from comity.rooms.protocol.admission import (
 from comity.rooms.protocol.channel import MESSAGE_LIMIT, BridgeEnvelope, write_control, write_envelope
 from comity.rooms.protocol.effects import ChannelOpened, CloseLink, PeerAppeared, SendText, SessionOptions
 from comity.rooms.protocol.events import iso_moment, moment_or_none
-from comity.rooms.protocol.files import FilePeer, Report
-from comity.rooms.protocol.hello import HelloPayload, SessionKeys, hello_payload, own_layer, read_hello
+from comity.rooms.protocol.files import FilePeer, Report, ToPeer
+from comity.rooms.protocol.hello import (
+    HelloPayload,
+    JoinTokenError,
+    SessionKeys,
+    hello_payload,
+    own_layer,
+    read_hello,
+)
+from comity.rooms.protocol.membership import EPOCH_KIND, AskAdmission, RoomMembers
 from comity.wire.errors import InvalidError
 from comity.wire.machine import CancelTimer, Effect, SetTimer, clock_words
 
@@ -50,7 +58,9 @@ class RoomPeers:
         node_key: SigningKey | None,
         wall: Callable[[], float],
         draw: Callable[[int], bytes],
+        members: RoomMembers | None = None,
     ) -> None:
+        self.members = members
         self._options = options
         self._keys = keys
         self._node_key = node_key
@@ -147,7 +157,11 @@ class RoomPeers:
         return effects
 
     def greet(self, peer: RoomPeer) -> list[Effect]:
-        """Send our hello, without a MAC: the peer may not know the key yet."""
+        """Send our hello, without a MAC: the peer may not know the key yet. A guest that the host has not admitted yet says
+        nothing; it answers the host's hello.
+        """
+        if self.members is not None and not self.members.may_greet:
+            return []
         sent = SendText(peer.uuid, write_envelope(self._hello("sync.hello", peer)))
         return [sent, Report("sync_hello_sent", {"ok": True, "target_uuid": peer.uuid})]
 
@@ -222,7 +236,9 @@ class RoomPeers:
     def no_hello(self, uuid: str) -> list[Effect]:
         """Close the link of a peer that is not admitted when the time for its hello is up."""
         peer = self._peers.get(uuid)
-        if peer is None or not peer.is_open or peer.is_admitted or peer.waiting_hello is not None:
+        if peer is None or not peer.is_open or peer.is_admitted:
+            return []
+        if peer.waiting_hello is not None and self.members is None:
             return []
         effects: list[Effect] = [CloseLink(uuid, "not admitted")]
         if peer.handshake_state == "discovered":
@@ -297,6 +313,18 @@ class RoomPeers:
         if greeted and (peer.stream_id, peer.public_key) != (stream_id, hello.public_key):
             verdict = HelloRefused("the peer changed its identity")
         peer.waiting_hello = None
+        if self.members is not None and isinstance(verdict, Admitted) and verdict.layer is not None:
+            node = verdict.layer.vacant_id.hex()
+            try:
+                belongs = self.members.judge(
+                    node, hello.join_token, stream_id, self._wall() * 1000, admitted=greeted
+                )
+            except JoinTokenError as why:
+                return False, self._turn_away(peer, envelope, HelloRefused(why.message))
+            if belongs != "admitted":
+                peer.waiting_hello = (envelope, hello)
+                asked = AskAdmission(peer.uuid, node, stream_id, hello.join_token)
+                return False, [asked] if belongs == "ask" else []
         if isinstance(verdict, HelloRefused):
             return False, self._turn_away(peer, envelope, verdict)
         effects = self._take_over(peer, envelope, hello, verdict)
@@ -312,7 +340,8 @@ class RoomPeers:
         peer.auth_ok = verdict.auth_ok
         peer.capabilities = {**hello.capabilities, **({} if verdict.layer is None else {"comity_v1": True})}
         peer.rejected_reason = None
-        peer.handshake_state = "ready" if envelope.kind == "sync.hello_ack" else "hello_received"
+        stays = self.members is not None and greeted and peer.handshake_state == "ready"
+        peer.handshake_state = "ready" if stays or envelope.kind == "sync.hello_ack" else "hello_received"
         peer.is_admitted = peer.is_open
         members: dict[str, Any] = {
             "uuid": peer.uuid,
@@ -325,6 +354,33 @@ class RoomPeers:
         if envelope.kind == "sync.hello":
             effects.append(SendText(peer.uuid, write_envelope(self._hello("sync.hello_ack", peer), peer.key)))
         return True, effects
+
+    def waiting_to_belong(self) -> list[tuple[RoomPeer, BridgeEnvelope, HelloPayload]]:
+        """Return those whose hello had to wait for an epoch that we did not know."""
+        return [
+            (peer, *peer.waiting_hello) for peer in self if peer.is_open and peer.waiting_hello is not None
+        ]
+
+    def refuse_waiting(self, peer: RoomPeer, reason: str) -> list[Effect]:
+        """Refuse a peer whose hello waits."""
+        assert peer.waiting_hello is not None
+        envelope, _ = peer.waiting_hello
+        peer.waiting_hello = None
+        return self._turn_away(peer, envelope, HelloRefused(reason))
+
+    def put_out(self, peer: RoomPeer, reason: str) -> list[Effect]:
+        """Refuse a peer that was admitted."""
+        envelope = self._envelope("sync.hello", {})
+        return self._turn_away(
+            peer, replace(envelope, from_stream_id=peer.stream_id or ""), HelloRefused(reason)
+        )
+
+    def tell_epoch(self, peer: RoomPeer, news: dict[str, Any]) -> list[Effect]:
+        """Tell a member of the epoch, once on each link."""
+        if not peer.is_admitted or peer.key is None or peer.epoch_told == news["epoch"]:
+            return []
+        peer.epoch_told = news["epoch"]
+        return [ToPeer(peer.uuid, EPOCH_KIND, news)]
 
     def _take_over(
         self, peer: RoomPeer, envelope: BridgeEnvelope, hello: HelloPayload, verdict: Admitted
@@ -424,6 +480,8 @@ class RoomPeers:
 
     def _own_token(self, ts: int) -> str | None:
         options = self._options
+        if self.members is not None:
+            return self.members.token(ts + options.join_token_ttl_ms, f"join_{self._draw(4).hex()}")
         if options.join_token is not None:
             return options.join_token
         secret = options.demands.join_token_secret

@@ -14,6 +14,7 @@ from comity.rooms.protocol.effects import SessionOptions
 from comity.rooms.protocol.files import DEFAULT_CHUNK
 from comity.rooms.protocol.invite import Invite, is_invite, read_invite
 from comity.rooms.protocol.loose_values import sanitize_id, trim
+from comity.rooms.protocol.membership import Membership
 from comity.rooms.protocol.session import RoomSession
 from comity.rooms.protocol.shared_data import SharedState
 from comity.rooms.protocol.tool_arguments import Json, VdoToolError, fault_type
@@ -33,11 +34,13 @@ class ConnectDefaults(Struct, frozen=True, kw_only=True):
 
 
 def connect_options(
-    arguments: Json, defaults: ConnectDefaults, now_ms: float
+    arguments: Json, defaults: ConnectDefaults, now_ms: float, own: Invite | None = None
 ) -> tuple[SessionOptions, Invite | None]:
-    """Return the options of a new session, and the invite that `room` was, if it was one."""
+    """Return the options of a new session, and the invite that `room` was, if it was one. `own`: of a room that this node
+    has invited to.
+    """
     given = arguments["room"]
-    invite = _read_invite(given, now_ms) if is_invite(given) else None
+    invite = own or (_read_invite(given, now_ms) if is_invite(given) else None)
     room = invite.room if invite is not None else sanitize_id(given)
     if not room:
         raise VdoToolError("room is required")
@@ -47,12 +50,13 @@ def connect_options(
     options = SessionOptions(
         room=room,
         stream_id=stream_id,
-        host=invite.host if invite is not None else _host(arguments["host"], defaults.host),
+        host=_host(arguments["host"], defaults.host) if invite is None else invite.meeting_places()[0].url,
         target_stream_id=None if viewed == stream_id else viewed,
         password=invite.password if invite is not None else _password(arguments["password"]),
         label=arguments["label"] or "mcp_bridge",
         demands=demands,
-        latest_exp=None if invite is None else invite.exp,
+        latest_exp=None if invite is None or invite.id is not None else invite.exp,
+        membership=_membership(invite),
         files=FileLimits(
             chunk_bytes=arguments["file_chunk_bytes"],
             max_bytes=arguments["file_max_bytes"],
@@ -97,6 +101,19 @@ def _read_invite(text: Any, now_ms: float) -> Invite:
     except ComityError as why:
         raise VdoToolError(f"invalid invite: {why.message}") from None
     return invite
+
+
+def _membership(invite: Invite | None) -> Membership | None:
+    if invite is None or invite.id is None:
+        return None
+    return Membership(
+        host=invite.id,
+        n=invite.n,
+        secret=invite.secret,
+        exp=invite.exp,
+        addrs=invite.addrs,
+        pin=invite.pin,
+    )
 
 
 def _demands(arguments: Json, base: Demands, invite: Invite | None) -> Demands:
