@@ -42,11 +42,11 @@ async def call(session, name, **arguments):
     return payload
 
 
-async def event(session, session_id, kind):
+async def event(session, session_id, kind, **members):
     while True:
         outcome = await call(session, "vdo_receive", session_id=session_id, wait_ms=5000, max_events=500)
         for one in outcome["events"]:
-            if one["type"] == kind:
+            if one["type"] == kind and members.items() <= one.items():
                 return one
 
 
@@ -54,9 +54,13 @@ async def event(session, session_id, kind):
 async def test_one_line_connects_them(tmp_path, joined):
     async with asyncio.timeout(PATIENCE), running_node(tmp_path / "anna") as node:
         async with httpx.AsyncClient(headers=bearer(node)) as owner:
+            rooms = f"{node.url}/v1/rooms"
             outcome = await owner.post(
-                f"{node.url}/v1/rooms", json={"tool": "invite", "arguments": {"room": "lab"}}
+                rooms, json={"tool": "invite", "arguments": {"room": "lab", "uses": 2}}
             )
+            if not joined:  # who invites has to be there to let them in
+                body = {"tool": "vdo_connect", "arguments": {"room": "lab", "stream_id": "host"}}
+                assert (await owner.post(rooms, json=body)).status_code == 200
         line = outcome.json()["invite"]
         data = node.settings.data if joined else tmp_path / "alone"
         async with (
@@ -65,13 +69,13 @@ async def test_one_line_connects_them(tmp_path, joined):
         ):
             here = (await call(left, "vdo_connect", room=line, stream_id="anna"))["session_id"]
             there = (await call(right, "vdo_connect", room=line, stream_id="bert"))["session_id"]
-            await event(left, here, "sync_peer_updated")
-            await event(right, there, "sync_peer_updated")
+            await event(left, here, "sync_peer_updated", stream_id="bert")
+            await event(right, there, "sync_peer_updated", stream_id="anna")
             waiting = asyncio.create_task(event(right, there, "data_received"))
             assert (await call(left, "vdo_send", session_id=here, data={"n": 1}))["ok"]
             assert (await waiting)["data"] == {"n": 1}
             (tmp_path / "left" / "doc.txt").write_text("the document")
-            sent = await call(left, "vdo_file_send_path", session_id=here, file_path="doc.txt")
+            sent = await call(left, "vdo_file_send_path", session_id=here, file_path="doc.txt", target="bert")
             saved = await call(
                 right,
                 "vdo_file_save",
