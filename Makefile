@@ -11,7 +11,7 @@ SECONDS ?= 60
 ARGS    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lowest check format bench fuzz sim torture evals train conformance mcpb sbom docs lock clean
+.PHONY: help run test lowest check format bench fuzz sim torture nat evals train conformance mcpb sbom docs lock clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -46,6 +46,9 @@ sim: $(VENV)/ready-dev ## simulate crashing stores and peers (SEEDS=10000)
 
 torture: $(VENV)/ready-dev ## kill -9 a writing store, and nodes under load (ROUNDS=200)
 	@COMITY_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -m torture $(ARGS)
+
+nat: $(VENV)/ready-dev ## two people behind routers of every kind, in network namespaces (needs root, nftables, iproute2)
+	@COMITY_NAT=all $(BIN)/python -m pytest -s -m nat $(ARGS)
 
 evals: $(VENV)/ready-dev ## measure how well the skills do what they claim
 	@cd $(SKILLS) && $(CURDIR)/$(BIN)/python -m evals $(ARGS)

@@ -17,12 +17,13 @@ DEADLINE = 90  # starting, linking again after a failed attempt (20 s) and 48 Mi
 
 
 class NodeProcess:
-    """`comity up` on a folder; it can be killed and started again. `client` names its reader of events."""
+    """`comity up` on a folder; it can be killed and started again. `prefix` stands before the command."""
 
-    def __init__(self, data, **settings):
+    def __init__(self, data, prefix=(), **settings):
         self.data = data
         self.session_id = None
-        self._environ = {
+        self._prefix = prefix
+        self.environ = {
             **{name: value for name, value in os.environ.items() if not name.startswith("COMITY_")},
             "WRTC_ALLOW_LOOPBACK": "1",
             "COMITY_DATA": str(data),
@@ -35,8 +36,8 @@ class NodeProcess:
 
     def start(self):
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "comity", "up", "--json"],
-            env=self._environ,
+            [*self._prefix, sys.executable, "-m", "comity", "up", "--json"],
+            env=self.environ,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,

@@ -38,7 +38,7 @@ MAX_CONNECTIONS: Final = 1000
 MAX_CONNECTIONS_PER_ADDRESS: Final = 32
 MAX_UNSENT_BYTES: Final = 1024 * 1024
 """What waits for a TCP client; beyond it packets are dropped, as they would be on a full line."""
-_BUFFER_BYTES: Final = 1024 * 1024
+_BUFFER_BYTES: Final = 4 * 1024 * 1024
 _ATTEMPTS: Final = 32
 
 
