@@ -14,7 +14,7 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
-from itertools import cycle
+from itertools import cycle, repeat
 from urllib.parse import urlsplit
 
 import uvloop
@@ -29,6 +29,9 @@ from comity.wire import strict_json
 CONNECTIONS = 64
 SOCKETS = 4
 HALF_OPEN = 3_000
+RELAY_SOCKETS = 500
+RELAY_ADDRESSES = 8
+ROOM_PEERS = 80
 BODY_BYTES = 1_000_000
 BRACKETS = 5_000
 CALL_CHARACTERS = 20_000
@@ -52,19 +55,9 @@ class Hostile:
 
     async def one_byte_websockets(self) -> None:
         """One message of one byte after the other, as many as are taken."""
-        upgrade = request_bytes(
-            "GET",
-            f"{self._url}/vcp",
-            headers=[
-                ("Connection", "Upgrade"),
-                ("Upgrade", "websocket"),
-                ("Sec-WebSocket-Version", "13"),
-                ("Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="),
-            ],
-        )
 
         async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.write(upgrade)
+            writer.write(_upgrade(f"{self._url}/vcp"))
             await reader.readuntil(b"\r\n\r\n")
             reading = asyncio.create_task(_read_all(reader))
             try:
@@ -121,6 +114,32 @@ class Hostile:
 
         await self._keep_on(HALF_OPEN, begin)
 
+    async def relay(self) -> None:
+        """Peers of the relay that change between two rooms, which tells all others in them, as fast as they are read. They come
+        from several addresses, because each has a limit.
+        """
+        host, _, last = self._address.rpartition(".")
+        addresses = cycle(f"{host}.{int(last) + number}" for number in range(RELAY_ADDRESSES))
+        rooms = cycle(range(RELAY_SOCKETS // ROOM_PEERS + 1))
+
+        async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(_upgrade(f"{self._url}/signal"))
+            await reader.readuntil(b"\r\n\r\n")
+            room = next(rooms)
+            messages = b"".join(
+                _masked(json.dumps({"request": "joinroom", "roomid": f"hostile{room}{which}"}).encode())
+                for which in "ab"
+            )
+            reading = asyncio.create_task(_read_all(reader))
+            try:
+                while not reading.done():
+                    writer.write(messages * 20)
+                    await writer.drain()
+            finally:
+                reading.cancel()
+
+        await self._keep_on(RELAY_SOCKETS, flood, addresses)
+
     def _call(self, name: str) -> bytes:
         key = SigningKey.from_seed(name.encode().ljust(32))
         envelope = signed_envelope(
@@ -158,17 +177,18 @@ class Hostile:
         headers = [("Content-Type", "application/json")]
         return request_bytes("POST", f"{self._url}/a2a/message/send", headers=headers, body=body)
 
-    async def _keep_on(self, connections: int, act: Act) -> None:
+    async def _keep_on(self, connections: int, act: Act, addresses: Iterator[str] | None = None) -> None:
         """So many peers, each of which begins again when its connection ends; tells when all have begun."""
+        come_from = addresses or repeat(self._address)
         pace = _Pace(ROUNDS_PER_SECOND)
         begun = asyncio.Semaphore(0)
 
         async def peer() -> None:
-            first = True
+            first, address = True, next(come_from)
             while True:
                 await pace.next()
                 with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-                    reader, writer = await asyncio.open_connection(sock=await self._connected())
+                    reader, writer = await asyncio.open_connection(sock=await self._connected(address))
                     if first:
                         first = False
                         begun.release()
@@ -184,12 +204,12 @@ class Hostile:
                 await begun.acquire()
             print(json.dumps({"url": self._url, "connections": connections}), flush=True)
 
-    async def _connected(self) -> socket.socket:
+    async def _connected(self, address: str) -> socket.socket:
         connection = socket.socket()
         connection.setblocking(False)
         try:
             if sys.platform == "linux" and self._at[0] == "127.0.0.1":
-                connection.bind((self._address, 0))
+                connection.bind((address, 0))
             await asyncio.get_running_loop().sock_connect(connection, self._at)
         except OSError:
             connection.close()
@@ -208,6 +228,21 @@ class _Pace:
         now = asyncio.get_running_loop().time()
         self._due = max(self._due + self._each, now - 0.1)
         await asyncio.sleep(self._due - now)
+
+
+def _upgrade(url: str) -> bytes:
+    headers = [
+        ("Connection", "Upgrade"),
+        ("Upgrade", "websocket"),
+        ("Sec-WebSocket-Version", "13"),
+        ("Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="),
+    ]
+    return request_bytes("GET", url, headers=headers)
+
+
+def _masked(text: bytes) -> bytes:
+    """One short message of a client; a mask of zeros changes nothing."""
+    return b"\x81" + bytes([0x80 | len(text)]) + bytes(4) + text
 
 
 async def _read_all(reader: asyncio.StreamReader) -> None:
@@ -243,6 +278,7 @@ KINDS: dict[str, Callable[[Hostile], Awaitable[None]]] = {
     "valid-calls": Hostile.valid_calls,
     "large-bodies": Hostile.large_bodies,
     "half-open": Hostile.half_open,
+    "relay": Hostile.relay,
 }
 
 

@@ -19,6 +19,7 @@ from bench.rows import (
     receipts,
     rooms,
     rpc_stream,
+    signalling,
     signatures,
 )
 
@@ -36,6 +37,7 @@ ROWS: tuple[Row, ...] = (
     *handshakes.ROWS,
     *contexts.ROWS,
     *hostile.ROWS,
+    *signalling.ROWS,
     *links.ROWS,
     *rooms.ROWS,
     *mcp.ROWS,

@@ -27,9 +27,11 @@ class Scene:
 
 
 @contextlib.asynccontextmanager
-async def running_relay(*, tls=(None, None), port=0, token=None, relay=None, budget=None, **options):
+async def running_relay(
+    *, tls=(None, None), port=0, token=None, relay=None, budget=None, clock=None, **options
+):
     relay = relay or SignallingRelay()
-    clock = SystemClock()
+    clock = clock or SystemClock()
     server = HttpServer("127.0.0.1", port, cert=tls[0], key=tls[1])
     budget = budget or Budget(clock)
     if token is not None:

@@ -4,14 +4,17 @@ import asyncio
 import contextlib
 import json
 import struct
+import sys
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from comity.requests.budget import Budget, Figures
+from comity.rooms import doors
 from comity.rooms.doors import SIGNAL_PATH, SignallingDoor
 from comity.rooms.protocol.relay import MESSAGE_LIMIT, RelayCounts, RelayLimits, SignallingRelay
 from comity.runtime.system_clock import SystemClock
+from comity.testing.loop import VirtualClock
 from tests.rooms.relay_scene import running_relay
 from tests.waiting import eventually
 
@@ -216,6 +219,84 @@ async def test_an_address_that_has_used_up_its_budget_waits_and_loses_nothing():
             await say(a, request="joinroom", roomid="room")
         assert [(await receive(a))["request"] for _ in range(30)] == ["listing"] * 30
         assert budget.refused["address"] > 0
+
+
+needs_addresses = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has all of 127.0.0.0/8")
+
+
+@contextlib.asynccontextmanager
+async def relay_among_strangers(monkeypatch, pace, **options):
+    """A relay whose clock stands still, and for which other addresses of this machine are other machines."""
+    monkeypatch.setattr(doors, "PACE", pace)
+    clock = VirtualClock()
+    budget = Budget(clock, Figures(limit_loopback=True))
+    async with running_relay(clock=clock, budget=budget, **options) as scene:
+        scene.clock = clock
+        yield scene
+
+
+def come_from(scene, number, query=""):
+    return scene.come(query, local_addr=(f"127.0.0.{number}", 0))
+
+
+@needs_addresses
+async def test_the_peers_of_one_address_have_one_pace_together_and_nobody_else_waits_for_them(monkeypatch):
+    async with (
+        relay_among_strangers(monkeypatch, pace=6) as scene,
+        come_from(scene, 9) as a,
+        come_from(scene, 9) as b,
+        come_from(scene, 10) as other,
+    ):
+        for _ in range(5):
+            await a.send("garbage")
+            await b.send("garbage")
+        for _ in range(3):
+            assert (await join(other))["request"] == "listing"
+        # an answer costs as much as a message: three were answered, and of all others only the next one waits
+        await eventually(lambda: scene.clock.sleepers == 1)
+        answered = asyncio.create_task(_receive_each(5, a, b))
+
+        async def all_are_answered_in_time():
+            await scene.clock.advance(1.0)
+            return answered.done()
+
+        await eventually(all_are_answered_in_time)
+
+
+async def _receive_each(count, *peers):
+    for peer in peers:
+        for _ in range(count):
+            await receive(peer)
+
+
+@needs_addresses
+async def test_who_joins_a_room_pays_for_all_who_are_told(monkeypatch):
+    async with relay_among_strangers(monkeypatch, pace=10) as scene, contextlib.AsyncExitStack() as peers:
+        for number in range(10, 18):
+            await join(await peers.enter_async_context(come_from(scene, number)))
+        a = await peers.enter_async_context(come_from(scene, 9))
+        assert len((await join(a))["list"]) == 8
+        await say(a, request="joinroom", roomid="room")  # ten: itself, a listing, and eight who were told
+        await eventually(lambda: scene.clock.sleepers == 1)
+        await scene.clock.advance(1.0)
+        assert (await receive(a))["request"] == "listing"
+
+
+@needs_addresses
+@pytest.mark.parametrize("needs_token", [True, False])
+async def test_a_token_that_everybody_needs_is_no_privilege(monkeypatch, needs_token):
+    """The line of a public relay is given to many; the token of a node is its user's own."""
+    options = {"knows_token": "right".__eq__, "needs_token": needs_token}
+    async with (
+        relay_among_strangers(monkeypatch, pace=2, **options) as scene,
+        come_from(scene, 9, "?token=right") as a,
+    ):
+        await join(a)
+        await say(a, request="joinroom", roomid="room")
+        if needs_token:
+            await eventually(lambda: scene.clock.sleepers == 1)
+        else:
+            assert (await receive(a))["request"] == "listing"
 
 
 @pytest.mark.parametrize(

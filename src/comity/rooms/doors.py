@@ -3,9 +3,11 @@
 - The guard in front has looked at Host and Origin. A caller may bring the node's token, as a bearer token or,
   where a program can only be given an address, as `?token=`; a wrong one is refused, a right one makes the caller
   trusted. Where every caller needs one, those without are refused before the upgrade.
-- Each message is charged to the budget of its address, unless the caller is trusted, and one that is refused is charged as
-  a fault as well. An address without budget is not read until it has some again; the relay's own limits are stricter, and
-  for each peer.
+- Each message is charged to the budget of its address, unless the caller is the node's own user, and one that is refused is
+  charged as a fault as well. An address without budget is not read until it has some again; the relay's own limits are
+  stricter, and for each peer. A token that every caller needs is no privilege here.
+- The peers of one address take turns, one message at a time, and pay for all messages that theirs cause: one that joins a
+  full room causes 80. Their pace is limited, so that others do not wait behind them.
 - Messages for a peer wait in that peer's own queue, and count until the peer has taken them. A peer that does not read
   is disconnected when its queue is full: it blocks nobody else, and its stream ids are free again at once. All queues
   together have a limit too: beyond it, the peer with the fullest queue is cut off.
@@ -46,7 +48,6 @@ from comity.rooms.protocol.relay import (
     RelayEffect,
     SignallingRelay,
 )
-from comity.system import is_loopback
 from comity.wire.errors import (
     ComityError,
     ForbiddenError,
@@ -55,6 +56,7 @@ from comity.wire.errors import (
     UnauthenticatedError,
 )
 from comity.wire.machine import Clock
+from comity.wire.rate_limit import RateLimiter
 
 if TYPE_CHECKING:
     from comity.rooms.tool_handlers import RoomTools
@@ -107,6 +109,8 @@ SIGNAL_PATH: Final = "/signal"
 QUEUE_BYTES: Final = 2 * 1024 * 1024
 QUEUE_MESSAGES: Final = 1000
 ALL_QUEUES_BYTES: Final = 8 * 1024 * 1024
+PACE, PACE_SECONDS = 200, 2.0
+"""Messages from one address, and those that they cause; the ones beyond wait."""
 FAREWELL_SECONDS: Final = 2.0
 
 _TOO_BIG: Final = Disconnect("", 1009, f"a message has at most {MESSAGE_LIMIT:,} bytes")
@@ -135,6 +139,8 @@ class SignallingDoor:
         self._knows_token = knows_token
         self._needs_token = needs_token
         self._outboxes: dict[str, _Outbox] = {}
+        self._strangers: dict[str, _Stranger] = {}
+        self._pace = RateLimiter(PACE, PACE_SECONDS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         event = await receive()
@@ -144,20 +150,31 @@ class SignallingDoor:
         try:
             trusted = self._check_token(scope)
             address = peer_of(scope)
-            refusal = self._relay.connect(peer_id, None if is_loopback(address) else address, trusted=trusted)
+            limited = self._budget.limits(address)
+            refusal = self._relay.connect(peer_id, address if limited else None, trusted=trusted)
             if refusal is not None:
                 raise OverloadedError(refusal.reason)
         except ComityError as refused:
             await refuse_websocket(scope, send, refused)
             return
         outbox = self._outboxes[peer_id] = _Outbox(self._queued, partial(cut_off, scope))
-        charged = None if trusted else address
+        is_own_user = trusted and not self._needs_token
+        stranger = self._stranger_at(address) if limited and not is_own_user else None
         try:
-            await self._serve(scope, peer_id, charged, receive, send, outbox)
+            await self._serve(scope, peer_id, stranger, receive, send, outbox)
         finally:
+            if stranger is not None:
+                stranger.connections -= 1
+                if not stranger.connections:
+                    del self._strangers[address]
             self._outboxes.pop(peer_id, None)
             outbox.clear()
             self._relay.disconnect(peer_id)
+
+    def _stranger_at(self, address: str) -> "_Stranger":
+        stranger = self._strangers.setdefault(address, _Stranger(address))
+        stranger.connections += 1
+        return stranger
 
     def _check_token(self, scope: Scope) -> bool:
         kind, _, token = (header(scope, b"authorization") or "").partition(" ")
@@ -173,14 +190,20 @@ class SignallingDoor:
         return False
 
     async def _serve(
-        self, scope: Scope, peer_id: str, charged: str | None, receive: Receive, send: Send, outbox: "_Outbox"
+        self,
+        scope: Scope,
+        peer_id: str,
+        stranger: "_Stranger | None",
+        receive: Receive,
+        send: Send,
+        outbox: "_Outbox",
     ) -> None:
         try:
             await send({"type": "websocket.accept"})
         except OSError:
             return
         set_limit(scope, MESSAGE_LIMIT)
-        reading = asyncio.create_task(self._read(peer_id, charged, receive, outbox))
+        reading = asyncio.create_task(self._read(peer_id, stranger, receive, outbox))
         writing = asyncio.create_task(outbox.write_to(send))
         try:
             await asyncio.wait((reading, writing, outbox.over), return_when=asyncio.FIRST_COMPLETED)
@@ -195,12 +218,16 @@ class SignallingDoor:
                 task.cancel()
             await asyncio.gather(reading, writing, return_exceptions=True)
 
-    async def _read(self, peer_id: str, charged: str | None, receive: Receive, outbox: "_Outbox") -> None:
+    async def _read(
+        self, peer_id: str, stranger: "_Stranger | None", receive: Receive, outbox: "_Outbox"
+    ) -> None:
         while not outbox.over.done():
-            if not await self._read_one(peer_id, charged, receive, outbox):
+            if not await self._read_one(peer_id, stranger, receive, outbox):
                 return
 
-    async def _read_one(self, peer_id: str, charged: str | None, receive: Receive, outbox: "_Outbox") -> bool:
+    async def _read_one(
+        self, peer_id: str, stranger: "_Stranger | None", receive: Receive, outbox: "_Outbox"
+    ) -> bool:
         """Apart from the loop, so that nothing of a message is kept while the next one is waited for. False: it was the
         last.
         """
@@ -209,19 +236,35 @@ class SignallingDoor:
             return False
         text: str | None = event.get("text")
         if text is None:
-            if charged is not None:
-                self._budget.spend_fault(charged)
+            if stranger is not None:
+                self._budget.spend_fault(stranger.address)
             outbox.disconnect(_TOO_BIG if event.get("oversize") else _BINARY)
             await asyncio.Event().wait()  # the writer says it and ends this
             return False
         message = text.encode()
-        while charged is not None and (wait := self._budget.take(charged, len(message))):
-            await self._clock.sleep(wait)  # the next message is not read meanwhile
-        for effect in self._relay.receive(peer_id, message, self._clock.monotonic()):
-            if charged is not None and isinstance(effect, Deliver) and effect.is_fault:
-                self._budget.spend_fault(charged)
-            self._perform(effect)
+        if stranger is None:
+            self._receive(peer_id, message)
+            return True
+        await asyncio.sleep(0)  # others read their next message before this peer does
+        async with stranger.turn:
+            address = stranger.address
+            while wait := self._pace.take(address, self._clock.monotonic()):
+                await self._clock.sleep(wait)  # the next message is not read meanwhile
+            while wait := self._budget.take(address, len(message)):
+                await self._clock.sleep(wait)
+            caused, faults = self._receive(peer_id, message)
+            if caused:
+                self._pace.charge(address, self._clock.monotonic(), caused)
+            for _ in range(faults):
+                self._budget.spend_fault(address)
         return True
+
+    def _receive(self, peer_id: str, message: bytes) -> tuple[int, int]:
+        """Return how many messages it causes, and how many of them say that it is refused."""
+        effects = self._relay.receive(peer_id, message, self._clock.monotonic())
+        for effect in effects:
+            self._perform(effect)
+        return len(effects), sum(isinstance(effect, Deliver) and effect.is_fault for effect in effects)
 
     def _perform(self, effect: RelayEffect) -> None:
         whose = effect.to if isinstance(effect, Deliver) else effect.peer_id
@@ -237,6 +280,15 @@ class SignallingDoor:
             fullest = max(self._outboxes, key=lambda each: self._outboxes[each].bytes)
             self._outboxes.pop(fullest).drop(_UNREAD)
             self._relay.disconnect(fullest)
+
+
+class _Stranger:
+    """What the peers of one address share: one of them is served at a time, in the order in which they come."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.connections = 0
+        self.turn = asyncio.Lock()
 
 
 class _Queued:
