@@ -24,7 +24,9 @@ class AgentCaller:
     async def call(self, asked, caller):
         self.callers.append(caller)
         await self.answered.wait()
-        return AgentReply(agent="a", number=len(self.callers), text=asked.message, receipt=None)
+        return AgentReply(
+            agent="a", number=len(self.callers), text=asked.message, receipt=None, name="", seconds=0.0
+        )
 
 
 async def test_a_visitor_makes_some_calls_at_a_time_and_the_owner_any_number(patience):

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from comity.envelopes.protocol.envelope import to_a2a_jsonrpc
+from comity.mcp.protocol.fence import read_fence
 from comity.runtime.settings import AgentSettings, HttpSettings, McpSettings, RateSettings
 from comity.testing.nodes import bearer, running_node
 from comity.wire.errors import ConfigError
@@ -144,7 +145,13 @@ class Visitor:
         if answer.status_code != 200:
             return answer.status_code
         result = answer.json()["result"]
-        return result["content"][0]["text"] if result["isError"] else "answered"
+        if result["isError"]:
+            return result["content"][0]["text"]
+        answered = result["structuredContent"]
+        said = "\n".join(part["text"] for part in answered["message"]["parts"])
+        assert read_fence(answered["fenced"]) == said
+        assert "Verified: yes, this node signed it" in answered["fenced"]
+        return "answered"
 
 
 async def test_calls_of_an_agent_over_mcp_are_charged_to_who_made_them_and_never_to_the_owner(

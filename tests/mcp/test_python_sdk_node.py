@@ -15,6 +15,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: E402
 from mcp.client.streamable_http import streamable_http_client  # noqa: E402
 
 import comity  # noqa: E402
+from comity.mcp.protocol.fence import read_fence  # noqa: E402
 from comity.runtime.settings import AgentSettings  # noqa: E402
 from comity.testing.nodes import bearer, running_node  # noqa: E402
 from tests.http.local_server import reply, serving  # noqa: E402
@@ -99,7 +100,8 @@ async def test_a_model_finds_an_agent_and_calls_it_three_times_and_the_chain_hol
             for number in (1, 2, 3):
                 said = {"agent": agent["agent"], "message": f"letter {number}"}
                 called = await client.call_tool("call_agent", said)
-                assert called.content[0].text == f"echo from {node.vacant_id.short()}: letter {number}"
+                reply = read_fence(called.content[0].text)
+                assert reply == f"echo from {node.vacant_id.short()}: letter {number}"
                 assert called.structured_content["number"] == number
                 assert called.structured_content["verified"] is True
         (peer,) = (await command("chain", "show", "--data", mine, "--json"))["peers"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from comity.mcp.protocol.fence import NOT_FROM_USER, read_fence
 from comity.testing import bearer, running_node
 
 PATIENCE = 60
@@ -47,7 +49,7 @@ async def event(session, session_id, kind, **members):
         outcome = await call(session, "vdo_receive", session_id=session_id, wait_ms=5000, max_events=500)
         for one in outcome["events"]:
             if one["type"] == kind and members.items() <= one.items():
-                return one
+                return {**one, "fenced": outcome.get("fenced")}
 
 
 @pytest.mark.parametrize("joined", [True, False], ids=["of a node", "by itself"])
@@ -73,7 +75,12 @@ async def test_one_line_connects_them(tmp_path, joined):
             await event(right, there, "sync_peer_updated", stream_id="anna")
             waiting = asyncio.create_task(event(right, there, "data_received"))
             assert (await call(left, "vdo_send", session_id=here, data={"n": 1}))["ok"]
-            assert (await waiting)["data"] == {"n": 1}
+            message = await waiting
+            assert message["data"] == {"n": 1}
+            assert json.loads(read_fence(message["fenced"])) == {"n": 1}
+            assert NOT_FROM_USER in message["fenced"]
+            assert f'From: "anna", id "{message["vacant_id"]}"\nVerified: yes' in message["fenced"]
+            assert f'Delivery: "{message["message_id"]}"' in message["fenced"]
             (tmp_path / "left" / "doc.txt").write_text("the document")
             sent = await call(left, "vdo_file_send_path", session_id=here, file_path="doc.txt", target="bert")
             saved = await call(

@@ -90,7 +90,7 @@ class AgentCall(Struct, frozen=True, kw_only=True):
 
 class AgentReply(Struct, frozen=True, kw_only=True):
     """A verified reply. `number` is the place of the call in the chain with `agent`, `receipt` the name of its receipt, if
-    it can have one; `name` that of the contact.
+    it can have one; `name` that of the contact, `seconds` when it came.
     """
 
     agent: str
@@ -98,6 +98,7 @@ class AgentReply(Struct, frozen=True, kw_only=True):
     text: str
     receipt: str | None
     name: str | None = None
+    seconds: float
 
 
 class AgentCaller(Protocol):
@@ -259,6 +260,7 @@ class OutgoingCalls:
             text="\n".join(part.text for part in result.response_envelope.payload.parts),
             receipt=_receipt_name(result),
             name=self._name_of(result.target.vacant_id, caller),
+            seconds=self._clock.now(),
         )
 
     def _contact(self, who: str, caller: Caller) -> Contact | None:

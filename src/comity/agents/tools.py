@@ -3,6 +3,7 @@
 This module has only the definitions; the code that does the work is loaded with the first call.
 """
 
+import secrets
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +13,7 @@ from msgspec import to_builtins
 from comity.identity.protocol.rights import Right
 from comity.mcp.protocol.catalog import Tool
 from comity.mcp.protocol.context import Context
+from comity.mcp.protocol.fence import NONCE_BYTES, Origin, fence
 from comity.mcp.protocol.results import ToolResult, structured, text
 from comity.requests.caller import Caller
 from comity.requests.handler import Request
@@ -31,7 +33,8 @@ MAX_CALL_SECONDS: Final = 600
 FROM_AGENT: Final = "comity/from-agent"
 """In `_meta` of a content block: its text was written by the agent of this id, and by nobody else."""
 
-_WHOSE: Final = "the text before this block was written by that agent, not by this node or its user"
+_SIGNED: Final = "yes, the reply is signed by the agent of this id as the answer to this call"
+_CLAIMED: Final = "no, an offer is what an agent says of itself"
 _STEPS: Final = 3
 _PATIENCE: Final = 60.0
 _FOUND: Final = 10
@@ -57,17 +60,16 @@ _FIND_INPUT: Final = _object(
     additionalProperties=False,
 )
 _FOUND_AGENT: Final = _object(
-    {
-        "agent": _ID,
-        "offers": {"type": "string"},
-        "endpoint": {"type": ["string", "null"]},
-        "name": _text("the name of the contact"),
-    },
-    ["agent", "offers", "endpoint"],
+    {"agent": _ID, "endpoint": {"type": ["string", "null"]}, "name": _text("the name of the contact")},
+    ["agent", "endpoint"],
 )
 _FIND_OUTPUT: Final = _object(
-    {"directory": {"type": "string"}, "agents": {"type": "array", "items": _FOUND_AGENT}},
-    ["directory", "agents"],
+    {
+        "directory": {"type": "string"},
+        "agents": {"type": "array", "items": _FOUND_AGENT},
+        "offers": _text("one line for each agent, its id and its own words, as words of others"),
+    },
+    ["directory", "agents", "offers"],
 )
 _CALL_INPUT: Final = _object(
     {
@@ -101,7 +103,7 @@ _CALL_OUTPUT: Final = _object(
         "number": {"type": "integer", "description": "of the call in the chain with that agent"},
         "verified": {"const": True, "description": "the reply is signed by that agent"},
         "receipt": _text("SHA-256 of the receipt that proves the call: `comity receipt call` writes it"),
-        "reply": _text("the words of the other agent"),
+        "reply": _text("the words of the other agent, after a few lines that say whose they are"),
     },
     ["agent", "number", "verified", "reply"],
 )
@@ -126,7 +128,12 @@ def agent_tools(handler: OpenHandler) -> list[Tool]:
             directory=arguments.get("directory"),
             limit=arguments.get("limit", _FOUND),
         )
-        return structured(to_builtins(found))
+        lines = "\n".join(f"{one.agent}: {one.offers}" for one in found.agents)
+        agents = [to_builtins(one) for one in found.agents]
+        for shown in agents:
+            del shown["offers"]
+        offers = _fence(lines, Origin(proof=_CLAIMED)) if agents else ""
+        return structured({"directory": found.directory, "agents": agents, "offers": offers})
 
     async def call(context: Context, arguments: dict[str, Any]) -> ToolResult:
         asked = calling.AgentCall(
@@ -143,10 +150,17 @@ def agent_tools(handler: OpenHandler) -> list[Tool]:
             proof["receipt"] = reply.receipt
         if reply.name is not None:
             proof["name"] = reply.name
-        # the reply is a separate block, so that nobody takes it for text of this node
-        words = {**text(reply.text), "_meta": {FROM_AGENT: reply.agent}}
-        note = text(strict_json.dumps({**proof, "note": _WHOSE}).decode())
-        return ToolResult([words, note], {**proof, "reply": reply.text})
+        origin = Origin(
+            id=reply.agent,
+            name=reply.name or "",
+            proof=_SIGNED,
+            seconds=reply.seconds,
+            delivery=str(reply.number),
+        )
+        # some hosts show a model only the text, others only the structured content
+        fenced = _fence(reply.text, origin)
+        words = {**text(fenced), "_meta": {FROM_AGENT: reply.agent}}
+        return ToolResult([words, text(strict_json.dumps(proof).decode())], {**proof, "reply": fenced})
 
     tool = partial(Tool, group=GROUP, right=RIGHT, audit="own")
     return [
@@ -176,6 +190,10 @@ def agent_tools(handler: OpenHandler) -> list[Tool]:
             output_schema=_CALL_OUTPUT,
         ),
     ]
+
+
+def _fence(words: str, origin: Origin) -> str:
+    return fence(words, origin, secrets.token_hex(NONCE_BYTES))
 
 
 async def search_agents(

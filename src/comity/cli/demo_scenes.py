@@ -28,6 +28,7 @@ from comity.client.client import Client
 from comity.envelopes.client.calls import build_envelope
 from comity.envelopes.protocol.envelope import MESSAGE_SEND_PATH, to_a2a_jsonrpc
 from comity.identity.protocol.tokens import issue_a
+from comity.mcp.protocol import fence
 from comity.release import __version__
 from comity.rooms.links.webrtc import available_libraries
 from comity.runtime.system_clock import SystemClock
@@ -207,14 +208,16 @@ async def model(nodes: DemoNodes, stage: Stage) -> Facts:
     await stage.did("A model uses Bert's node over MCP, as Claude Code or Cursor would.")
     async with bert.model() as client:
         await stage.did('The model calls find_agents {"capability": "repeats"}.')
-        found = (await client.call("find_agents", capability="repeats"))["agents"]
+        search = await client.call("find_agents", capability="repeats")
+        found, offers = search["agents"], fence.read_fence(search["offers"])
         expect([one["agent"] for one in found] == [anna.id], "the model did not find Anna's agent", bert)
-        await stage.proved(f"Found one: {found[0]['agent'][:12]}…, “{found[0]['offers']}”.")
+        await stage.proved(f"Found one: {found[0]['agent'][:12]}…, “{offers.partition(': ')[2]}”.")
         await stage.did('The model calls call_agent {"message": "Good morning from a model"}.')
         answer = await client.call("call_agent", agent=found[0]["agent"], message="Good morning from a model")
     expect(answer["verified"] is True and answer["agent"] == anna.id, "the reply is not verified", bert)
-    expect("Good morning from a model" in answer["reply"], f"the agent said {answer['reply']!r}", anna)
-    await stage.proved(f"Reply, number {answer['number']}, signature verified: “{answer['reply']}”")
+    reply = fence.read_fence(answer["reply"])
+    expect("Good morning from a model" in reply, f"the agent said {reply!r}", anna)
+    await stage.proved(f"Reply, number {answer['number']}, signature verified: “{reply}”")
     return {"found": len(found), "agent": answer["agent"], "number": answer["number"], "verified": True}
 
 

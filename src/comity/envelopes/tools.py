@@ -4,12 +4,14 @@ Both share the replay state of the HTTP door: a number used here is used there. 
 first call.
 """
 
+import secrets
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from comity.envelopes.protocol.errors import EnvelopeFormatError
 from comity.mcp.protocol.catalog import Tool
 from comity.mcp.protocol.context import Context
+from comity.mcp.protocol.fence import NONCE_BYTES, Origin, fence
 from comity.mcp.protocol.results import ToolResult, structured
 from comity.requests.caller import Caller
 from comity.requests.handler import Request
@@ -28,6 +30,8 @@ else:
 
 _PATIENCE = 120.0
 """Seconds; the handler that answers has a deadline of its own."""
+
+_SIGNED = "yes, this node signed it as its own agent"
 
 TOOLS: tuple[dict[str, Any], ...] = (
     {
@@ -64,6 +68,10 @@ def vacant_tools(resident: Callable[[], Awaitable[Resident]]) -> list[Tool]:
             raise NotFoundError("no agent answers calls here; start the node with `comity up --agent …`")
         caller = context.client.caller
         answered = await call(vacant.form, vacant.handler, vacant.pipeline, arguments, caller)
+        if "message" in answered:
+            words = "\n".join(part["text"] for part in answered["message"]["parts"])
+            origin = Origin(id=vacant.form.identity.hex(), proof=_SIGNED)
+            answered["fenced"] = fence(words, origin, secrets.token_hex(NONCE_BYTES))
         return structured(answered, error="error" in answered)
 
     async def show(_context: Context, _arguments: dict[str, Any]) -> ToolResult:

@@ -2,7 +2,9 @@
 tools do is loaded with the first call.
 """
 
+import secrets
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -10,10 +12,12 @@ from msgspec import Struct
 
 from comity.mcp.protocol.catalog import Selection, Tool, ToolHandler
 from comity.mcp.protocol.context import Context
+from comity.mcp.protocol.fence import NONCE_BYTES, Origin, fence
 from comity.mcp.protocol.results import ToolResult, structured
 from comity.mcp.socket import Opening, malformed_opening
 from comity.rooms.protocol.tool_table import TOOLS, TOOLS_OF, Demands, VdoTool, read_profile
 from comity.runtime.lazy import late
+from comity.wire import strict_json
 from comity.wire.errors import ComityError
 
 if TYPE_CHECKING:
@@ -25,6 +29,9 @@ else:
 
 DEADLINE: Final = 660.0
 """Longer than a tool waits by itself."""
+
+_SIGNED: Final = "yes, the message is signed by the node of this id; the name is its own choice"
+_PROVEN: Final = "yes, it came from the node of this id; the name is its own choice"
 
 OpenTools = Callable[[], Awaitable["tool_handlers.RoomTools"]]
 """Opens the node where that has not been done."""
@@ -68,6 +75,33 @@ def vdo_tools(open_tools: "OpenTools", group: str) -> Iterator[Tool]:
             )
 
 
+def _with_fences(received: dict[str, Any]) -> dict[str, Any]:
+    """Add the messages of others once more, each in a block that says whose words they are. The members of the contract
+    stay as they are.
+    """
+    messages = [event for event in received["events"] if event["type"] == "data_received"]
+    if not messages:
+        return received
+    return {**received, "fenced": "\n\n".join(map(_fenced, messages))}
+
+
+def _fenced(event: dict[str, Any]) -> str:
+    node, data = event.get("vacant_id"), event["data"]
+    proof = _PROVEN if node else ""
+    origin = Origin(
+        id=node or str(event["uuid"]),
+        name=event["streamID"] or "",
+        proof=_SIGNED if event.get("signed") else proof,
+        seconds=datetime.fromisoformat(event["ts"]).timestamp(),
+        delivery=event.get("message_id", ""),
+    )
+    if event["binaryBase64"] is not None:
+        words = event["binaryBase64"]
+    else:
+        words = data if isinstance(data, str) else strict_json.dumps(data).decode()
+    return fence(words, origin, secrets.token_hex(NONCE_BYTES))
+
+
 def _accept_all(_arguments: Any) -> None:
     """The contract is lenient, and refuses in its own words."""
 
@@ -83,7 +117,8 @@ def _handler(tool: VdoTool, open_tools: "OpenTools") -> ToolHandler:
             progress=context.progress,
         )
         try:
-            return structured(await (await open_tools()).call(tool.name, arguments, room_context))
+            answer = await (await open_tools()).call(tool.name, arguments, room_context)
+            return structured(_with_fences(answer) if tool.name == "vdo_receive" else answer)
         except ComityError as why:
             return structured(tool_answers.failed_payload(tool.name, why.message), error=True)
 
