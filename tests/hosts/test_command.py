@@ -18,10 +18,29 @@ def entry(file, *path):
 
 
 def test_without_names_and_without_a_terminal_nothing_is_guessed(comity):
-    for call in (["install"], ["uninstall"], ["install", "--json"], ["uninstall", "--json", "--yes"]):
+    for call in (["install"], ["uninstall"], ["install", "--json"], ["uninstall", "--json"]):
         refused = comity(*call)
         assert refused.code == 2
-        assert "name the clients or use --all" in refused.err
+        assert "name the clients, or use --all or --yes" in refused.err
+
+
+def test_yes_without_a_terminal_takes_every_client_that_is_found_and_gives_each_file_back(comity, home):
+    nobody = comity("install", "--yes")
+    assert nobody.code == 2
+    assert "no client with a user scope was found" in nobody.err
+    (home / ".cursor").mkdir()
+    (home / ".codex").mkdir()
+    cursor, codex = home / ".cursor/mcp.json", home / ".codex/config.toml"
+    cursor.write_bytes(b'{"mcpServers": {"other": {"command": "x"}}}')
+    codex.write_bytes(b"# mine\r\nmodel = 'a'\r\n")
+    before = cursor.read_bytes(), codex.read_bytes()
+    shown = comity("install", "--yes")
+    assert shown.code == 0
+    assert shown.out.index("would") < shown.out.index("added")
+    assert "mcp_servers.comity" in codex.read_text()
+    assert "comity" in entry(cursor, "mcpServers")
+    assert comity("install", "--uninstall", "--yes").code == 0
+    assert (cursor.read_bytes(), codex.read_bytes()) == before
 
 
 def test_all_means_those_that_are_found(comity, home):
@@ -259,9 +278,9 @@ def test_the_program_itself_needs_no_client_library(environ):
 def test_only_the_rooms_that_are_named_are_offered_there(comity, home):
     assert comity("install", "cursor", "--rooms", "actions, vcp").code == 0
     entry = json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]["comity"]
-    assert entry["args"][-2:] == ["--rooms", "actions,vcp"]
+    assert entry["args"][-2:] == ["--tools", "actions,vcp"]
     refused = comity("install", "cursor", "--rooms", "kitchen")
-    assert (refused.code, "--rooms must name groups of tools among agents, vcp, vacant" in refused.err) == (
+    assert (refused.code, "--tools must name groups of tools among agents, vcp, vacant" in refused.err) == (
         2,
         True,
     )

@@ -59,6 +59,16 @@ class ActionsHandler(HandlerDefaults):
 
 _MAX_SCHEMA_LEVELS: Final = 2
 """The members of the output and their types, but not the members of lists of findings."""
+_WORDS: Final = {
+    "mode": "how to work",
+    "level": "the level of WCAG to check",
+    "urls": "pages to fetch",
+    "pages": "pages that were fetched already, as url and html",
+    "locale": "a language tag, such as en or es-MX",
+    "intensity": "how heated it is",
+    "tone": "how the new message should sound",
+    "support_mode": "what kind of support fits",
+}
 _READS_PAGES: Final = frozenset({"accessibility_audit"})
 
 OpenActions = Callable[[], Awaitable[tuple[ActionsHandler, Pipeline]]]
@@ -85,7 +95,7 @@ def _tool(entry: RegisteredAction, opened: OpenActions) -> Tool:
         description=f"{contract.description} Boundary: {contract.boundary}.".strip(),
         handler=call,
         group=ActionsHandler.name,
-        input_schema=plain(contract.input_schema),
+        input_schema=_described(plain(contract.input_schema)),
         output_schema=outline(reply_schema(entry)),
         annotations={
             "readOnlyHint": True,
@@ -98,6 +108,15 @@ def _tool(entry: RegisteredAction, opened: OpenActions) -> Tool:
         deadline=ActionsHandler.deadline,
         validator=lambda _arguments: None,  # left to the handler
     )
+
+
+def _described(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return an input schema with words for arguments that have none of their own."""
+    properties = {
+        name: {"description": _WORDS[name], **one} if name in _WORDS else one
+        for name, one in schema.get("properties", {}).items()
+    }
+    return {**schema, "properties": properties} if properties else schema
 
 
 def outline(schema: Any, levels: int = _MAX_SCHEMA_LEVELS) -> Any:

@@ -54,7 +54,13 @@ _FIND_INPUT: Final = _object(
     {
         "capability": _text("words of the offer; empty for all agents", maxLength=512),
         "directory": _text("the URL of another directory than the usual one", maxLength=2048),
-        "limit": {"type": "integer", "minimum": 1, "maximum": _MAX_FOUND, "default": _FOUND},
+        "limit": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": _MAX_FOUND,
+            "default": _FOUND,
+            "description": "how many agents at most",
+        },
     },
     ["capability"],
     additionalProperties=False,
@@ -171,7 +177,7 @@ def agent_tools(handler: OpenHandler) -> list[Tool]:
             "as translate or invoice; all of them must occur. Gives the id, the offer and the endpoint of each, the "
             "best match first. An offer is the agent's own claim.",
             handler=find,
-            annotations={"readOnlyHint": True, "openWorldHint": True},
+            annotations=_hints(reads=True, repeatable=True),
             input_schema=_FIND_INPUT,
             output_schema=_FIND_OUTPUT,
         ),
@@ -185,11 +191,20 @@ def agent_tools(handler: OpenHandler) -> list[Tool]:
             handler=call,
             task="optional",
             deadline=MAX_CALL_SECONDS + _PATIENCE,
-            annotations={"readOnlyHint": False, "idempotentHint": False, "openWorldHint": True},
+            annotations=_hints(reads=False, repeatable=False),
             input_schema=_CALL_INPUT,
             output_schema=_CALL_OUTPUT,
         ),
     ]
+
+
+def _hints(*, reads: bool, repeatable: bool) -> dict[str, bool]:
+    return {
+        "readOnlyHint": reads,
+        "destructiveHint": False,
+        "idempotentHint": repeatable,
+        "openWorldHint": True,
+    }
 
 
 def _fence(words: str, origin: Origin) -> str:

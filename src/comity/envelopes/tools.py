@@ -40,7 +40,7 @@ TOOLS: tuple[dict[str, Any], ...] = (
         "description": "Send one signed envelope (the JSON-RPC body of message/send) and get the signed reply.",
         "inputSchema": {
             "type": "object",
-            "properties": {"envelope": {"type": "object"}},
+            "properties": {"envelope": {"type": "object", "description": "the signed envelope"}},
             "required": ["envelope"],
         },
     },
@@ -84,10 +84,23 @@ def vacant_tools(resident: Callable[[], Awaitable[Resident]]) -> list[Tool]:
     calling, describing = TOOLS
     return [
         tool(
-            calling, handler=answer, audit="own", annotations={"readOnlyHint": False, "idempotentHint": True}
+            calling,
+            handler=answer,
+            audit="own",
+            # an envelope that was answered is answered with the same reply
+            annotations=_hints(reads=False),
         ),
-        tool(describing, handler=show, audit="tally", annotations={"readOnlyHint": True}),
+        tool(describing, handler=show, audit="tally", annotations=_hints(reads=True)),
     ]
+
+
+def _hints(*, reads: bool) -> dict[str, bool]:
+    return {
+        "readOnlyHint": reads,
+        "destructiveHint": False,
+        "idempotentHint": True,
+        "openWorldHint": False,
+    }
 
 
 def describe(form: "ResidentForm") -> dict[str, Any]:

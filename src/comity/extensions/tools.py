@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from comity.extensions.protocol.operations import input_schema, tool_arguments
+from comity.extensions.protocol.operations import OTHER_SESSION, input_schema, tool_arguments
 from comity.extensions.service import ExtensionService
 from comity.mcp.protocol.catalog import VCP_SESSION, Tool
 from comity.mcp.protocol.context import Context
@@ -29,6 +29,12 @@ from comity.wire.errors import NotFoundError
 
 SEND_CONTEXT: Final = "vcp_send_context"
 
+_DESTRUCTIVE: Final = frozenset({"purge", "set", "preset", "selfmodel"})
+"""Verbs that delete or replace."""
+_REPEATABLE: Final = frozenset(
+    {"purge", "set", "preset", "pin", "norm", "selfmodel", "correct", "join", "vote", "ballot"}
+)
+
 _CONTEXT_INPUT: Final = {
     "type": "object",
     "properties": {
@@ -37,7 +43,7 @@ _CONTEXT_INPUT: Final = {
             "description": "A VCP context request: categorical, generation_preferences, personal, extensions, "
             "constitution",
         },
-        "session_id": {"type": "string"},
+        "session_id": {"type": "string", "description": OTHER_SESSION},
     },
     "required": ["context"],
     "additionalProperties": False,
@@ -71,7 +77,12 @@ def extension_tools(opened: OpenedServices, group: str) -> list[Tool]:
             "the answer says what was accepted.",
             handler=send,
             input_schema=_CONTEXT_INPUT,
-            annotations={"readOnlyHint": False, "openWorldHint": False},
+            annotations={
+                "readOnlyHint": False,
+                "destructiveHint": False,
+                "idempotentHint": True,
+                "openWorldHint": False,
+            },
             group=group,
             extension=VCP_SESSION,
             audit="own",
@@ -90,11 +101,21 @@ def _tool(opened: OpenedServices, operation: ExtensionOperation, group: str) -> 
         description=f"{operation.summary}.",
         handler=handler,
         input_schema=input_schema(operation),
-        annotations={"readOnlyHint": operation.only_reads, "openWorldHint": operation.calls_nodes},
+        annotations=_hints(operation),
         group=group,
         extension=operation.extension,
         audit="own",
     )
+
+
+def _hints(operation: ExtensionOperation) -> dict[str, bool]:
+    verb = operation.name.partition(".")[2]
+    return {
+        "readOnlyHint": operation.only_reads,
+        "destructiveHint": verb in _DESTRUCTIVE,
+        "idempotentHint": operation.only_reads or verb in _REPEATABLE,
+        "openWorldHint": operation.calls_nodes,
+    }
 
 
 async def _perform(

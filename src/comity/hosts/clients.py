@@ -170,7 +170,7 @@ def launch_of(
     """
     args = ["mcp", "--tool-profile", preset.removeprefix("secure-")]
     if rooms:
-        args += ["--rooms", ",".join(rooms)]
+        args += ["--tools", ",".join(rooms)]
     env = dict(places)
     if is_secure(preset):
         args += _SECURE

@@ -196,9 +196,10 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the lines that wou
 @install_app.add("""
     comity install  find clients, show what would change, and ask
     comity install claude-code codex  register with these two
+    comity install --yes  register with all clients found, without confirmation
     comity install --all --preset core --yes  register with all clients found, with the nine core vdo_* tools
     comity install cursor --scope project  for the project in this folder
-    comity install claude-code --rooms actions  offer only the actions
+    comity install claude-code --tools actions  offer only the actions
     comity install vscode --dry-run  show the lines that would change
     comity install zed --print  print the entry to paste
     comity install codex --uninstall  remove the registration
@@ -246,7 +247,7 @@ def install_command(
     """
     if take_back:
         if paste or rooms is not None:
-            raise ConfigError("--uninstall takes the entry out; leave --print and --rooms out")
+            raise ConfigError("--uninstall takes the entry out; leave --print and --tools out")
         uninstall_command(clients, everyone, scope, name, dry_run, data, yes, as_json)
         return
     checked_name(name)
@@ -257,7 +258,7 @@ def install_command(
     loaded = settings_of(HomeOptions(data))
     folder = loaded.settings.data
     one_of("--scope", scope, SCOPES)
-    named = named_clients(clients, everyone=everyone, as_json=as_json)
+    named = named_clients(clients, everyone=everyone, as_json=as_json, yes=yes)
     wanted = named or _found_clients(machine, scope)
     targets = [aim(client, scope, name, machine) for client in wanted]
     records = Records(folder)
@@ -288,12 +289,12 @@ def install_command(
     finish(outcomes, advice, as_json=as_json)
 
 
-def named_clients(typed: list[str] | None, *, everyone: bool, as_json: bool) -> list[str]:
+def named_clients(typed: list[str] | None, *, everyone: bool, as_json: bool, yes: bool = False) -> list[str]:
     """Return the named clients. An empty list stands for all of them."""
     if typed and everyone:
         raise ConfigError("give the names of clients or --all, not both")
-    if not typed and not everyone and (as_json or not sys.stdin.isatty()):
-        raise ConfigError("there is no terminal to ask in; name the clients or use --all")
+    if not typed and not everyone and not yes and (as_json or not sys.stdin.isatty()):
+        raise ConfigError("there is no terminal to ask in; name the clients, or use --all or --yes")
     return list(dict.fromkeys(map(client_named, typed or [])))
 
 
@@ -371,7 +372,7 @@ uninstall_app = HelpfulApp()
 @uninstall_app.add("""
     comity uninstall  show where Comity is registered, ask, and remove it
     comity uninstall codex  remove it from one client
-    comity uninstall --all --yes  remove it from all clients, without confirmation
+    comity uninstall --yes  remove it from all clients, without confirmation
     comity uninstall cursor --scope project --dry-run  show the lines that would change
     comity uninstall --all --json  print JSON
 """)
@@ -397,7 +398,7 @@ def uninstall_command(
     machine = this_machine()
     folder = settings_of(HomeOptions(data)).settings.data
     records = Records(folder)
-    named = named_clients(clients, everyone=everyone, as_json=as_json)
+    named = named_clients(clients, everyone=everyone, as_json=as_json, yes=yes)
     wanted = named or list(table().clients)  # what is not installed is passed over
     plans = _plans(wanted, scope, name, machine, records)
     present = [plan for plan in plans if plan.action != "keep" and (clients or _concerns_us(plan, records))]

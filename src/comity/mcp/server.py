@@ -1,11 +1,12 @@
 """What all doors of MCP on one node share: the catalogue, the calls, the tasks, and the handshake at the greeting."""
 
+import base64
 import hashlib
 import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from comity.identity.protocol.rights import Right
 from comity.mcp.calls import McpCalls, Tally
@@ -23,6 +24,18 @@ from comity.wire.errors import ComityError, NotFoundError, StoreError
 from comity.wire.machine import Clock
 
 log = logging.getLogger("comity.mcp")
+
+_PICTURE: Final = (
+    b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" stroke="#2a6f6b" stroke-width="3">'
+    b'<circle cx="9" cy="12" r="6"/><circle cx="15" cy="12" r="6"/></svg>'
+)
+
+
+ICON: Final = {
+    "src": "data:image/svg+xml;base64," + base64.b64encode(_PICTURE).decode(),
+    "mimeType": "image/svg+xml",
+    "sizes": ["any"],
+}
 
 
 class Instruction(NamedTuple):
@@ -89,6 +102,7 @@ class NodeMcp:
         self.server = Server(
             catalog=self.catalog,
             info={"name": "comity", "title": "Comity", "version": __version__},
+            icons=[ICON],
             instructions=partial(instructions, instructed),
             handshake=handshake,
             tasks=True,

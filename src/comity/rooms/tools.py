@@ -16,6 +16,7 @@ from comity.mcp.protocol.fence import NONCE_BYTES, Origin, fence
 from comity.mcp.protocol.results import ToolResult, structured
 from comity.mcp.socket import Opening, malformed_opening
 from comity.rooms.protocol.tool_table import TOOLS, TOOLS_OF, Demands, VdoTool, read_profile
+from comity.rooms.protocol.tool_texts import TITLES, annotations, with_descriptions
 from comity.runtime.lazy import late
 from comity.wire import strict_json
 from comity.wire.errors import ComityError
@@ -63,11 +64,13 @@ def vdo_tools(open_tools: "OpenTools", group: str) -> Iterator[Tool]:
         for kind in kinds:
             yield Tool(
                 name=tool.name,
+                title=TITLES[tool.name],
                 description=tool.description,
+                annotations=annotations(tool.name),
                 handler=_handler(tool, open_tools),
                 group=group,
                 right="rooms",
-                input_schema=tool.schema(min(kind)),
+                input_schema=with_descriptions(tool.name, tool.schema(min(kind))),
                 profiles=kind,
                 task="optional" if tool.is_task else "forbidden",
                 deadline=DEADLINE,

@@ -128,11 +128,11 @@ class Part:
     settings: ClassVar[type[Struct] | None] = None
     """The section `[name]`; read with `runtime.settings.of(…)`."""
     tool_group: ClassVar[str] = ""
-    """The name of its tools for `comity mcp --rooms`."""
+    """The name of its tools for `comity mcp --tools`."""
     instructions: ClassVar[str] = ""
     """A sentence about its tools for models that are offered some of them."""
     has_core_tools: ClassVar[bool] = False
-    """Whether some of its tools are offered whatever `comity mcp --rooms` names."""
+    """Whether some of its tools are offered whatever `comity mcp --tools` names."""
     of_extensions: ClassVar[bool] = False
     """Whether its tools and resources are for clients with active VCP extensions only."""
     tool_right: ClassVar[Right | None] = None

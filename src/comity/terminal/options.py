@@ -72,8 +72,11 @@ Directory = Annotated[
 ]
 ToolGroups = Annotated[
     str | None,
-    option(
-        "--rooms", "A,B", "The groups of tools to offer: agents, vcp, vacant, actions, vdo. Default: all."
+    typer.Option(
+        "--tools",
+        "--rooms",
+        metavar="A,B",
+        help="The groups of tools to offer: agents, vcp, vacant, actions, vdo. Default: all.",
     ),
 ]
 RoomOption = Annotated[
@@ -140,7 +143,7 @@ def read_groups(text: str) -> tuple[str, ...]:
     for name in chosen:
         if name not in known:
             raise ConfigError(
-                f"--rooms must name groups of tools among {', '.join(known)}, not {name[:60]!r}"
+                f"--tools must name groups of tools among {', '.join(known)}, not {name[:60]!r}"
             )
     return chosen
 

@@ -1,7 +1,7 @@
 """The four core tools and the resources of VCP in the catalogue of MCP, with their schemas (vcp 7). Inputs are closed.
 
-`vcp_encode_context` takes its dimensions in one object or one by one, so its schema has both. The length of a token or
-code is checked by its grammar.
+`vcp_encode_context` takes its dimensions in one object or one by one, so its schema has both, and a list has a short one. The
+length of a token or code is checked by its grammar.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -12,7 +12,6 @@ from comity.mcp.protocol.catalog import CORE_GROUP, Resources, Tool
 from comity.mcp.protocol.context import Context, McpClient
 from comity.mcp.protocol.results import Contents, ToolResult, structured, text
 from comity.runtime.lazy import late
-from comity.vcp.protocol.agreement import CORE_FEATURES
 from comity.vcp.protocol.built_in import addresses
 from comity.vcp.protocol.context_wire import MAX_VALUES, PERSONAL_SYMBOLS, RELATIONSHIP, SITUATIONAL
 from comity.vcp.protocol.resource_addresses import (
@@ -112,13 +111,8 @@ VALIDATE_TOKEN_OUTPUT: Final = _answer(
         "error": _TEXT,
         "kind": {"enum": ["uvc", "signed_a", "signed_b", None]},
         "verification": {"enum": ["none", "structural", "verified", "refused"]},
-        "trust_chain": {"type": "array", "items": {"type": "object"}},
-        **dict.fromkeys(("canonical", "full", "domain", "approach", "role"), _MAYBE_TEXT),
-        "segments": _TEXTS,
-        "depth": _WHOLE_NUMBER,
-        **dict.fromkeys(("version", "namespace", "uri"), _MAYBE_TEXT),
+        "canonical": _MAYBE_TEXT,
         "issuer": _TEXT,
-        "subject": _TEXT,
     },
     "valid",
 )
@@ -135,19 +129,10 @@ PARSE_CSM1_INPUT: Final = _closed(
 PARSE_CSM1_OUTPUT: Final = _answer(
     {
         "valid": _YES_OR_NO,
-        **dict.fromkeys(
-            ("error", "label", "persona", "persona_name", "persona_code", "persona_description"), _TEXT
-        ),
-        **dict.fromkeys(("adherence", "adherence_level"), _WHOLE_NUMBER),
-        "adherence_name": _TEXT,
-        **dict.fromkeys(("scopes", "scope_codes", "scope_descriptions"), _TEXTS),
+        **dict.fromkeys(("error", "label", "persona"), _TEXT),
+        "adherence": _WHOLE_NUMBER,
+        "scopes": _TEXTS,
         "namespace": _MAYBE_TEXT,
-        "version": _MAYBE_TEXT,
-        "token": _TEXT,
-        "tier": {"enum": ["NANO", "MICRO", "COMPACT"]},
-        "encoded": _TEXT,
-        "canonical": _TEXT,
-        "warnings": _TEXTS,
     },
     "valid",
 )
@@ -168,40 +153,60 @@ ENCODE_CONTEXT_INPUT: Final = {
     ),
     "$defs": {**_DEFINITIONS, "person": _closed(_PERSON)},
 }
+_DIMENSION: Final = {
+    "type": ["string", "array", "object", "null"],
+    "description": "a dimension by itself",
+}
+ENCODE_CONTEXT_LISTED: Final = {
+    "type": "object",
+    "properties": {
+        "dimensions": {
+            "type": "object",
+            "description": f"the situation: {', '.join(SITUATIONAL)}; a text or a list each",
+        },
+        "personal": {
+            "type": "object",
+            "description": "how the person is: "
+            + "; ".join(f"{name} ({', '.join(CATEGORIES[name])})" for name in PERSONAL_SYMBOLS)
+            + "; a text such as focused:4, or an object with value and intensity 1 to 5",
+        },
+    },
+    "additionalProperties": _DIMENSION,
+}
+"""What is listed. A wrong dimension or value is refused with those that there are."""
 ENCODE_CONTEXT_OUTPUT: Final = _answer(
     {
         "wire_format": _TEXT,
         "json_format": {"type": "object"},
         "dimensions_set": _TEXTS,
-        "conformance_level": {"enum": ["VCP-Minimal", "VCP-Standard", "VCP-Extended"]},
+        "conformance_level": _TEXT,
         "categorical_wire": _TEXT,
-        "metadata": {"type": "object", "additionalProperties": _YES_OR_NO},
+        "metadata": {"type": "object"},
     },
-    *("wire_format", "json_format", "dimensions_set", "conformance_level", "categorical_wire", "metadata"),
+    *("wire_format", "json_format", "dimensions_set"),
 )
 STATUS_INPUT: Final = _closed({})
 STATUS_OUTPUT: Final = _answer(
     {
-        "server": _TEXT,
-        "server_version": _TEXT,
+        **dict.fromkeys(("server_version", "negotiated_version"), _TEXT),
         "negotiated": _YES_OR_NO,
-        "negotiated_version": _TEXT,
-        "session_id": _MAYBE_TEXT,
+        **dict.fromkeys(("session_id", "session_ended"), _MAYBE_TEXT),
         "active_extensions": _TEXTS,
-        "core_features": _answer(dict.fromkeys(CORE_FEATURES, _YES_OR_NO), *CORE_FEATURES),
-        "identity": {"enum": ["anonymous", "structural", "verified"]},
-        "session_ended": _MAYBE_TEXT,
-        "uptime_seconds": {"type": "number", "minimum": 0},
+        "core_features": {"type": "object"},
     },
-    *("server", "server_version", "negotiated_version"),
-    *("active_extensions", "core_features", "uptime_seconds"),
+    *("negotiated_version", "active_extensions", "core_features"),
 )
 
 
 # The entries of the catalogue.
 
 
-_READS = {"readOnlyHint": True, "openWorldHint": False}
+_READS = {
+    "readOnlyHint": True,
+    "destructiveHint": False,
+    "idempotentHint": True,
+    "openWorldHint": False,
+}
 
 
 class VcpTools(NamedTuple):
@@ -261,13 +266,14 @@ def vcp_tools(opened: Opened) -> list[Tool]:
             title="Write a VCP context",
             description="Turn the dimensions of a situation, and of a person's state, into the VCP wire format.",
             handler=encode,
-            input_schema=ENCODE_CONTEXT_INPUT,
+            input_schema=ENCODE_CONTEXT_LISTED,
+            accepted=ENCODE_CONTEXT_INPUT,
             output_schema=ENCODE_CONTEXT_OUTPUT,
         ),
         core(
             name="vcp_status",
             title="Show the VCP session",
-            description="Show the server's version, what was negotiated, active extensions and core features.",
+            description="Show what was negotiated, active extensions and core features.",
             handler=status,
             input_schema=STATUS_INPUT,
             output_schema=STATUS_OUTPUT,

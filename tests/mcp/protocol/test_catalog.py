@@ -56,11 +56,13 @@ def test_a_profile_governs_only_what_names_profiles(catalog):
 def test_a_tool_of_an_extension_is_there_while_the_extension_is_active(catalog):
     assert "feel" in names(catalog, active={PERSONAL})
     assert "feel" not in names(catalog, active={"VCP-X-Torch"})
+    assert "feel" in names(catalog, Selection(groups=frozenset({"vdo"})), {PERSONAL})
 
 
 def test_dormant_is_what_only_lacks_its_extension(catalog):
     assert list(catalog.view(EVERYTHING, NOTHING).dormant) == ["feel"]
-    assert list(catalog.view(Selection(groups=frozenset({"vdo"}), profile="core"), NOTHING).dormant) == []
+    elsewhere = Selection(groups=frozenset({"vdo"}), profile="core")
+    assert list(catalog.view(elsewhere, NOTHING).dormant) == ["feel"]
     assert list(catalog.view(EVERYTHING, frozenset({PERSONAL})).dormant) == []
 
 
@@ -204,7 +206,10 @@ def test_resources_come_and_go_with_their_room_and_extension():
     assert active.resources_for("y://1") is not None
     assert active.dormant_for("y://1") is None
     assert [one["name"] for one in active.templates_json["resourceTemplates"]] == ["y"]
-    assert elsewhere.resources_for("x://a") is elsewhere.dormant_for("y://1") is None
+    assert elsewhere.resources_for("x://a") is elsewhere.dormant_for("x://a") is None
+    assert elsewhere.dormant_for("y://1") is not None
+    negotiated = catalog.view(Selection(groups=frozenset({"other"})), frozenset({PERSONAL}))
+    assert negotiated.resources_for("y://1") is not None
 
 
 def test_prompts_are_listed_by_room_with_what_they_have():

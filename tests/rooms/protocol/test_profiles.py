@@ -56,7 +56,19 @@ def test_a_tool_outside_the_profile_is_disabled():
         "type": "validation_error",
         "message": "tool 'vdo_file_send' is disabled by tool profile 'core'",
         "tool": "vdo_file_send",
+        "remedy": "start the server with --tool-profile full, without --tools or with vdo among them",
     }
+    assert "--tool-profile extended" in refusal("vdo_reply", "full")["remedy"]
+
+
+def test_without_the_group_every_tool_is_disabled_and_the_profile_is_none():
+    without = Selection(groups=frozenset({"actions"}))
+    error = VDO_TOOLS.refuse("vdo_connect", without).structured["error"]
+    assert error["type"] == "validation_error"
+    assert error["message"] == "tool 'vdo_connect' is disabled by tool profile 'none'"
+    assert "--tool-profile full" in error["remedy"]
+    assert VDO_TOOLS.list_meta(without) == {"tool_profile": "none"}
+    assert VDO_TOOLS.list_meta(Selection(groups=frozenset({"vdo"})))["tool_profile"] == "full"
 
 
 def test_a_tool_that_never_was_is_unknown():

@@ -27,10 +27,44 @@ from comity.vcp.protocol.injection import Severity
 _MAX_NAME_LENGTH: Final = 128
 REMEDY: Final = "Extension {name} is not active. Re-initialize with the extension in your VCP-Hello"
 
-_MEMBERS: Final = {
-    "session_id": "another session of yours; leave it out for this one",
-    "voter_id": "your own id; it may be left out",
+OTHER_SESSION: Final = "another session of yours; leave it out for this one"
+_MEMBERS: Final = {"session_id": OTHER_SESSION, "voter_id": "your own id; it may be left out"}
+_WORDS: Final = {
+    "delib_id": "the id of the vote",
+    "action": "what you do with the clause",
+    "clause_id": "the clause, such as c1",
+    "text": "the new text of an amendment",
+    "level": "how strong an objection is",
+    "concern": "what is wrong",
+    "stakeholder": "whom to add: id, role, and the node that signs",
+    "consensus.advance to": "deliberation: go back; left out: the next phase",
+    "torch.generate to": "who may take it; left out: your next session",
+    "url": "the address of the node that hosts it",
+    "title": "what it is about",
+    "clauses": "the texts, or one question",
+    "stakeholders": "the parties: id, role, and the node that signs",
+    "quorum": "the share that has to act, such as 1/2",
+    "ratification": "the share of all that has to accept, such as 2/3",
+    "keeper": "leave it out: the node fills it in",
+    "rules": "leave it out: the node fills it in",
+    "form": "text: clauses to agree on; question: one question",
+    "phase_seconds": "how long a phase lasts at most",
+    "supersedes": "the id of the vote that this one replaces",
+    "vote": "your vote on the whole",
+    "reason": "why, for the others",
+    "signal": "what worries you",
+    "category": "the right one; null removes the correction",
+    "dimension": "which one",
+    "pinned": "true: it does not fade",
+    "id": "the name of the preset",
+    "torch": "the torch as it was handed over",
+    "norm": "id, text, origin and date of the norm",
+    "model": "what is reported, each with its uncertainty",
+    "signals": "the dimensions that change; null removes one",
+    "ranking": "variants, best first; a list inside is a tie",
+    "tied_groups": "variants that you rank as equal",
 }
+"""What an argument is, by its name, or by operation and name."""
 
 
 class ExtensionRules(Struct, frozen=True, kw_only=True):
@@ -81,16 +115,31 @@ def tool_arguments(
 
 
 def input_schema(operation: ExtensionOperation) -> dict[str, Any]:
-    """Return the JSON schema of a tool's arguments: one closed object."""
+    """Return the JSON schema of a tool's arguments: one closed object without references, which some hosts cannot read."""
     [top], parts = msgspec.json.schema_components([operation.arguments], ref_template="#/$defs/{name}")
-    schema = parts.pop(top["$ref"].removeprefix("#/$defs/"))
-    schema.pop("title", None)
+    schema = _resolved(top, parts)
     members = {
         member: {"type": "string", "description": _MEMBERS[member]} for member in operation.tool_members
     }
-    properties = {**members, **schema["properties"], **operation.described}
-    schema = {**schema, "properties": properties, "additionalProperties": False}
-    return {**schema, "$defs": parts} if parts else schema
+    given = {**schema["properties"], **operation.described}
+    for name, one in given.items():
+        words = _WORDS.get(f"{operation.name} {name}") or _WORDS.get(name)
+        given[name] = {"description": words, **one} if words else one
+    return {"type": "object", **schema, "properties": {**members, **given}, "additionalProperties": False}
+
+
+def _resolved(schema: Any, parts: Mapping[str, Any]) -> Any:
+    """Return the schema with each definition in the place of its reference, without titles and notes of our types."""
+    if isinstance(schema, list):
+        return [_resolved(one, parts) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        named = parts[schema["$ref"].removeprefix("#/$defs/")]
+        return _resolved(
+            {key: one for key, one in named.items() if key not in ("title", "description")}, parts
+        )
+    return {key: _resolved(one, parts) for key, one in schema.items()}
 
 
 # What a context request changes in the extensions, and what an answer says of them (ruling 49).

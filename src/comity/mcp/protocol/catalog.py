@@ -72,6 +72,7 @@ class Tool(Struct, frozen=True, kw_only=True, dict=True):
     `audit`: *tally* for what changes nothing (counted, alike calls of one moment in one entry), *own* where
     the handler runs the pipeline itself. `task`: for a client with the tasks extension, what the handler gives at
     once is its answer, also a question; what has to be awaited becomes a task. `right`: only for callers who have it.
+    `accepted` is the schema that arguments are checked with where the listed one is shorter.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Tool(Struct, frozen=True, kw_only=True, dict=True):
     description: str
     title: str = ""
     input_schema: Mapping[str, Any] = ANYTHING
+    accepted: Mapping[str, Any] | None = None
     output_schema: Mapping[str, Any] | None = None
     annotations: Mapping[str, Any] | None = None
     profiles: frozenset[str] | None = None
@@ -93,7 +95,7 @@ class Tool(Struct, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def complain(self) -> Complain:
-        return self.validator or complainer(self.input_schema)
+        return self.validator or complainer(self.accepted or self.input_schema)
 
     @functools.cached_property
     def complain_of_output(self) -> Complain | None:
@@ -324,8 +326,12 @@ class CatalogView:
         prompts: tuple[Prompt, ...],
         namespaces: tuple[Namespace, ...],
     ) -> None:
+        def offered(group: str, extension: str | None, profiles: frozenset[str] | None = None) -> bool:
+            # what a client has negotiated is there whatever groups its connection was opened for
+            return extension is not None or selection.admits(group, profiles)
+
         def seen(group: str, extension: str | None, profiles: frozenset[str] | None = None) -> bool:
-            return selection.admits(group, profiles) and (extension is None or extension in active)
+            return offered(group, extension, profiles) and (extension is None or extension in active)
 
         self.selection = selection
         self.private = private
@@ -334,11 +340,11 @@ class CatalogView:
             t.name: t for t in tools if seen(t.group, t.extension, t.profiles) and t.right in granted
         }
         self.dormant = {
-            t.name: t for t in tools if t.name not in self.tools and selection.admits(t.group, t.profiles)
+            t.name: t for t in tools if t.name not in self.tools and offered(t.group, t.extension, t.profiles)
         }
         self.resources = tuple(r for r in resources if seen(r.group, r.extension))
         self.dormant_resources = tuple(
-            r for r in resources if not seen(r.group, r.extension) and selection.admits(r.group, None)
+            r for r in resources if not seen(r.group, r.extension) and offered(r.group, r.extension)
         )
         self.prompts = {p.name: p for p in prompts if seen(p.group, None) and p.right in granted}
         self.ready: dict[tuple[str, bool], bytes] = {}

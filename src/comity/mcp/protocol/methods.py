@@ -28,6 +28,7 @@ from comity.mcp.protocol.catalog import (
 )
 from comity.mcp.protocol.context import LEVELS, Context, Handshake, McpClient, meta_of
 from comity.mcp.protocol.results import (
+    ICONS,
     META_LOG_LEVEL,
     META_SERVER,
     MODERN,
@@ -133,6 +134,7 @@ class Server(Struct, frozen=True, kw_only=True):
 
     catalog: Catalog
     info: Json
+    icons: Sequence[Json] = ()
     instructions: str | Callable[[Selection, McpClient], str] = ""
     handshake: Handshake | None = None
     tasks: bool = False
@@ -142,6 +144,12 @@ class Server(Struct, frozen=True, kw_only=True):
         """Return the instructions about the tools that this client sees."""
         text = self.instructions
         return text if isinstance(text, str) else text(selection, client)
+
+    def introduction(self, client: McpClient) -> Json:
+        """Return who the server is, with icons since the revision that has them. Other results name it without."""
+        return (
+            {**self.info, "icons": list(self.icons)} if self.icons and client.version >= ICONS else self.info
+        )
 
     def hello_in_initialize(self, params: Json) -> Any:
         """Return the hello; None if there is none, or no handshake."""
@@ -242,13 +250,13 @@ def _discover(call: _Call) -> Begun:
     result: Json = {"supportedVersions": list(MODERN), "capabilities": capabilities(call.server, call.client)}
     if instructions := call.server.instructions_for(call.view.selection, call.client):
         result["instructions"] = instructions
-    return _bytes(
-        finished(
-            call.server,
-            call.client,
-            cacheable(call.client, result, LIST_TTL, private=bool(call.client.active)),
-        )
+    answer = finished(
+        call.server,
+        call.client,
+        cacheable(call.client, result, LIST_TTL, private=bool(call.client.active)),
     )
+    answer["_meta"][META_SERVER] = call.server.introduction(call.client)
+    return _bytes(answer)
 
 
 def _refuse_cursor(params: Json) -> None:

@@ -90,6 +90,8 @@ MODERN: Final = ("2026-07-28",)
 LATEST_LEGACY: Final = LEGACY[-1]
 UNSPOKEN: Final = "2025-06-18"
 """The revision for a client that sends requests without `initialize`."""
+ICONS: Final = "2025-11-25"
+"""The first revision in which a server has icons."""
 BATCHES: Final = frozenset({"2025-03-26"})
 
 META_VERSION: Final = "io.modelcontextprotocol/protocolVersion"

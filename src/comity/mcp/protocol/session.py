@@ -177,7 +177,7 @@ def initialize_result(
     result: Json = {
         "protocolVersion": client.version,
         "capabilities": capabilities(server, client),
-        "serverInfo": server.info,
+        "serverInfo": server.introduction(client),
     }
     if instructions := server.instructions_for(selection, client):
         result["instructions"] = instructions

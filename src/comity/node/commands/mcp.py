@@ -42,7 +42,7 @@ _POLL_SECONDS = 0.01
 @app.add("""
     comity mcp  serve a client on standard input and output
     comity mcp --tool-profile core  without the tools for files and shared state
-    comity mcp --rooms vcp,actions  offer only these groups of tools
+    comity mcp --tools vcp,actions  offer only these groups of tools
     comity mcp --vcp personal,torch  with these VCP extensions, for a client that does not negotiate
     comity install claude-code  register this command with a client
 """)

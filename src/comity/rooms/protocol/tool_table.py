@@ -344,19 +344,32 @@ def find_tool(name: str, profile: str) -> VdoTool:
     return tool
 
 
+GROUP: Final = "vdo"
+_NO_PROFILE_NAME: Final = "none"
+"""What the profile of a connection is called that was opened without these tools."""
+
+
+def _profile_of(selection: Selection) -> str:
+    return selection.profile if selection.admits(GROUP, None) else _NO_PROFILE_NAME
+
+
 def _refuse(name: str, selection: Selection) -> ToolResult:
-    message = f"unknown tool: {name}"
-    try:
-        find_tool(name, selection.profile)
-    except VdoToolError as why:
-        message = why.message
-    error = {"type": "validation_error", "message": message, "tool": name}
+    error = {"type": "validation_error", "message": f"unknown tool: {name}", "tool": name}
+    listed = selection.admits(GROUP, None) and name in TOOLS_OF.get(selection.profile, ())
+    if name in TOOLS and selection.profile in TOOLS_OF and not listed:
+        profile = "full" if name in TOOLS_OF["full"] else "extended"
+        error["message"] = f"tool '{name}' is disabled by tool profile '{_profile_of(selection)}'"
+        error["remedy"] = (
+            f"start the server with --tool-profile {profile}, without --tools or with vdo among them"
+        )
     return structured({"ok": False, "error": error}, error=True)
 
 
 def _list_meta(selection: Selection) -> Json:
     if selection.profile not in TOOLS_OF:
         return {}
+    if not selection.admits(GROUP, None):
+        return {"tool_profile": _NO_PROFILE_NAME}
     return {
         "tool_profile": selection.profile,
         "requested_tool_profile": selection.profile,
