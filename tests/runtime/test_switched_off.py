@@ -60,6 +60,7 @@ LOADED = {
         "comity.mcp.sessions",
         "comity.mcp.tasks",
     },
+    "outside": {"comity.outside.door"},
     "peers": {"comity.rooms.protocol.relay", "comity.rooms.doors"},
     "publishing": {"comity.directory.publishing"},
     "watching": {
@@ -85,6 +86,7 @@ PATHS = {
     "/v1/actions/supportive_reply": "actions",
     "/v1/deliberations": "deliberations",
     "/mcp": "mcp",
+    "/v1/outside": "outside",
     "/v1/rooms": "peers",
     "/signal": "peers",
     "/vcp": "vcp",
@@ -178,7 +180,7 @@ async def test_strangers_are_told_only_where_they_would_be_answered():
     ):
         result = {path: (await stranger.get(path)).status_code for path in PATHS}
     private = {"/v1/actions", "/v1/actions/supportive_reply", "/mcp", "/v1/rooms"}
-    private |= {"/v1/events", "/v1/views", "/v1/views/audit"}
+    private |= {"/v1/outside", "/v1/events", "/v1/views", "/v1/views/audit"}
     assert result == {path: 401 if path in private else 404 for path in PATHS}
 
 

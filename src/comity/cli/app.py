@@ -44,6 +44,9 @@ CHAPTERS = {
         ),
         Announced("mcp", "comity.node.commands.mcp", "Serve an MCP client on standard input and output"),
         Announced(
+            "outside", "comity.outside.commands", "Open or close the door of the node for other machines"
+        ),
+        Announced(
             "relay", "comity.rooms.commands.relay", "Run a relay that helps peers connect to each other"
         ),
     ),

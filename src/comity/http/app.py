@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute, Route
 
 from comity.http.asgi import App, Endpoint, Receive, Scope, Send, answer_json, read_json_body
 from comity.http.guard import Guard, HttpAccess, Visitors, caller_of
+from comity.http.outside_guard import NOTHING_HERE, OutsideGuard
 from comity.identity.protocol.rights import RIGHTS_OF, Right
 from comity.release import __version__
 from comity.requests.budget import Budget
@@ -113,6 +114,13 @@ OPERATIONS: Final = (
         "List and change contacts, and decide about calls that wait",
         _members("do", do=_TEXT, who=_TEXT, name=_TEXT, rights=_OBJECT, once={"type": "boolean"}),
     ),
+    ApiOperation(
+        "post",
+        "/v1/outside",
+        "Show, open or close the door for other machines",
+        _members(open={"type": "boolean"}),
+    ),
+    ApiOperation("post", "/v1/outside/renew", "Make a new certificate of that door, for the same key"),
     ApiOperation("get", "/signal", "The signalling relay, a WebSocket", kind="", status="101"),
     ApiOperation("get", "/vcp", "VCP over WebSocket", kind="", status="101"),
     ApiOperation("post", "/mcp", "One message of MCP", _RPC),
@@ -254,6 +262,7 @@ class Served(Protocol):
     sockets: Mapping[str, App]
     public: Collection[str]
     public_prefixes: tuple[str, ...]
+    serves_outside: ClassVar[bool]
 
 
 class Page(Protocol):
@@ -312,9 +321,16 @@ class HttpDoor:
             "/v1/ping": HandlerRoute(ping, pipeline, body_limit),
         }
         sockets: dict[str, App] = {}
-        public = set(PUBLIC_PATHS)
-        prefixes = (WELL_KNOWN, *(() if page is None else page.public_prefixes))
+        public, outside = set(PUBLIC_PATHS), set(PUBLIC_PATHS)
+        prefixes: tuple[str, ...] = (WELL_KNOWN, *(() if page is None else page.public_prefixes))
+        outside_prefixes: tuple[str, ...] = (WELL_KNOWN,)
+        inside_only: set[str] = set()
         for part in parts:
+            if part.serves_outside:
+                outside |= set(part.public)
+                outside_prefixes += part.public_prefixes
+            else:
+                inside_only |= set(part.public)
             hot |= part.hot
             sockets |= part.sockets
             hot |= dict.fromkeys(part.sockets, _needs_upgrade)
@@ -328,6 +344,10 @@ class HttpDoor:
             ),
             *((path, {"GET"}) for path in hot),
         ]
+        self.sockets_outside = frozenset(sockets) & outside
+        self._is_for_outside = lru_cache(256)(  # same
+            lambda path: path in outside or (path.startswith(outside_prefixes) and path not in inside_only)
+        )
         off_public = tuple(each for each in off if each.public)
         self._is_public = lru_cache(256)(  # most ask for the same few
             lambda path: (
@@ -338,8 +358,11 @@ class HttpDoor:
         for part in parts:
             rights |= part.rights
         self.right_for = right_table(rights)
+        self._inner = _HotPaths(hot, sockets, application)
+        self._body_limit, self._budget, self._origins = body_limit, budget, origins
+        self._refused = lambda code: pipeline.record.refuse("http", code)
         self.app: App = Guard(
-            _HotPaths(hot, sockets, application),
+            self._inner,
             entry,
             is_public=self._is_public,
             right_for=self.right_for,
@@ -348,9 +371,20 @@ class HttpDoor:
             origins=origins,
             budget=budget,
             proxies=proxies,
-            refused=lambda code: pipeline.record.refuse("http", code),
+            refused=self._refused,
             visitors=visitors,
             refuse_browser=None if page is None else page.refuse_browser,
+        )
+
+    def outside_app(self, is_wanted: Callable[[str], bool]) -> App:
+        """Return the application of the outside door: of the open paths those that are wanted there now."""
+        return OutsideGuard(
+            self._inner,
+            is_open=lambda path: self._is_for_outside(path) and is_wanted(path),
+            body_limit=self._body_limit,
+            origins=self._origins,
+            budget=self._budget,
+            refused=self._refused,
         )
 
     async def _readyz(self, _request: HttpRequest) -> Response:
@@ -426,7 +460,7 @@ async def _no_such_page(off: Sequence[OffPath], request: HttpRequest, refusal: E
     assert isinstance(refusal, HTTPException)
     if refusal.status_code == 404:
         path = request.url.path
-        detail = next((each.sentence for each in off if each.holds(path)), "there is nothing at this path")
+        detail = next((each.sentence for each in off if each.holds(path)), NOTHING_HERE)
         return _json({"detail": detail, "code": "not_found"}, 404, refusal.headers)
     sentences = {405: "this path does not answer that method"}
     codes = {405: "method_not_allowed", 403: "forbidden"}

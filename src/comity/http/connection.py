@@ -37,7 +37,6 @@ from comity.http.serving import (
     ConnectionEnds,
     ServerLimits,
     Serving,
-    address_name,
     address_of,
 )
 from comity.http.websocket import WebSocketConnection
@@ -108,7 +107,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._transport = transport
         self._address = address_of(transport)
-        self._peer = address_name(self._address)
+        self._peer = self._serving.counted(self._address)
         refused = self._admits is not None and not self._admits(transport.get_extra_info("socket"))
         if refused or self._serving.faults.is_in_debt(self._peer):
             self._input_closed = True

@@ -208,12 +208,12 @@ class Guard:
             except ComityError as refusal:
                 return self._refuse(scope, send, refusal)
             if SPEND_FAULT in scope:
-                return self._app(scope, receive, _charging_refusals(scope, send))
+                return self._app(scope, receive, charging_refusals(scope, send))
         return self._app(scope, receive, send)
 
     async def _refuse(self, scope: Scope, send: Send, refusal: ComityError) -> None:
         self._refused(refusal.code)
-        _charge_refusal(scope, http_status(refusal))
+        charge_refusal(scope, http_status(refusal))
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         elif self._refuse_browser is not None and scope["path"] == "/" and accepts_page(scope):
@@ -233,7 +233,7 @@ class Guard:
         if public and own is not None and not own.may("manage"):
             own = None  # on the open paths, a token or session with few rights counts as anonymous
         if own is None:
-            self._charge(scope, headers, address)
+            charge_address(scope, headers, address, self._budget, self._body_limit)
         host = single(headers, b"host")
         if host is None:
             raise MalformedError("there is no Host header; send one that names this node")
@@ -264,16 +264,6 @@ class Guard:
             return self._entry.caller_of(scope, address)
         except MalformedError:  # the check below says what is wrong with the headers
             return None
-
-    def _charge(self, scope: Scope, headers: HeadersByName, address: str) -> None:
-        if not self._budget.limits(address):
-            return
-        scope[SPEND_FAULT] = partial(self._budget.spend_fault, address)
-        length = announced_length(headers)
-        if length is None:
-            scope[SPEND_BYTES] = partial(self._budget.spend_bytes, address)
-        # a body beyond the limit is refused below, and none of it is read
-        self._budget.spend(address, length if length is not None and length <= self._body_limit else 0)
 
     def _visitor(self, scope: Scope, address: str) -> Caller:
         self._entry.caller_of(scope, address)  # raises where the headers are wrong
@@ -321,17 +311,33 @@ def _lacks_right(caller: Caller, right: Right) -> ForbiddenError:
     )
 
 
-def _charging_refusals(scope: Scope, send: Send) -> Send:
+def charge_address(
+    scope: Scope, headers: HeadersByName, address: str, budget: Budget, body_limit: int
+) -> None:
+    """Charge a request and its body to the address, and note in the scope what charges the rest. Raise RateLimitedError."""
+    if not budget.limits(address):
+        return
+    scope[SPEND_FAULT] = partial(budget.spend_fault, address)
+    length = announced_length(headers)
+    if length is None:
+        scope[SPEND_BYTES] = partial(budget.spend_bytes, address)
+    # a body beyond the limit is refused later, and none of it is read
+    budget.spend(address, length if length is not None and length <= body_limit else 0)
+
+
+def charging_refusals(scope: Scope, send: Send) -> Send:
+    """Return a `send` that charges the address for an answer that refuses it."""
+
     def send_and_charge(message: Message) -> Awaitable[None]:
         status: int | None = message.get("status")
         if status is not None:
-            _charge_refusal(scope, status)
+            charge_refusal(scope, status)
         return send(message)
 
     return send_and_charge
 
 
-def _charge_refusal(scope: Scope, status: int) -> None:
+def charge_refusal(scope: Scope, status: int) -> None:
     """Charge the address for an answer of that status, if it refuses a caller who has proven nothing."""
     spend_fault: Callable[[], None] | None = scope.get(SPEND_FAULT)
     refuses = 400 <= status < 500 and status != _TOO_MANY_REQUESTS

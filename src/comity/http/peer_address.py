@@ -3,6 +3,8 @@
 - IPv6 callers are counted by their network of 64 bits: each has a whole one.
 - `http.trusted_proxies` may name their client in X-Forwarded-For or Forwarded. The rightmost address that is not itself a
   trusted proxy counts; what stands left of it was written by the client. Headers of others are ignored.
+- What comes through the outside door from a loopback address, by a tunnel for example, is not this machine's own user: it
+  gets a name that no list of local addresses knows.
 - If a trusted proxy names no client, no valid address, or two different ones, its own address counts. Such a request, and
   one for a loopback address, has the limits of an unknown caller even if the proxy runs on this machine.
 """
@@ -14,6 +16,7 @@ from functools import lru_cache
 from typing import Final
 
 from comity.http.asgi import Scope
+from comity.system import is_loopback
 
 PEER: Final = "comity.peer"
 """The key of the address in the ASGI scope, set by the guard."""
@@ -40,6 +43,11 @@ def counted_as(address: str) -> str:
     if ip.version == 6 and not ip.is_loopback:
         return str(ipaddress.ip_network((ip, 64), strict=False))
     return str(ip)
+
+
+def as_outside(address: str) -> str:
+    """Return the name of an address that came through the outside door."""
+    return f"outside {address}" if is_loopback(address) else address
 
 
 class Proxies:

@@ -17,7 +17,7 @@ from typing import Final
 from comity.http.asgi import App
 from comity.http.connection import HttpConnection
 from comity.http.owner_socket import bind_private, is_owner
-from comity.http.serving import NO_FAULT_POLICY, OWNER_SOCKET, FaultPolicy, ServerLimits, Serving
+from comity.http.serving import NO_FAULT_POLICY, OUTSIDE, OWNER_SOCKET, FaultPolicy, ServerLimits, Serving
 from comity.wire.errors import ConfigError
 
 try:
@@ -37,9 +37,18 @@ _FILES: Final = 65_536
 
 class HttpServer:
     def __init__(
-        self, host: str, port: int, *, cert: Path | None, key: Path | None, limits: ServerLimits | None = None
+        self,
+        host: str,
+        port: int,
+        *,
+        cert: Path | None,
+        key: Path | None,
+        limits: ServerLimits | None = None,
+        listener: str = "",
     ) -> None:
-        self._socket = bind(host, port)
+        """`host` empty: all addresses. `listener` is the name that requests of this server find in their scope."""
+        self._socket = bind(host, port) if host else bind_everywhere(port)
+        self._listener = listener
         self._cert = cert
         self._key = key
         self._limits = limits or ServerLimits(connections=room_for_connections())
@@ -50,6 +59,7 @@ class HttpServer:
         self.port: int = bound[1]
         self._servings: list[Serving] = []
         self._listening: list[asyncio.Server] = []
+        self._tls: ssl.SSLContext | None = None
         self._owner_socket: Path | None = None
         self._date_timer: asyncio.TimerHandle | None = None
         self._shutdown_seconds = 0.0
@@ -71,11 +81,19 @@ class HttpServer:
         """
         loop = asyncio.get_running_loop()
         serving = Serving(
-            app, self._limits, refused=refused, hung_up=hung_up, faults=faults, websockets=websockets
+            app,
+            self._limits,
+            refused=refused,
+            hung_up=hung_up,
+            faults=faults,
+            websockets=websockets,
+            listener=self._listener,
         )
         self._servings.append(serving)
         self._shutdown_seconds = shutdown_seconds
-        tls = tls_context(self._cert, self._key)
+        tls = self._tls = tls_context(self._cert, self._key)
+        if tls is not None and self._listener == OUTSIDE:
+            tls.minimum_version = ssl.TLSVersion.TLSv1_3
         self._listening.append(
             await loop.create_server(
                 lambda: HttpConnection(serving),
@@ -108,6 +126,11 @@ class HttpServer:
             with contextlib.suppress(OSError):
                 self._owner_socket.unlink()
 
+    def read_certificate_again(self) -> None:
+        """Show new connections what the files of the certificate hold now."""
+        if self._tls is not None and self._cert is not None:
+            self._tls.load_cert_chain(self._cert, self._key)
+
     async def _finish(self, serving: Serving) -> None:
         for connection in list(serving.connections):
             connection.shutdown()
@@ -131,10 +154,27 @@ class HttpServer:
 
 
 def bind(host: str, port: int) -> socket.socket:
+    return _bound(socket.AF_INET6 if ":" in host else socket.AF_INET, host, port)
+
+
+def bind_everywhere(port: int) -> socket.socket:
+    """Bind all addresses of this machine, of both families where it has both."""
+    if socket.has_dualstack_ipv6():
+        try:
+            return _bound(socket.AF_INET6, "::", port, both=True)
+        except PortTakenError:
+            raise
+        except ConfigError:  # IPv6 is switched off
+            pass
+    return _bound(socket.AF_INET, "0.0.0.0", port)  # noqa: S104 - what the caller wants
+
+
+def _bound(family: int, host: str, port: int, *, both: bool = False) -> socket.socket:
     # Named protocol: asyncio turns Nagle's delay off only on sockets that say they are TCP.
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
+        if both:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
         listening.listen(BACKLOG)
@@ -159,8 +199,10 @@ def tls_context(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
     return context
 
 
-def room_for_connections() -> int:
-    """Return how many connections fit into the limit of open files, with some left for the store. Raise the soft limit first."""
+def room_for_connections(share: float = 1.0) -> int:
+    """Return how many connections fit into that share of the limit of open files, with some left for the store. Raise the
+    soft limit first.
+    """
     if resource is not None:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft != resource.RLIM_INFINITY:
@@ -168,7 +210,7 @@ def room_for_connections() -> int:
             if soft < wanted:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             files = max(soft, wanted)
-            return min(_CONNECTIONS, max(files - _OTHER_FILES, files // 2))
+            return min(_CONNECTIONS, int(share * max(files - _OTHER_FILES, files // 2)))
     return _CONNECTIONS
 
 

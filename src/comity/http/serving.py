@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from comity.http.asgi import App
 from comity.http.heads import HeadCache
-from comity.http.peer_address import counted_as
+from comity.http.peer_address import as_outside, counted_as
 
 if TYPE_CHECKING:
     from comity.http.connection import HttpConnection
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 LISTENER: Final = "comity.listener"
 """Under this key of the ASGI scope stands the name of the listener that a request came through, if it is not the port."""
 OWNER_SOCKET: Final = "owner socket"
+OUTSIDE: Final = "outside"
+"""The listener for other machines. No address that comes through it counts as this machine's own."""
 LINGER_SECONDS: Final = 2.0
 """The system resets a connection that is closed while the peer still sends, and the peer loses the answer. So we stop
 sending first, and discard what still comes for this long.
@@ -119,6 +121,11 @@ class Serving:
             if not self._by_address[address]:
                 del self._by_address[address]
 
+    def counted(self, ends: ConnectionEnds) -> str:
+        """Return the address that a connection is counted under; a network of 64 bits counts as one."""
+        address = counted_as(ends.client[0]) if ends.client is not None else ""
+        return as_outside(address) if self.listener == OUTSIDE else address
+
     def may_start(self, connection: "HttpConnection", address: str) -> bool:
         """Return whether a connection of an address that takes turns may begin a request now. If not, its `start` is called later, so
         another address waits for one of these requests and not for one of each connection.
@@ -162,8 +169,3 @@ def address_of(transport: asyncio.Transport) -> ConnectionEnds:
         (str(server[0]), int(server[1])) if isinstance(server, tuple) else None,
         transport.get_extra_info("sslcontext") is not None,
     )
-
-
-def address_name(address: ConnectionEnds) -> str:
-    """Return the address that a connection is counted under; a network of 64 bits counts as one."""
-    return counted_as(address.client[0]) if address.client is not None else ""

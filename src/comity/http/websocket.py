@@ -38,10 +38,10 @@ from comity.http.heads import FrameHeads, Head
 from comity.http.serving import (
     LINGER_BYTES,
     LINGER_SECONDS,
+    LISTENER,
     PIECE_BYTES,
     ConnectionEnds,
     Serving,
-    address_name,
 )
 from comity.wire import strict_json
 
@@ -90,9 +90,11 @@ class WebSocketConnection(asyncio.BufferedProtocol):
     ) -> None:
         self._serving = serving
         self._transport = transport
-        self._address = address_name(address)
+        self._address = serving.counted(address)
         self._loop = asyncio.get_running_loop()
         self._scope = _scope_of(head, address, {_SET_LIMIT: self._set_limit, _CUT_OFF: transport.abort})
+        if serving.listener:
+            self._scope[LISTENER] = serving.listener
         self._protocol = ServerProtocol(state=State.OPEN, max_size=None, logger=_protocol_log)
         self._response = self._protocol.accept(Request(head.scope["path"], _headers(head.headers)))
         self._denial: Response | None = None  # an answer in HTTP that the application has begun

@@ -26,9 +26,12 @@ _NAME: Final = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "comity")])
 
 
 class OwnCertificate(Struct, frozen=True):
+    """`until` is when it expires."""
+
     cert: Path
     key: Path
     pin: str
+    until: dt.datetime
 
 
 def load_or_make_certificate(folder: Path, now: dt.datetime) -> OwnCertificate:
@@ -40,7 +43,24 @@ def load_or_make_certificate(folder: Path, now: dt.datetime) -> OwnCertificate:
     cert = _certificate(cert_file)
     if cert.not_valid_after_utc <= now or cert.public_key() != key.public_key():
         replace_private(cert_file, _new_certificate(key, now))
-    return OwnCertificate(cert_file, key_file, _pin(key.public_key()))
+    return read_certificate(folder)
+
+
+def renew_certificate(folder: Path, now: dt.datetime) -> OwnCertificate:
+    """Make a new certificate for the key in that folder. A missing key is made."""
+    key_file = folder / KEY_FILE
+    key = _key(key_file, read_or_create_private(key_file, _new_key))
+    replace_private(folder / CERTIFICATE_FILE, _new_certificate(key, now))
+    return read_certificate(folder)
+
+
+def read_certificate(folder: Path) -> OwnCertificate:
+    """Return the certificate in that folder, which is there. Raise KeyRefusedError if it cannot be used."""
+    key_file, cert_file = folder / KEY_FILE, folder / CERTIFICATE_FILE
+    key = _key(key_file, read_private(key_file))
+    return OwnCertificate(
+        cert_file, key_file, _pin(key.public_key()), _certificate(cert_file).not_valid_after_utc
+    )
 
 
 def pin_of_certificate(der: bytes) -> str:

@@ -5,7 +5,8 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,8 @@ from comity.http.app import HttpDoor, OffPath, Readiness
 from comity.http.guard import HttpAccess, TokenHolder
 from comity.http.owner_socket import has_owner_socket, socket_path
 from comity.http.peer_address import Proxies
-from comity.http.server import HttpServer, PortTakenError
-from comity.http.serving import FaultPolicy
+from comity.http.server import HttpServer, PortTakenError, room_for_connections
+from comity.http.serving import FaultPolicy, ServerLimits
 from comity.identity.private_files import ensure_private_folder
 from comity.identity.secrets import same_token
 from comity.node.mcp_server import Mcp
@@ -68,6 +69,8 @@ log = logging.getLogger("comity.node")
 BURST_PACE = 10
 """How much faster an address may use its budget than it gets it."""
 MAX_TURN_SECONDS = 0.001
+INSIDE_SHARE = 0.75
+"""Of the connections that the node has room for; the outside door has the rest."""
 
 _ADMIN = TokenHolder("admin")
 _READER = TokenHolder("read")
@@ -79,12 +82,13 @@ class NodeHttp:
         self._runtime = runtime
         settings = runtime.settings
         cert, key = settings.tls.cert, settings.tls.key
+        limits = ServerLimits(connections=room_for_connections(INSIDE_SHARE))
         try:
-            self._server = HttpServer(settings.host, settings.port, cert=cert, key=key)
+            self._server = HttpServer(settings.host, settings.port, cert=cert, key=key, limits=limits)
         except PortTakenError:
             if not may_move_port:
                 raise
-            self._server = HttpServer(settings.host, 0, cert=cert, key=key)
+            self._server = HttpServer(settings.host, 0, cert=cert, key=key, limits=limits)
             runtime.notices.append(
                 f"port {settings.port} was taken; listening on {self._server.port} instead"
             )
@@ -127,6 +131,7 @@ class NodeHttp:
                 for path in (*kind.paths, *kind.open_paths)
             ],
         )
+        await runtime.outside.begin(partial(self._start_outside, door))
         owner_socket = await asyncio.to_thread(self._private_socket_path)
         await self._server.start(
             door.app,
@@ -138,6 +143,20 @@ class NodeHttp:
             owner_socket=owner_socket,
         )
         self.owner_socket = "" if owner_socket is None else str(owner_socket)
+
+    async def _start_outside(
+        self, door: HttpDoor, server: HttpServer, is_wanted: Callable[[str], bool]
+    ) -> None:
+        """Serve the outside door as the first one, but for proxies: none stands there."""
+        runtime, budget = self._runtime, self._runtime.budget
+        await server.start(
+            door.outside_app(is_wanted),
+            shutdown_seconds=runtime.settings.http.shutdown_seconds,
+            refused=lambda code: runtime.record.refuse("http", code),
+            hung_up=lambda: runtime.record.count("http", "hung_up"),
+            faults=FaultPolicy(budget.spend_fault, budget.is_in_debt, budget.limits, self._turn_seconds()),
+            websockets=door.sockets_outside,
+        )
 
     def _private_socket_path(self) -> Path | None:
         """Return where commands of this user are served; None if the system has no such sockets."""
@@ -158,9 +177,11 @@ class NodeHttp:
         def takes_turns(address: str) -> bool:
             return budget.limits(address) and not proxies.trusts(address)
 
+        return FaultPolicy(charge, budget.is_in_debt, takes_turns, self._turn_seconds())
+
+    def _turn_seconds(self) -> float:
         rate = self._runtime.settings.rate
-        turn = min(MAX_TURN_SECONDS, rate.per_seconds / rate.requests / BURST_PACE)
-        return FaultPolicy(charge, budget.is_in_debt, takes_turns, turn)
+        return min(MAX_TURN_SECONDS, rate.per_seconds / rate.requests / BURST_PACE)
 
     def _page(self) -> "PageDoor | None":
         runtime = self._runtime

@@ -133,6 +133,7 @@ class Mcp(Part):
     paths = ("/mcp",)
     rights: ClassVar[Mapping[str, Right]] = MappingProxyType({"/mcp": "mcp"})
     open_paths = ("/.well-known/oauth-protected-resource",)
+    serves_outside = False
     visitors: "ResourceServer | None" = None
     """Those who come with tokens of an authorization server, where one is set."""
     socket = ""

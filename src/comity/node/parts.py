@@ -4,25 +4,20 @@
 removed while the node runs stops it: what it would store from then on is not where its owner looks for it.
 """
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from comity.identity.protocol.rights import RIGHT_WORDS, Right
-from comity.requests.handler import Admission, Call, HandlerDefaults, Identified, Request
+from comity.identity.protocol.rights import Right
+from comity.requests.owner_handler import OwnerHandler
 from comity.runtime.lazy import late
 from comity.runtime.part import Chore, Part
 from comity.wire.errors import (
     ConflictError,
-    ForbiddenError,
-    InvalidError,
     NotFoundError,
     StoreUnavailableError,
-    UnauthenticatedError,
 )
 
 if TYPE_CHECKING:
@@ -50,6 +45,7 @@ class Watching(Part):
     name = "watching"
     paths = ("/v1/events", "/v1/views")
     open_paths = ("/", "/enter", "/assets")
+    serves_outside = False
 
     async def serve(self, runtime: "NodeRuntime") -> None:
         assert runtime.events is not None, "events are kept where this part is wanted"
@@ -58,49 +54,6 @@ class Watching(Part):
                 runtime.events, runtime.record, runtime.stopping
             )
         }
-
-
-class OwnerHandler(HandlerDefaults):
-    def __init__(
-        self,
-        name: str,
-        work: Callable[..., Awaitable[dict[str, Any]]],
-        deadline: float = 10.0,
-        *,
-        flag: str = "",
-        right: Right = "manage",
-    ) -> None:
-        """`work` returns the answer, for one caller at a time that has the `right`. The body may contain `flag`, which `work`
-        then gets by name.
-        """
-        self.name = name
-        self._flag = flag
-        self.deadline = deadline
-        self._right: Right = right
-        self._work = work
-        self._one_at_a_time = asyncio.Lock()
-
-    def identify(self, request: Request) -> Identified:
-        if not request.caller.is_local:
-            raise UnauthenticatedError("only the owner of this node may ask for this")
-        if not request.caller.may(self._right):
-            raise ForbiddenError(f"this needs the right to {RIGHT_WORDS[self._right]}")
-        return Identified(request.caller)
-
-    async def admit(self, call: Call) -> Admission:
-        body = call.request.body
-        if not isinstance(body, dict) or any(
-            name != self._flag or type(value) is not bool for name, value in body.items()
-        ):
-            allowed = f'a JSON object with "{self._flag}": true or false' if self._flag else "{}"
-            raise InvalidError(f"the body must be empty or {allowed}; nothing else can be said here")
-        return Admission(checks=("schema",))
-
-    def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
-        return self._one_at_a_time
-
-    async def handle(self, call: Call) -> dict[str, Any]:
-        return await self._work(**call.request.body)
 
 
 STOP_PATH: Final = "/v1/stop"

@@ -1,6 +1,7 @@
 """The signalling relay at a WebSocket (`/signal`): one text frame is one message (peers 7).
 
-- The guard in front has looked at Host and Origin. A caller may bring the node's token, as a bearer token or,
+- The guard in front has looked at Host and Origin. On the outside door no token is read, and only rooms are served to which
+  this node has invited. Elsewhere a caller may bring the node's token, as a bearer token or,
   where a program can only be given an address, as `?token=`; a wrong one is refused, a right one makes the caller
   trusted. Where every caller needs one, those without are refused before the upgrade.
 - Each message is charged to the budget of its address, unless the caller is the node's own user, and one that is refused is
@@ -37,6 +38,7 @@ from comity.http.asgi import (
 )
 from comity.http.guard import caller_of
 from comity.http.peer_address import peer_of
+from comity.http.serving import LISTENER, OUTSIDE
 from comity.http.websocket import cut_off, set_limit
 from comity.requests.budget import Budget
 from comity.requests.record import Recorder
@@ -129,9 +131,12 @@ class SignallingDoor:
         *,
         knows_token: Callable[[str], bool] = lambda _token: False,
         needs_token: bool = False,
+        serves_outside: Callable[[str], bool] = lambda _room: False,
         all_queues_bytes: int = ALL_QUEUES_BYTES,
     ) -> None:
+        """`serves_outside` says which rooms are served to those who come through the outside door."""
         self._relay = relay
+        self._serves_outside = serves_outside
         self._all_queues_bytes = all_queues_bytes
         self._queued = _Queued()
         self._clock = clock
@@ -151,7 +156,12 @@ class SignallingDoor:
             trusted = self._check_token(scope)
             address = peer_of(scope)
             limited = self._budget.limits(address)
-            refusal = self._relay.connect(peer_id, address if limited else None, trusted=trusted)
+            refusal = self._relay.connect(
+                peer_id,
+                address if limited else None,
+                trusted=trusted,
+                serves=self._serves_outside if _is_outside(scope) else None,
+            )
             if refusal is not None:
                 raise OverloadedError(refusal.reason)
         except ComityError as refused:
@@ -177,6 +187,8 @@ class SignallingDoor:
         return stranger
 
     def _check_token(self, scope: Scope) -> bool:
+        if _is_outside(scope):  # no token counts there
+            return False
         kind, _, token = (header(scope, b"authorization") or "").partition(" ")
         given = token.strip() if kind.lower() == "bearer" else ""
         if not given:
@@ -358,6 +370,10 @@ class _Outbox:
             await send({"type": "websocket.send", "text": text})
         finally:
             self._count(-size)
+
+
+def _is_outside(scope: Scope) -> bool:
+    return scope.get(LISTENER) == OUTSIDE
 
 
 def _token_in(query: str) -> str:

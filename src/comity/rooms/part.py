@@ -123,6 +123,7 @@ class Peers(Part):
             runtime.clock,
             runtime.budget,
             knows_token=lambda given: secrets.same_token(given, runtime.token),
+            serves_outside=self._is_invited,
         )
         self.sockets = {SIGNAL_PATH: door}
         self.public = (SIGNAL_PATH,)
@@ -240,6 +241,9 @@ class Peers(Part):
 
     def _serves(self, room_id: str) -> bool:
         return self._tools is not None and self._tools.rooms.serves(room_id)
+
+    def _is_invited(self, room_id: str) -> bool:
+        return self._tools is not None and self._tools.rooms.is_invited(room_id)
 
     @staticmethod
     def demands(runtime: "NodeRuntime") -> "tool_table.Demands":

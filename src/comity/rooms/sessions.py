@@ -90,9 +90,19 @@ class Rooms:
 
     def serves(self, room_id: str) -> bool:
         """Return whether the relay of this node lets strangers into the room with this id at the relay."""
-        if any(room_id_of(room.session.options) == room_id for room in self._live.values()):
+        return self._is_live(room_id) or self.is_invited(room_id)
+
+    def is_invited(self, room_id: str) -> bool:
+        """Return whether this node hosts that room, and the invite is open or the node is still in it."""
+        if self.hosting.invites_into(room_id):
             return True
-        return self.hosting.invites_into(room_id)
+        return any(
+            room_id_of(live.session.options) == room_id and self.hosting.of_session(live) is not None
+            for live in self._live.values()
+        )
+
+    def _is_live(self, room_id: str) -> bool:
+        return any(room_id_of(room.session.options) == room_id for room in self._live.values())
 
     async def restore(self) -> None:
         """Open again what was open when the node ended."""

@@ -22,6 +22,7 @@ PARTS: dict[str, str] = {
     "audit": "comity.runtime.upkeep:Audit",
     "limits": "comity.runtime.upkeep:Limits",
     "contacts": "comity.contacts.part:ContactsPart",
+    "outside": "comity.outside.part:Outside",
     "witness": "comity.envelopes.part:Witnessing",
     "calling": "comity.agents.part:Calling",
     "deliberations": "comity.votes.part:Votes",

@@ -35,6 +35,7 @@ from comity.requests.record import Recorder, own_act
 from comity.requests.tracing import open_tracing
 from comity.runtime.lazy import late
 from comity.runtime.opening import open_store, open_trail
+from comity.runtime.outside import NoOutsideDoor, OutsideDoor
 from comity.runtime.part import Chore, Part
 from comity.runtime.replaced_keys import record_replaced_keys
 from comity.runtime.settings import Settings
@@ -85,6 +86,7 @@ class NodeRuntime:
         self.parts: list[Part] = []
         self.events: Events | None = None
         self.guest = False
+        self.outside: OutsideDoor = NoOutsideDoor()
         self._started_at = clock.monotonic()
 
     @property

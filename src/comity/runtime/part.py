@@ -144,6 +144,8 @@ class Part:
     open_paths: ClassVar[tuple[str, ...]] = ()
     rights: ClassVar[Mapping[str, Right]] = MappingProxyType({})
     """The right that each of its paths needs, if it is not `manage`. A path that ends in `/` stands for all below it."""
+    serves_outside: ClassVar[bool] = True
+    """Whether its open paths can be served to other machines, on the outside door."""
     switch: ClassVar[str] = ""
     """How to switch it on, if not by the setting `off`."""
 

@@ -40,7 +40,7 @@ RIGHT_WORDS: Final[Mapping[Right, str]] = MappingProxyType(
         "mcp": "use MCP over HTTP",
         "agents": "call agents of others in the node's name",
         "rooms": "use the sessions of this node in rooms, over MCP",
-        "manage": "stop the node, let browsers in, make invites, use rooms, set the state of the agent",
+        "manage": "stop the node, let browsers in, make invites, open the outside door, use rooms, set the state of the agent",
         "secrets": "change the keys of the vault, and make tokens",
         "files": "name files of this machine outside the shared folders",
     }

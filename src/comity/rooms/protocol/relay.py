@@ -73,9 +73,9 @@ class RelayCounts(Struct, frozen=True):
 
 
 class _Peer:
-    def __init__(self, address: str | None, *, trusted: bool) -> None:
+    def __init__(self, address: str | None, serves: Callable[[str], bool] | None) -> None:
         self.address = address
-        self.trusted = trusted
+        self.serves = serves
         self.room: str | None = None
         self.streams: dict[str, None] = {}
         self.waiting: dict[str, None] = {}
@@ -108,8 +108,17 @@ class SignallingRelay:
     def counts(self) -> RelayCounts:
         return RelayCounts(len(self._peers), len(self._rooms), len(self._owners))
 
-    def connect(self, peer_id: str, address: str | None, *, trusted: bool) -> Disconnect | None:
-        """Add a peer, by the id that it gets here, or return why not. `address` None is this machine."""
+    def connect(
+        self,
+        peer_id: str,
+        address: str | None,
+        *,
+        trusted: bool,
+        serves: Callable[[str], bool] | None = None,
+    ) -> Disconnect | None:
+        """Add a peer, by the id that it gets here, or return why not. `address` None is this machine. `serves` says which
+        rooms this peer may join, where that is not what the relay serves to all strangers.
+        """
         if len(self._peers) >= self._limits.peers:
             return Disconnect(peer_id, TRY_LATER, "the relay is full; try again later")
         if address is not None:
@@ -117,7 +126,7 @@ class SignallingRelay:
             if count >= self._limits.peers_per_address:
                 return Disconnect(peer_id, TRY_LATER, "too many connections from this address; close some")
             self._by_address[address] = count + 1
-        self._peers[peer_id] = _Peer(address, trusted=trusted)
+        self._peers[peer_id] = _Peer(address, None if trusted else serves or self._serves)
         return None
 
     def disconnect(self, peer_id: str) -> None:
@@ -153,7 +162,7 @@ class SignallingRelay:
         request = message.get("request")
         if request == "joinroom":
             yield from self._join(peer_id, peer, message)
-        elif self._serves is not None and not peer.trusted and peer.room is None:
+        elif peer.serves is not None and peer.room is None:
             yield _error(peer_id, "JOIN_FIRST", "join a room first; this relay is not open to everybody")
         elif request in ("seed", "play"):
             stream = _id_in(message, "streamID")
@@ -181,7 +190,7 @@ class SignallingRelay:
         if name is None:
             yield _error(peer_id, "INVALID_ROOM", "roomid must be 1 to 80 letters, digits, - and _")
             return
-        if self._serves is not None and not peer.trusted and not self._serves(name):
+        if peer.serves is not None and not peer.serves(name):
             yield _error(
                 peer_id, "ROOM_REFUSED", "this relay does not serve that room; ask its owner for an invite"
             )
@@ -296,7 +305,7 @@ class SignallingRelay:
                 peer_id, "NOT_DIRECTOR", "only the director of a room moves peers, and only those in it"
             )
             return
-        if name is None or (self._serves is not None and not peer.trusted and not self._serves(name)):
+        if name is None or (peer.serves is not None and not peer.serves(name)):
             yield _error(peer_id, "ROOM_REFUSED", "this relay does not serve that room")
             return
         refusal = (

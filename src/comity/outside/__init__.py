@@ -1,0 +1,1 @@
+"""The outside door: the listener of a node for other machines."""
