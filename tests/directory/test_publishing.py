@@ -56,7 +56,7 @@ class Agent:
             self.directory,
             URL,
             self.clock,
-            card=card or card_of(ALICE, "sings songs"),
+            card=lambda: card or card_of(ALICE, "sings songs"),
             state=lambda: self.state,
             changed=self.changed,
             activate=self.activate,

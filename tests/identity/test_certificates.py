@@ -8,8 +8,8 @@ from comity.identity.certificates import (
     CERTIFICATE_FILE,
     KEY_FILE,
     load_or_make_certificate,
-    pin_of_certificate,
 )
+from comity.identity.protocol.pins import pin_of_certificate
 from comity.wire.errors import KeyRefusedError
 
 NOW = dt.datetime(2026, 11, 19, tzinfo=dt.UTC)

@@ -4,7 +4,8 @@ import ssl
 
 import pytest
 
-from comity.rooms.client import dial_relay, pinned_context, read_relay
+from comity.http.pins import pinned_context
+from comity.rooms.client import dial_relay, read_relay
 from comity.rooms.protocol.relay import RelayLimits, SignallingRelay
 from comity.wire.errors import ConfigError, UnreachableError, UnusableAnswerError
 from comity.wire.link import LinkClosed
@@ -151,7 +152,7 @@ async def test_another_certificate_than_the_pinned_one_sees_no_token(tls):
     context.load_cert_chain(tls.cert, tls.key)
     async with serving(listen, tls=context) as server:
         target = read_relay(server.url("/signal", scheme="wss"), "secret token", "00" * 32)
-        with pytest.raises(UnusableAnswerError, match="not the one of the invite"):
+        with pytest.raises(UnusableAnswerError, match="the one that is known"):
             await dial_relay(target)
         assert not any(seen)
         with pytest.raises((UnusableAnswerError, UnreachableError)):

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from comity.actions.part import action_limits
 from comity.contacts.part import consent_of, contacts_of
@@ -43,9 +43,10 @@ if TYPE_CHECKING:
     from comity.envelopes import app as cards
     from comity.envelopes import features, pairs, server, successions, verification
     from comity.envelopes import tools as vacant_tools
-    from comity.envelopes.client import dispatcher
+    from comity.envelopes.client import dispatcher, routes
     from comity.envelopes.client import keys as call_keys
     from comity.envelopes.protocol import envelope
+    from comity.envelopes.protocol.card import CapabilityCard
     from comity.envelopes.protocol.envelope import Behaviour
     from comity.envelopes.protocol.resident import ResidentForm
     from comity.http import app as http_app
@@ -75,6 +76,7 @@ else:
     successions = late("comity.envelopes.successions")
     vacant_tools = late("comity.envelopes.tools")
     call_keys = late("comity.envelopes.client.keys")
+    routes = late("comity.envelopes.client.routes")
     dispatcher = late("comity.envelopes.client.dispatcher")
     envelope = late("comity.envelopes.protocol.envelope")
     http_app = late("comity.http.app")
@@ -236,8 +238,17 @@ class Agent(Part):
             return
         endpoint = agent.endpoint or runtime.url + envelope.MESSAGE_SEND_PATH
         form = await residence.resident_form(
-            runtime.store, runtime.key, agent.offer, endpoint, runtime.line.policy()
+            runtime.store, runtime.key, agent.offer, endpoint, self._policy(runtime)
         )
+
+        def sign_again() -> None:
+            """Name the outside door of now in the card."""
+            card = residence.make_card(runtime.key, agent.offer, endpoint, self._policy(runtime))
+            if card != form.capability_card:
+                form.capability_card, form.substrate_spec = card, card.substrate_spec
+                self.state_changed.set()
+
+        runtime.outside.watch(sign_again)
         handler = self._make_handler(runtime, form)
         self.state_handler = residence.StateHandler(form, runtime.store, self.state_changed.set)
         self.resident = vacant_tools.Resident(form, runtime.pipeline, handler)
@@ -249,6 +260,14 @@ class Agent(Part):
         self.routes.append(routing.Route("/v1/state", state))
         self.routes += cards.card_routes(lambda: form, name, agent.freshness_seconds)
         self.public |= {envelope.MESSAGE_SEND_PATH, *cards.CARD_PATHS}
+
+    @staticmethod
+    def _policy(runtime: "NodeRuntime") -> dict[str, Any]:
+        """Return what the card says of keys and of the outside door."""
+        door = runtime.outside
+        said = {"addresses": door.addresses(), "pin": door.pin}
+        outside = {routes.OUTSIDE_POLICY: said} if said["addresses"] else {}
+        return {**runtime.line.policy(), **outside}
 
     def _make_handler(self, runtime: "NodeRuntime", form: "ResidentForm") -> "server.EnvelopeHandler":
         agent, vcp = runtime.settings.agent, runtime.find_open(Vcp)
@@ -356,8 +375,11 @@ class Publishing(Part):
         settings, agent = runtime.settings, runtime.find(Agent)
         http = runtime.open_http(settings.dispatch.timeout_seconds)
         form = agent.resident.form
-        card = form.capability_card
-        assert card is not None, "an agent that is served has a card"
+
+        def card() -> "CapabilityCard":
+            assert form.capability_card is not None, "an agent that is served has a card"
+            return form.capability_card
+
         url = settings.directory.url.rstrip("/")
         self.kept = publishing.KeptPublication(
             directory_client.DirectoryClient(http, url, clock=runtime.clock, key=runtime.key),

@@ -93,7 +93,9 @@ class Client:
         self._passphrase = passphrase
         self._clock = SystemClock()
         allowed = [*allow, *self._settings.dispatch.hosts]
-        self.http = GuardedHttp(allow=allowed, allow_loopback=True, timeout=self._timeout)
+        self.http = GuardedHttp(
+            allow=allowed, allow_loopback=True, timeout=self._timeout, pinned_private=True
+        )
         self._closing: contextlib.AsyncExitStack | None = None
         self._key: SigningKey
         self._store: Store

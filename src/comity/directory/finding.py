@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 from comity.contacts.lookup import find_contact
 from comity.contacts.protocol.contact import Contact
 from comity.directory.client import DirectoryClient
+from comity.envelopes.client.routes import pinned
 from comity.envelopes.protocol.card import CapabilityCard, deserialize
 from comity.envelopes.protocol.errors import EnvelopeFormatError
 from comity.http.addresses import read_url
@@ -31,6 +32,7 @@ from comity.wire.errors import (
     ConfigError,
     MalformedError,
     NotFoundError,
+    PinRefusedError,
     RetryLaterError,
     TargetRefusedError,
     UnusableAnswerError,
@@ -114,13 +116,13 @@ def read_card(data: bytes, where: str) -> CapabilityCard:
 
 
 async def card_at(address: str, http: HttpCarrier) -> CapabilityCard:
-    """Return the card that the node at this address shows of itself."""
+    """Return the card that the node at this address shows of itself. With a pin in the address it is called there."""
     node = with_scheme(address).partition("#")[0].partition("?")[0].rstrip("/")
     node = node.removesuffix(_SEND_PATH).removesuffix(CARD_PATH)
     answer = await http.request("GET", node + CARD_PATH)
     if answer.status != 200:
         raise _no_card(node, answer)
-    return read_card(answer.body, node)
+    return pinned(read_card(answer.body, node), [node])
 
 
 async def card_of_contact(
@@ -228,6 +230,8 @@ class OutgoingHttp(GuardedHttp):
         host = read_url(url).host
         try:
             return await super().request(method, url, *args, **named)
+        except PinRefusedError:
+            raise
         except TargetRefusedError as refusal:
             written = f"[{host}]" if ":" in host else host
             raise TargetRefusedError(
@@ -253,6 +257,7 @@ class DirectoryAccess:
             allow=settings.dispatch.hosts,
             allow_loopback=is_loopback(read_url(own.url).host if own else settings.host),
             timeout=settings.dispatch.timeout_seconds,
+            pinned_private=True,
         )
 
     async def contact(self, who: str) -> Contact | None:

@@ -163,13 +163,13 @@ class KeptPublication:
         url: str,
         clock: Clock,
         *,
-        card: CapabilityCard,
+        card: Callable[[], CapabilityCard],
         state: Callable[[], RuntimeState],
         changed: asyncio.Event,
         activate: Callable[[], Awaitable[None]],
         notify: Callable[[PublicationReport], None],
     ) -> None:
-        """`changed` is set when the state has changed. `notify` is called after each publication and each new problem."""
+        """`changed` is set when the card or the state has changed. `notify` is called after each publication and each new problem."""
         self.report = PublicationReport(directory=url)
         self.attempted = asyncio.Event()
         """Set after the first attempt, whatever came of it."""
@@ -210,7 +210,8 @@ class KeptPublication:
 
     async def _refresh(self) -> tuple[PublicationReport, bool]:
         """Return how the agent stands there now, and whether something was published for it."""
-        known = await registered(self._directory, self._card.vacant_id)
+        card = self._card()
+        known = await registered(self._directory, card.vacant_id)
         if known is not None and known.state is None and known.event_seq == self.report.event_seq:
             known = replace(known, state=self.report.state)  # it was us who said it
         visibility = Visibility.PUBLIC if known is None else known.visibility
@@ -220,7 +221,7 @@ class KeptPublication:
         activates = state is RuntimeState.LOCAL and visibility is not Visibility.NONE and not self._begun
         if activates:
             state = RuntimeState.ACTIVE
-        published = await _publish_over(known, self._directory, self._card, visibility, state)
+        published = await _publish_over(known, self._directory, card, visibility, state)
         self._begun = True
         if activates:
             await self._activate()

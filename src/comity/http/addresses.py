@@ -15,6 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from comity.identity.protocol.pins import PIN
 from comity.wire.errors import ConfigError, TargetRefusedError
 
 Address = IPv4Address | IPv6Address
@@ -83,16 +84,22 @@ class AllowList:
     no host of the owner's has. A network lifts it for whatever lies in it.
     """
 
-    def __init__(self, entries: Iterable[str] = (), *, loopback: bool = False) -> None:
+    def __init__(
+        self, entries: Iterable[str] = (), *, loopback: bool = False, pinned_private: bool = False
+    ) -> None:
+        """`loopback` and `pinned_private` lift it for all addresses of this machine, and for private ones whose key is known."""
         self._loopback = loopback
+        self._pinned_private = pinned_private
         self._networks: list[IPv4Network | IPv6Network] = []
         self._names: set[str] = set()
         for entry in entries:
             self._add(entry)
 
-    def refusal(self, host: str, address: Address) -> str | None:
-        """Return why `host` at `address` may not be called, or None."""
+    def refusal(self, host: str, address: Address, *, pinned: bool = False) -> str | None:
+        """Return why `host` at `address` may not be called, or None. `pinned`: its key is known."""
         kind = kind_of(address)
+        if pinned and self._pinned_private and kind == PRIVATE:
+            return None
         if kind is None or any(address in network for network in self._networks):
             return None
         if kind == LOOPBACK and self._loopback:
@@ -145,12 +152,15 @@ _SERVICES_BELOW: Final = 1024
 
 
 class HttpUrl(Struct, frozen=True):
-    """`host` has no brackets; `target` is what stands in the request line."""
+    """`host` has no brackets; `target` is what stands in the request line. `pin` is the hash of the key that the host must
+    show; empty: an authority vouches for its name.
+    """
 
     scheme: str
     host: str
     port: int
     target: str
+    pin: str = ""
 
     @property
     def authority(self) -> str:
@@ -172,13 +182,24 @@ def read_url(url: str) -> HttpUrl:
     if parts is None:
         raise TargetRefusedError("only http:// and https:// URLs are called")
     scheme, authority, target = parts[1].lower(), parts[2], parts[3]
+    pin, at, rest = authority.partition("@")
+    if at and scheme == "https" and PIN.fullmatch(pin):
+        authority = rest
+    else:
+        pin = ""
     if "@" in authority:
         raise TargetRefusedError("a URL with a user or a password in it is not called; leave them out")
     found = _AUTHORITY.fullmatch(authority)
     if found is None:
         raise TargetRefusedError("the URL names no host, or none that can be read")
     host = _host(found[1].lower())
-    return HttpUrl(scheme, host, _port(found[2], scheme), target if target.startswith("/") else f"/{target}")
+    path = target if target.startswith("/") else f"/{target}"
+    return HttpUrl(scheme, host, _port(found[2], scheme), path, pin)
+
+
+def with_pin(url: str, pin: str) -> str:
+    """Return an https URL with the pin of the key that its host must show."""
+    return url.replace("https://", f"https://{pin}@", 1)
 
 
 def _host(written: str) -> str:

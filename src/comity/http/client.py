@@ -3,7 +3,9 @@
 - The URL is read strictly, its host is resolved once for each connection, and every address of the host must be allowed
   (`addresses`): one bad address refuses the host. The connection is made to the address that was checked; Host, SNI and
   certificate stay those of the name. Because the check sits where connections are made, the name cannot lead elsewhere later.
-- Connections are kept by scheme, name and port, and not by address: what was proven for one name by a
+- A URL with a pin (`https://PIN@host`) reaches only who shows that key. No authority has to vouch for it, and where the owner
+  named it, it may be a private address. The pin is checked before anything is sent, and never replaced by a certificate.
+- Connections are kept by scheme, name, port and pin, and not by address: what was proven for one name by a
   certificate is never used for another.
 - No redirect is followed, no proxy is taken from the environment, no cookie is kept, nothing is
   decompressed. An answer that is too large is dropped while it is read.
@@ -21,8 +23,9 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from comity.http.addresses import AllowList, HttpUrl, read_url
+from comity.http.pins import pin_mismatch_in
 from comity.wire import strict_json
-from comity.wire.errors import NoAnswerError, UnreachableError, UnusableAnswerError
+from comity.wire.errors import NoAnswerError, PinRefusedError, UnreachableError, UnusableAnswerError
 
 if TYPE_CHECKING:
     import httpcore
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
 TIMEOUT: Final = 60.0
 CONNECT_TIMEOUT: Final = 10.0
 ANSWER_LIMIT: Final = 4 * 1024 * 1024
+
+PIN_MARK: Final = "#"
+"""Between host and pin in the name under which a connection is kept; no host has it."""
 
 _CONNECTIONS: Final = 256
 _IDLE_SECONDS: Final = 30.0
@@ -72,11 +78,13 @@ class GuardedHttp:
         resolve: "Resolve | None" = None,
         tls: ssl.SSLContext | None = None,
         unix_socket: Path | None = None,
+        pinned_private: bool = False,
     ) -> None:
-        """`allow` names hosts, addresses and networks that may be called although they are not public. `timeout` is for a
+        """`allow` names hosts, addresses and networks that may be called although they are not public. `pinned_private`: so may
+        private addresses with a pin, because the owner names them. `timeout` is for a
         whole request, from resolving the name to the last byte. With `unix_socket` every request goes there.
         """
-        self._allowed = AllowList(allow, loopback=allow_loopback)
+        self._allowed = AllowList(allow, loopback=allow_loopback, pinned_private=pinned_private)
         self._timeout = timeout
         self._limit = answer_limit
         self._resolve = resolve
@@ -147,7 +155,7 @@ class GuardedHttp:
         sent |= {name.lower(): value for name, value in (headers or {}).items()}
         url = httpcore.URL(
             scheme=target.scheme.encode(),
-            host=target.host.encode(),
+            host=(f"{target.host}{PIN_MARK}{target.pin}" if target.pin else target.host).encode(),
             port=target.port,
             target=target.target.encode(),
         )
@@ -208,6 +216,12 @@ async def _named_failures(where: str, seconds: float) -> AsyncIterator[None]:
     try:
         yield
     except (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout) as reason:
+        mismatch = pin_mismatch_in(reason)
+        if mismatch is not None:
+            raise PinRefusedError(
+                f"{where} was not called: {mismatch.verify_message}; nothing was sent. If its owner made a new key, ask for "
+                "the new address"
+            ) from None
         raise UnreachableError(_why_unreachable(where, reason)) from None
     except (TimeoutError, httpcore.TimeoutException):
         raise NoAnswerError(f"{where} did not answer within {seconds:g} seconds; try again later") from None

@@ -12,6 +12,8 @@ from typing import Any, Final
 import httpcore
 
 from comity.http.addresses import AllowList, literal
+from comity.http.client import PIN_MARK
+from comity.http.pins import pinned_context
 from comity.wire.errors import TargetRefusedError, UnreachableError
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -34,16 +36,17 @@ class GuardedNetwork(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
+        host, _, pin = host.partition(PIN_MARK)
         try:
             async with asyncio.timeout(timeout):
-                addresses = await self._checked_addresses(host, port)
+                addresses = await self._checked_addresses(host, port, pinned=bool(pin))
                 share = None if timeout is None else timeout / len(addresses)
                 for address in addresses[:-1]:
                     try:
-                        return _Stream(await self._network.connect_tcp(address, port, share))
+                        return _Stream(await self._network.connect_tcp(address, port, share), host, pin)
                     except (httpcore.ConnectError, httpcore.ConnectTimeout):
                         continue
-                return _Stream(await self._network.connect_tcp(addresses[-1], port, share))
+                return _Stream(await self._network.connect_tcp(addresses[-1], port, share), host, pin)
         except TimeoutError:
             raise httpcore.ConnectTimeout from None
 
@@ -55,13 +58,17 @@ class GuardedNetwork(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         return _Stream(await self._network.connect_unix_socket(path, timeout))
 
-    async def _checked_addresses(self, host: str, port: int) -> Sequence[str]:
+    async def _checked_addresses(self, host: str, port: int, *, pinned: bool) -> Sequence[str]:
         found = [host] if literal(host) is not None else await self._resolve(host, port)
         if not found:
             raise UnreachableError(f"the name {host} has no address; check its spelling")
         for text in found:
             address = literal(text)
-            refusal = "an unreadable address" if address is None else self._allowed.refusal(host, address)
+            refusal = (
+                "an unreadable address"
+                if address is None
+                else self._allowed.refusal(host, address, pinned=pinned)
+            )
             if refusal is not None:
                 raise TargetRefusedError(
                     f"{host} is at {refusal}, which is not called unless the owner of this node allows it"
@@ -70,10 +77,14 @@ class GuardedNetwork(httpcore.AsyncNetworkBackend):
 
 
 class _Stream(httpcore.AsyncNetworkStream):
-    """The library leaves a connection open when it is cancelled in the middle of a TLS handshake."""
+    """The library leaves a connection open when it is cancelled in the middle of a TLS handshake. With a pin, TLS trusts
+    that key and nothing else.
+    """
 
-    def __init__(self, inner: httpcore.AsyncNetworkStream) -> None:
+    def __init__(self, inner: httpcore.AsyncNetworkStream, host: str = "", pin: str = "") -> None:
         self._inner = inner
+        self._host = host
+        self._pin = pin
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - same
         return await self._inner.read(max_bytes, timeout)
@@ -93,6 +104,8 @@ class _Stream(httpcore.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - same
     ) -> httpcore.AsyncNetworkStream:
+        if self._pin:
+            ssl_context, server_hostname = pinned_context(self._pin), self._host
         try:
             return await self._inner.start_tls(ssl_context, server_hostname, timeout)
         except asyncio.CancelledError:

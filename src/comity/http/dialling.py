@@ -13,6 +13,7 @@ from typing import Any, Final
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
 
+from comity.http.pins import PinMismatch
 from comity.wire.errors import UnreachableError, UnusableAnswerError
 from comity.wire.link import LinkClosed
 
@@ -30,6 +31,11 @@ async def dialling(where: str, url: str, unusable: Callable[[int], str]) -> Asyn
             yield
     except TimeoutError:
         raise UnreachableError(f"{where} did not answer within {OPEN_SECONDS:g} seconds") from None
+    except PinMismatch as mismatch:
+        raise UnusableAnswerError(
+            f"{where} was not used: {mismatch.verify_message}; nothing was sent. If its owner made a new key, ask for a new "
+            "invite or address"
+        ) from None
     except ssl.SSLCertVerificationError as refusal:
         raise UnusableAnswerError(
             f"the certificate of {where} is not trusted ({refusal.verify_message}); nothing was sent"

@@ -63,11 +63,6 @@ def read_certificate(folder: Path) -> OwnCertificate:
     )
 
 
-def pin_of_certificate(der: bytes) -> str:
-    """Return the SHA-256 of the public key (SubjectPublicKeyInfo) of a certificate, in hex."""
-    return _pin(x509.load_der_x509_certificate(der).public_key())
-
-
 def _pin(key: object) -> str:
     spki = key.public_bytes(  # type: ignore[attr-defined]
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo

@@ -14,6 +14,7 @@ from comity.http.app import HttpDoor, OffPath, Readiness
 from comity.http.guard import HttpAccess, TokenHolder
 from comity.http.owner_socket import has_owner_socket, socket_path
 from comity.http.peer_address import Proxies
+from comity.http.pins import pin_of_file
 from comity.http.server import HttpServer, PortTakenError, room_for_connections
 from comity.http.serving import FaultPolicy, ServerLimits
 from comity.identity.private_files import ensure_private_folder
@@ -94,6 +95,7 @@ class NodeHttp:
             )
         runtime.stack.push_async_callback(self._server.stop)
         runtime.url = self._server.url
+        self.pin = "" if cert is None else pin_of_file(cert)
         self._entry = HttpAccess(
             self._find_token, runtime.clock, port=self._server.port, secure=cert is not None
         )

@@ -124,6 +124,7 @@ class Node:
                 vacant_id=runtime.vacant_id.hex(),
                 mcp_socket="" if mcp is None else mcp.socket,
                 owner_socket=http.owner_socket,
+                pin=http.pin,
             )
         )
         self._stack.callback(claim.withdraw)

@@ -7,19 +7,18 @@ every link that was made here.
 
 import asyncio
 import contextlib
-import hashlib
-import hmac
 import re
 import secrets
 import ssl
 from collections import deque
 from collections.abc import Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from comity.http.dialling import ClientWebSocket, dialling, open_websocket
+from comity.http.pins import pinned_context
 from comity.rooms.links.joining import Joining, LinkMaker
 from comity.rooms.protocol.effects import (
     AddCandidates,
@@ -39,16 +38,10 @@ from comity.rooms.protocol.effects import (
 from comity.rooms.protocol.meeting import Attending, Meeting
 from comity.rooms.protocol.relay import MESSAGE_LIMIT
 from comity.rooms.protocol.signalling import IceCandidate, Listed
-from comity.runtime.lazy import late
 from comity.system import is_loopback
 from comity.wire.errors import ComityError, ConfigError
 from comity.wire.link import LinkClosed, LinkOpened
 from comity.wire.machine import Clock
-
-if TYPE_CHECKING:
-    from comity.identity import certificates
-else:
-    certificates = late("comity.identity.certificates")
 
 # The way to a signalling relay: one WebSocket, one message per text frame.
 
@@ -115,28 +108,6 @@ async def dial_first(targets: Sequence[RelayTarget]) -> ClientWebSocket:
             if isinstance(late, ClientWebSocket) and late is not opened:
                 await late.close()
     return opened or dialling_all[0].result()
-
-
-def pinned_context(sha256: str) -> ssl.SSLContext:
-    """Return TLS with the one certificate that has this hash, or whose public key has it, signed by anybody."""
-
-    class Pinned(ssl.SSLObject):
-        def do_handshake(self) -> None:
-            super().do_handshake()
-            certificate = self.getpeercert(binary_form=True) or b""
-            shown = hashlib.sha256(certificate).hexdigest()
-            if not hmac.compare_digest(shown, sha256) and not hmac.compare_digest(
-                certificates.pin_of_certificate(certificate), sha256
-            ):
-                refusal = ssl.SSLCertVerificationError("another certificate")
-                refusal.verify_message = "it is not the one of the invite"
-                raise refusal
-
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    context.sslobject_class = Pinned
-    return context
 
 
 def _no_relay(target: RelayTarget, status: int) -> str:

@@ -176,6 +176,7 @@ class NodeRuntime:
             allow_loopback=is_loopback(self.settings.host),
             timeout=seconds,
             answer_limit=answer_limit,
+            pinned_private=True,
         )
         self.stack.push_async_callback(http.aclose)
         return http

@@ -27,7 +27,7 @@ _SHARED_LOCK_SECONDS = 1.0
 
 class RunningNode(Struct, frozen=True, kw_only=True):
     """`mcp_socket` is where MCP clients of this user join the node, `owner_socket` where commands do; empty where there is
-    no such thing.
+    no such thing. `pin` is the hash of the key that the node shows at an https `url`.
     """
 
     pid: int
@@ -35,6 +35,7 @@ class RunningNode(Struct, frozen=True, kw_only=True):
     vacant_id: str
     mcp_socket: str = ""
     owner_socket: str = ""
+    pin: str = ""
 
 
 class FolderClaim:

@@ -1,8 +1,8 @@
 """The node of the data folder, for commands: asked while it runs, else opened here, or its folder alone.
 
 - A running node is asked by its owner through the socket that it names in `node.json`, usually `owner.sock` in the folder.
-  One that names none (on Windows there are no such sockets) is asked at its own address, with its token. Of an https node
-  the certificate must then be the very one that the settings name; nobody else need trust it.
+  One that names none (on Windows there are no such sockets) is asked at its own address, with its token. An https node must
+  then show the key that it names there, whatever certificate the settings of the command know.
 - `open_guest` opens the node inside this process, without doors.
 - `writing` opens the database, also while a node runs. Each process that writes has an audit chain of its own: `cli`, or
   `cli-2` while another command has that.
@@ -10,13 +10,12 @@
 
 import asyncio
 import contextlib
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from comity.http.addresses import read_url
+from comity.http.addresses import read_url, with_pin
 from comity.identity.secrets import TOKEN_FILE, read_token
 from comity.runtime.lazy import NODE, late, load
 from comity.runtime.part import Part
@@ -75,10 +74,9 @@ class OwnNode:
             self.http = http_client.GuardedHttp(timeout=timeout, unix_socket=Path(running.owner_socket))
             self._proof: dict[str, str] = {}
         else:
-            self.base = self.url
-            tls = _only(settings.tls.cert) if settings.tls.cert else None
+            self.base = with_pin(self.url, running.pin) if running.pin else self.url
             self.http = http_client.GuardedHttp(
-                allow=[host.strip("[]")], allow_loopback=True, timeout=timeout, tls=tls
+                allow=[host.strip("[]")], allow_loopback=True, timeout=timeout
             )
             self._proof = {"authorization": f"Bearer {read_token(settings.data / TOKEN_FILE)}"}
 
@@ -221,15 +219,6 @@ def _object(answer: bytes) -> dict[str, Any]:
     except MalformedError:
         body = None
     return body if isinstance(body, dict) else {}
-
-
-def _only(cert: Path) -> ssl.SSLContext:
-    """Trust this certificate alone, for any name of the node."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    context.load_verify_locations(cert)
-    return context
 
 
 def _bracketed(host: str) -> str:

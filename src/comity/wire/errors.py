@@ -132,6 +132,12 @@ class TargetRefusedError(ForbiddenError):
     code = "target_refused"
 
 
+class PinRefusedError(TargetRefusedError):
+    """An outgoing request was never sent: the target showed another key than the one that it is known by."""
+
+    code = "pin_refused"
+
+
 class UnreachableError(RetryLaterError):
     """An outgoing request never left: nobody was there to take it."""
 

@@ -19,11 +19,11 @@ from comity.envelopes.client.calls import (
     IgnoredOutcomes,
     Outcomes,
     TargetLimitError,
-    callable_endpoint,
 )
 from comity.envelopes.client.conversation import Conversation, MovedKeyError, Retries
 from comity.envelopes.client.keys import CallKeys, IdempotencyKeyReusedError, Keeping, KeyedCall
 from comity.envelopes.client.pair import CALL_BOOK, CALL_SPACE, Pair, read_record
+from comity.envelopes.client.routes import AnyOf, endpoints_of
 from comity.envelopes.features import NO_FEATURES, Features
 from comity.envelopes.protocol.card import CapabilityCard
 from comity.envelopes.protocol.chain import PairKey
@@ -195,6 +195,7 @@ class Dispatcher:
             until=until,
             http=http,
             caller=caller,
+            named=named,
         )
         *others, last = cards
         for card in others:
@@ -242,25 +243,25 @@ class Dispatcher:
         until: float | None,
         http: HttpCarrier | None,
         caller: Caller,
+        named: bool = True,
     ) -> DispatchResult:
         while True:
-            where = endpoint
-            if where is None:
-                where = callable_endpoint(card)
-                if self._cards is not None:
-                    await self._cards.take_card(card)
+            ways = (endpoint,) if endpoint is not None else endpoints_of(card, named=named)
+            carrier = http or self._http
+            if endpoint is None and self._cards is not None:
+                await self._cards.take_card(card)
             if card.vacant_id == self._key.vacant_id:
                 raise InvalidError("a vacant does not call itself; name another target")
             async with self._turn(card.vacant_id, caller, keyed) as pair:
                 conversation = Conversation(
                     pair=pair,
-                    http=http or self._http,
+                    http=AnyOf(carrier, ways) if len(ways) > 1 else carrier,
                     clock=self._clock,
                     key=self._key,
                     retries=retries or self._retries,
                     patience=2 * self._lease_seconds,
                     card=card,
-                    endpoint=where,
+                    endpoint=ways[0],
                     payload=payload,
                     idempotency_key=str(uuid4()),
                     keyed=keyed,
