@@ -6,6 +6,7 @@ from typing import NamedTuple
 import httpx
 import pytest
 
+from comity.contacts.settings import ContactsSettings
 from comity.outside.part import OutsideSettings
 from comity.runtime.settings import AgentSettings
 from comity.testing import running_node
@@ -26,7 +27,10 @@ class Outsider(NamedTuple):
 @contextlib.asynccontextmanager
 async def outside_node(data=None, *, reasons=("switch",), outside=None, **settings):
     """A node whose door is open for these reasons, and a client that trusts whatever it shows."""
-    parts = {"outside": outside or OutsideSettings(listen="127.0.0.1")}
+    parts = {
+        "outside": outside or OutsideSettings(listen="127.0.0.1"),
+        "contacts": ContactsSettings(unknown_call="accept"),
+    }
     async with running_node(data, agent=AGENT, parts=parts, **settings) as node:
         door = node.runtime.outside
         for reason in reasons:

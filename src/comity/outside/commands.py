@@ -4,6 +4,7 @@ import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from comity.http.addresses import with_pin
 from comity.outside.part import OUTSIDE_PATH, RENEW_PATH, Outside, OutsideSettings
 from comity.runtime.lazy import late
 from comity.terminal.help import HelpfulApp
@@ -93,3 +94,6 @@ def _show(state: dict[str, Any], *, as_json: bool) -> None:
         print_line()
         fields = [("address" if not index else "", each) for index, each in enumerate(addresses)]
         print_fields([*fields, ("pin", state["pin"])], indent="  ")
+        for each in state["addresses"][:1]:
+            print_line()
+            print_line(f"Others call your agent there: comity call {with_pin(each, state['pin'])} hello")
