@@ -16,7 +16,7 @@ class PinMismatch(ssl.SSLCertVerificationError):
 
     def __init__(self, wanted: str, shown: str) -> None:
         super().__init__("another key")
-        self.verify_message = f"its key has the fingerprint {shown}, and {wanted} is the one that is known"
+        self.verify_message = f"the key of its certificate is {shown}, and {wanted} is the one that is known"
 
 
 @lru_cache(256)
