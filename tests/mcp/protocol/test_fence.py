@@ -113,6 +113,12 @@ def test_no_live_tag_is_left_whatever_stands_around_it(words):
     assert not LIVE.search(without_tags(words))
 
 
+def test_a_mebibyte_of_beginnings_of_tags_is_read_back_too():
+    for piece in ("<", "<!!!!!!!!", "<system", "<systemx", "< \u200b", "<\\"):
+        words = piece * (1024 * 1024 // len(piece))
+        assert read_fence(fence(words, Origin(), NONCE)) == words
+
+
 @pytest.mark.parametrize(
     "code", ["if a < b:", "List<String>", "<div class='x'>", "#include <systemd.h>", "1 << 4", "<-", "x<y>z"]
 )

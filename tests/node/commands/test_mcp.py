@@ -62,11 +62,32 @@ async def test_a_profile_decides_which_vdo_tools_there_are(data, profile):
         ("", set(), {"vacant_call"}),
     ],
 )
-async def test_rooms_are_chosen_and_the_core_is_always_there(data, rooms, shown, hidden):
-    async with comity_mcp(data, "--rooms", rooms) as client:
+@pytest.mark.parametrize("option", ["--tools", "--rooms"])
+async def test_groups_are_chosen_and_the_core_is_always_there(data, option, rooms, shown, hidden):
+    async with comity_mcp(data, option, rooms) as client:
         names = names_of(await client.ask(request(1, "tools/list")))
     assert names >= CORE | shown
     assert not names & hidden
+
+
+async def test_what_a_hello_has_negotiated_is_there_whatever_groups_were_chosen(data):
+    personal = "VCP-X-Personal"
+    greeting = {"type": "vcp-hello", "version": "3.1", "extensions": [personal]}
+    async with comity_mcp(data, "--tools", "vdo") as client:
+        begun = await client.ask(initialize(vcp=greeting))
+        assert begun["result"]["vcp"]["supported"] == [personal]
+        names = names_of(await client.ask(request(1, "tools/list")))
+        assert names >= {"vcp_send_context", "vcp_get_personal_state", "vdo_connect"}
+        assert not names & {"vacant_call", "vcp_torch_lineage", "find_agents"}
+        assert not (await client.ask(call(2, "vcp_get_personal_state")))["result"]["isError"]
+        session = begun["result"]["vcp"]["session_id"]
+        read = await client.ask(request(3, "resources/read", {"uri": f"vcp://personal-state/{session}"}))
+        assert read["result"]["contents"]
+    async with comity_mcp(data, "--tools", "actions") as client:
+        await client.ask(initialize())
+        answer = await client.ask(call(1, "vdo_connect", room="x"))
+        assert refusal_of(answer) == "tool 'vdo_connect' is disabled by tool profile 'none'"
+        assert "--tool-profile full" in answer["result"]["structuredContent"]["error"]["remedy"]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,8 @@ _HOST_TAGS: Final = (
 )
 _OPENING: Final = r"[<\uFE64\uFF1C]"
 _LIVE: Final = re.compile(
-    rf"({_OPENING})(\\*+)(?=\||[^\w<>\\\uFE64\uFF1C]{{0,8}}(?:{_HOST_TAGS}))", re.IGNORECASE | re.ASCII
+    rf"({_OPENING})(\\*+)(?=\||[^\w<>\\\uFE64\uFF1C]{{0,8}}+(?=[a-z])(?:{_HOST_TAGS}))",
+    re.IGNORECASE | re.ASCII,
 )
 _BLOCK: Final = re.compile(rf"<{_TAG} ([0-9a-f]+)>\n(.*)\n</{_TAG} \1>", re.DOTALL)
 _UNSAFE: Final = re.compile(r"[^\w .@:+-]")
