@@ -18,6 +18,7 @@
 """
 
 import json
+import lzma
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -35,7 +36,7 @@ FORUM = FOLDER / "crisis_long_forum"
 OTHERS = FOLDER / "crisis_others.json"
 FRESH = FOLDER / "crisis_long_fresh.json"
 UNREAD = FOLDER / "crisis_long_unread.json"
-AUTHORS = FOLDER / "crisis_long_authors.json"
+AUTHORS = FOLDER / "crisis_long_authors.json.xz"
 LIFE = FOLDER / "crisis_long_life.json"
 UNSEEN = FOLDER / "crisis_unseen.json"
 ONCE = FOLDER / "crisis_once.json"
@@ -136,7 +137,8 @@ def _of_length(path: Path, *, long: bool) -> list[Text]:
 
 
 def _unread(path: Path) -> list[Text]:
-    texts = json.loads(path.read_bytes())["texts"]
+    content = path.read_bytes()
+    texts = json.loads(lzma.decompress(content) if path.suffix == ".xz" else content)["texts"]
     return [Text(one["text"], one["language"], one["tag"], one["crisis"]) for one in texts]
 
 
