@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from comity_skills.accessibility_audit.criteria import LEVELS, PRINCIPLES
+from comity_skills.schema import PLACE, TEXT, TEXTS
 from comity_skills.skill import Mode, SkillContract
 
 NAME: Final = "accessibility_audit"
@@ -13,12 +14,9 @@ _BOUNDARY: Final = "Compliance guidance only; does not replace legal review"
 _DESCRIPTION: Final = (
     "Checks pages for accessibility by W3C ACT rules, or lists the success criteria of WCAG 2.2 for a review."
 )
-_TEXT: Final = {"type": "string"}
-_COUNT: Final = {"type": "integer", "minimum": 0}
 _SCORE: Final = {"type": "integer", "minimum": 0, "maximum": 100}
 _OPEN_SCORE: Final = {**_SCORE, "type": ["integer", "null"]}
 _LEVEL: Final = {"type": "string", "enum": [*LEVELS]}
-_TEXTS: Final = {"type": "array", "items": _TEXT}
 
 
 def _object(required: list[str], properties: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -26,11 +24,11 @@ def _object(required: list[str], properties: dict[str, Any], **more: Any) -> dic
 
 
 def _texts(properties: dict[str, str]) -> dict[str, Any]:
-    return {name: {**_TEXT, "description": told} for name, told in properties.items()}
+    return {name: {**TEXT, "description": told} for name, told in properties.items()}
 
 
-_URL: Final = {**_TEXT, "description": "A page to fetch, http or https."}
-_PAGE: Final = _object(["url", "html"], {"url": _TEXT, "html": _TEXT})
+_URL: Final = {**TEXT, "description": "A page to fetch, http or https."}
+_PAGE: Final = _object(["url", "html"], {"url": TEXT, "html": TEXT})
 
 
 _DETAIL: Final = {
@@ -49,8 +47,8 @@ def _input(*, told: bool) -> dict[str, Any]:
         {
             "mode": {"type": "string", "enum": ["crawl", "session"], "default": "crawl"},
             "level": {**_LEVEL, "default": "AA"},
-            "url": _URL if told else _TEXT,
-            "urls": {"type": "array", "items": _URL if told else _TEXT, **least, "maxItems": PAGES},
+            "url": _URL if told else TEXT,
+            "urls": {"type": "array", "items": _URL if told else TEXT, **least, "maxItems": PAGES},
             "pages": {"type": "array", **least, "maxItems": PAGES, "items": _PAGE},
             "locale": {"type": "string", "default": "en"},
             **({"detail": _DETAIL} if told else {}),
@@ -60,8 +58,8 @@ def _input(*, told: bool) -> dict[str, Any]:
 
 
 _CRITERION: Final = {
-    "id": _TEXT,
-    "title": _TEXT,
+    "id": TEXT,
+    "title": TEXT,
     "level": _LEVEL,
     "principle": {"type": "string", "enum": [*PRINCIPLES]},
 }
@@ -69,16 +67,16 @@ _CHECK: Final = _object(
     ["rule", "name", "criteria", "how", "passed", "failed", "cannot_tell"],
     {
         **_texts({"rule": "Id of the W3C ACT rule.", "name": "What it asks.", "how": "How it decides."}),
-        "criteria": _TEXTS,
-        "passed": _COUNT,
-        "failed": _COUNT,
-        "cannot_tell": _COUNT,
+        "criteria": TEXTS,
+        "passed": PLACE,
+        "failed": PLACE,
+        "cannot_tell": PLACE,
     },
 )
 _FINDING: Final = _object(
     ["rule", "criteria", "path", "problem", "fix"],
     {
-        "criteria": _TEXTS,
+        "criteria": TEXTS,
         **_texts(
             {"rule": "The rule.", "path": "Where, as a selector.", "problem": "What.", "fix": "The remedy."}
         ),
@@ -87,7 +85,7 @@ _FINDING: Final = _object(
 _QUESTION: Final = _object(
     ["rule", "criteria", "path", "why"],
     {
-        "criteria": _TEXTS,
+        "criteria": TEXTS,
         **_texts({"rule": "The rule.", "path": "Where, as a selector.", "why": "What to look at."}),
     },
 )
@@ -95,25 +93,25 @@ _EVIDENCE: Final = {
     "checks": {"type": "array", "items": _CHECK, "description": "Every rule that found something to judge."},
     "findings": {"type": "array", "items": _FINDING},
     "cannot_tell": {"type": "array", "items": _QUESTION, "description": "What a person has to look at."},
-    "findings_total": _COUNT,
-    "cannot_tell_total": _COUNT,
-    "notes": {**_TEXTS, "description": "What was left out, and why."},
+    "findings_total": PLACE,
+    "cannot_tell_total": PLACE,
+    "notes": {**TEXTS, "description": "What was left out, and why."},
 }
 
 
 def _output(*, enhanced: bool) -> dict[str, Any]:
     score = _OPEN_SCORE if enhanced else _SCORE
     ranked = {
-        "url": _TEXT,
+        "url": TEXT,
         "aggregate_score": score,
-        "automated": _COUNT,
-        "manual": _COUNT,
-        "total": _COUNT,
+        "automated": PLACE,
+        "manual": PLACE,
+        "total": PLACE,
         "criteria": {"type": "array"},
         "heuristic": {"type": "boolean"},
         **(_EVIDENCE if enhanced else {}),
     }
-    item = {**_CRITERION, "requirement": _TEXT, "implementation": _TEXT}
+    item = {**_CRITERION, "requirement": TEXT, "implementation": TEXT}
     return {
         "type": "object",
         "properties": {
@@ -122,12 +120,12 @@ def _output(*, enhanced: bool) -> dict[str, Any]:
             "ranking": {"type": "array", "items": {"type": "object", "properties": ranked}},
             "site_aggregate": score,
             "checklist": {"type": "array", "items": {"type": "object", "properties": item}},
-            "session_notice": _TEXT,
+            "session_notice": TEXT,
             "criteria_count": {
                 "type": "object",
                 "properties": {name: {"type": "integer"} for name in ("total", *LEVELS)},
             },
-            "summary": _TEXT,
+            "summary": TEXT,
         },
         "additionalProperties": False,
     }
@@ -150,8 +148,8 @@ CONTRACTS: Final[dict[Mode, SkillContract]] = {
 
 _ITEM: Final = {
     "severity": {"type": "string", "enum": ["high", "medium", "low"]},
-    "issue": _TEXT,
-    "fix": _TEXT,
+    "issue": TEXT,
+    "fix": TEXT,
 }
 OLD_CONTRACTS: Final[dict[Mode, SkillContract]] = {
     "strict": SkillContract(
@@ -159,16 +157,16 @@ OLD_CONTRACTS: Final[dict[Mode, SkillContract]] = {
         boundary=_BOUNDARY,
         input_schema=_object(
             ["target", "level"],
-            {"target": _TEXT, "level": {**_LEVEL, "default": "AAA"}, "context": _TEXT},
+            {"target": TEXT, "level": {**_LEVEL, "default": "AAA"}, "context": TEXT},
             additionalProperties=False,
         ),
         output_schema=_object(
             ["findings", "summary"],
             {
                 "findings": {"type": "array", "items": _object([*_ITEM], _ITEM)},
-                "summary": _TEXT,
-                "next_step": _TEXT,
-                "assumptions": _TEXTS,
+                "summary": TEXT,
+                "next_step": TEXT,
+                "assumptions": TEXTS,
             },
             additionalProperties=False,
         ),

@@ -1,45 +1,23 @@
 """The contract of `age_inclusive_design_check` in each mode."""
 
-from typing import Any, Final
+from typing import Final
 
+from comity_skills.schema import TEXT, TEXTS, Contracts, told
 from comity_skills.skill import Mode, SkillContract
 from comity_skills.words.spans import WHY, span_schema
 
 NAME: Final = "age_inclusive_design_check"
 GROUPS: Final = ("older", "younger")
 
-_TEXT: Final = {"type": "string"}
-_TEXTS: Final = {"type": "array", "items": _TEXT}
-_DESCRIPTION: Final = "Reads the description of a flow for what shuts out older or younger people."
-
-
-def _input(**properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "required": ["flow_description"],
-        "properties": properties,
-        "additionalProperties": False,
-    }
-
-
-def _contract(
-    input_schema: dict[str, Any], more: dict[str, Any] | None = None, description: str = ""
-) -> SkillContract:
-    added = more or {}
-    return SkillContract(
-        skill="age-inclusive-design",
-        boundary="Inclusive design guidance only",
-        input_schema=input_schema,
-        output_schema={
-            "type": "object",
-            "required": ["recommendations", *added],
-            "properties": {"recommendations": _TEXTS, "access_notes": _TEXTS, **added},
-            "additionalProperties": False,
-        },
-        description=description,
-    )
-
-
+_CONTRACTS: Final = Contracts(
+    skill="age-inclusive-design",
+    boundary="Inclusive design guidance only",
+    needs=["flow_description"],
+    gives=["recommendations"],
+    description="Reads the description of a flow for what shuts out older or younger people.",
+)
+_INPUT: Final = {"flow_description": TEXT, "age_groups": TEXTS}
+_OUTPUT: Final = {"recommendations": TEXTS, "access_notes": TEXTS}
 _ENHANCED: Final = {
     "groups": {
         "type": "array",
@@ -53,14 +31,14 @@ _ENHANCED: Final = {
     ),
 }
 CONTRACTS: Final[dict[Mode, SkillContract]] = {
-    "strict": _contract(_input(flow_description=_TEXT, age_groups=_TEXTS)),
-    "compat": _contract(_input(flow_description=_TEXT, age_groups=_TEXTS), description=_DESCRIPTION),
-    "enhanced": _contract(
-        _input(
-            flow_description={**_TEXT, "description": "The flow, in English."},
-            age_groups={**_TEXTS, "description": "Who uses it, for example older adults, teens, 65+, 13-17."},
-        ),
+    "strict": _CONTRACTS.silent(_INPUT, _OUTPUT),
+    "compat": _CONTRACTS.of(_INPUT, _OUTPUT),
+    "enhanced": _CONTRACTS.of(
+        {
+            "flow_description": told(TEXT, "The flow, in English."),
+            "age_groups": told(TEXTS, "Who uses it, for example older adults, teens, 65+, 13-17."),
+        },
+        _OUTPUT,
         _ENHANCED,
-        _DESCRIPTION,
     ),
 }

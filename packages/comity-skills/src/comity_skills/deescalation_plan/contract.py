@@ -1,55 +1,32 @@
 """The contract of `deescalation_plan` in each mode."""
 
-from typing import Any, Final
+from typing import Final
 
-from comity_skills.editing.schema import CRISIS, PLACE, SEVERITY, TEXT, TEXTS, YES_NO, closed
+from comity_skills.editing.schema import CRISIS, SEVERITY
+from comity_skills.schema import PLACE, TEXT, TEXTS, YES_NO, Contracts, closed, one_of, told
 from comity_skills.skill import Mode, SkillContract
 
 NAME: Final = "deescalation_plan"
 INTENSITIES: Final = ("low", "medium", "high")
 DEFAULT_INTENSITY: Final = "medium"
 HANDOFFS: Final = (
-    *("emergency", "crisis_support", "victim_support", "parent_support"),
-    *("care_team", "carer_support", "supervisor", "legal"),
-)
+    "emergency", "crisis_support", "victim_support", "parent_support", "care_team", "carer_support", "supervisor", "legal",
+)  # fmt: skip
 KINDS: Final = (
-    *(
-        "weapon",
-        "suicide",
-        "near_harm_child",
-        "near_harm",
-        "care",
-        "at_home",
-        "road",
-        "hits_back",
-        "pupils",
-        "siblings",
-        "violence",
-        "stalking",
-        "control",
-        "unread",
-    ),
-    *("bystander", "stranger", "small_child", "teenager", "own_anger", "moderator", "formal_threat"),
-    *(
-        "review",
-        "code_review",
-        "rumour",
-        "chat",
-        "mail",
-        "between_others",
-        "counter",
-        "neighbour",
-        "couple",
-        "family",
-    ),
-    *("colleague", "none", "talk"),
-)
+    "weapon", "suicide", "near_harm_child", "near_harm", "care", "at_home", "road", "hits_back", "pupils", "siblings",
+    "violence", "stalking", "control", "unread", "bystander", "stranger", "small_child", "teenager", "own_anger", "moderator",
+    "formal_threat", "review", "code_review", "rumour", "chat", "mail", "between_others", "counter", "neighbour", "couple",
+    "family", "colleague", "none", "talk",
+)  # fmt: skip
 
-_DESCRIPTION: Final = (
-    "Plans how to calm a conflict, says which words call for what, and when to hand over to somebody else."
+_CONTRACTS: Final = Contracts(
+    skill="conflict-de-escalation",
+    boundary="No coercive tactics",
+    needs=["situation"],
+    description="Plans how to calm a conflict, says which words call for what, and when to hand over to somebody else.",
 )
 _RECORDED: Final = {"plan": TEXTS, "risk_notes": TEXTS}
-_INTENSITY: Final = {"type": "string", "enum": [*INTENSITIES]}
+_INTENSITY: Final = one_of(*INTENSITIES)
 _ENHANCED: Final = {
     "kind": {
         "type": "string",
@@ -83,34 +60,16 @@ _ENHANCED: Final = {
     "handoffs": {
         "type": "array",
         "description": "Who else is needed, the most urgent first.",
-        "items": closed({"to": {"type": "string", "enum": [*HANDOFFS]}, "because": TEXTS}),
+        "items": closed({"to": one_of(*HANDOFFS), "because": TEXTS}),
     },
     "crisis": CRISIS,
 }
-
-
-def _input(situation: dict[str, Any]) -> dict[str, Any]:
-    return closed(
-        {"situation": situation, "intensity": {**_INTENSITY, "default": DEFAULT_INTENSITY}}, ["situation"]
-    )
-
-
-def _contract(input_schema: dict[str, Any], output: dict[str, Any], description: str = "") -> SkillContract:
-    return SkillContract(
-        skill="conflict-de-escalation",
-        boundary="No coercive tactics",
-        input_schema=input_schema,
-        output_schema=closed(output),
-        description=description,
-    )
-
-
+_INPUT: Final = {"situation": TEXT, "intensity": {**_INTENSITY, "default": DEFAULT_INTENSITY}}
 CONTRACTS: Final[dict[Mode, SkillContract]] = {
-    "strict": _contract(_input(TEXT), _RECORDED),
-    "compat": _contract(_input(TEXT), _RECORDED, _DESCRIPTION),
-    "enhanced": _contract(
-        _input({**TEXT, "description": "What happens between whom. The rules are written for English."}),
+    "strict": _CONTRACTS.silent(_INPUT, _RECORDED),
+    "compat": _CONTRACTS.of(_INPUT, _RECORDED),
+    "enhanced": _CONTRACTS.of(
+        _INPUT | {"situation": told(TEXT, "What happens between whom. The rules are written for English.")},
         {**_RECORDED, **_ENHANCED},
-        _DESCRIPTION,
     ),
 }

@@ -1,26 +1,12 @@
-"""The JSON Schemas of what the editing skills add to an answer. Places count characters of the text as sent."""
+"""The JSON Schemas of what the editing skills add to an answer."""
 
 from typing import Any, Final, get_args
 
 from comity_skills.crisis.report import Kind
+from comity_skills.schema import PLACE, TEXT, YES_NO, closed
 from comity_skills.skill import SkillInputError
 
-TEXT: Final[dict[str, Any]] = {"type": "string"}
-TEXTS: Final[dict[str, Any]] = {"type": "array", "items": TEXT}
-PLACE: Final[dict[str, Any]] = {"type": "integer", "minimum": 0}
-YES_NO: Final[dict[str, Any]] = {"type": "boolean"}
 SEVERITY: Final[dict[str, Any]] = {"type": "string", "enum": ["low", "medium", "high", "critical"]}
-
-
-def closed(properties: dict[str, Any], required: list[str] | None = None, **more: Any) -> dict[str, Any]:
-    """An object with these properties and no other, all of them required unless it is said which."""
-    return {
-        "type": "object",
-        "required": [*properties] if required is None else required,
-        "properties": properties,
-        "additionalProperties": False,
-        **more,
-    }
 
 
 EDITS: Final[dict[str, Any]] = {

@@ -2,7 +2,8 @@
 
 from typing import Any, Final
 
-from comity_skills.editing.schema import CRISIS, TEXT, TEXTS, closed
+from comity_skills.editing.schema import CRISIS
+from comity_skills.schema import TEXT, TEXTS, Contracts, closed, one_of, told
 from comity_skills.skill import Mode, SkillContract
 
 NAME: Final = "supportive_reply"
@@ -15,16 +16,9 @@ DEFAULT_MODE: Final = "general"
 BOUNDARY: Final = "Non-clinical support; must provide escalation cues when risk is elevated"
 GRIEF_BOUNDARY: Final = "Non-clinical bereavement support only"
 
-_DESCRIPTION: Final = (
-    "Answers somebody in distress or grief, notices when they speak of their own danger, and names the crisis lines "
-    "of their country."
-)
-_GRIEF_DESCRIPTION: Final = "Answers somebody who has lost a person; supportive_reply does the same and more."
-
-_RISK: Final = {"type": "string", "enum": [*RISKS]}
+_RISK: Final = one_of(*RISKS)
 _LOCALE: Final = {"type": "string", "default": DEFAULT_LOCALE}
-_MODE: Final = {"type": "string", "enum": [*SUPPORT_MODES], "default": DEFAULT_MODE}
-_GRIEF_MODE: Final = {"type": "string", "enum": [*GRIEF_MODES]}
+_MODE: Final = {**one_of(*SUPPORT_MODES), "default": DEFAULT_MODE}
 
 _RECORDED: Final = {"reply": TEXT, "escalation_guidance": TEXTS, "boundaries_notice": TEXT}
 _LINE: Final = closed(
@@ -38,10 +32,7 @@ _ADDED: Final[dict[str, Any]] = {
         "description": "By country, and last the directories that know every country. Empty when nothing asks for it.",
         "items": closed(
             {
-                "country": {
-                    **TEXT,
-                    "description": "ISO 3166 code; absent for the international directories.",
-                },
+                "country": told(TEXT, "ISO 3166 code; absent for the international directories."),
                 "name": TEXT,
                 "emergency": TEXT,
                 "lines": {"type": "array", "items": _LINE},
@@ -55,52 +46,41 @@ _ADDED: Final[dict[str, Any]] = {
         ),
     },
 }
-
-
-def _contract(properties: dict[str, Any], output: dict[str, Any], description: str = "") -> SkillContract:
-    return SkillContract(
-        skill="supportive-conversation",
-        boundary=BOUNDARY,
-        input_schema=closed(properties, ["message", "risk_level"]),
-        output_schema=closed(output, ["reply", "escalation_guidance"]),
-        description=description,
-    )
-
-
-def _grief(output: dict[str, Any]) -> SkillContract:
-    return SkillContract(
-        skill="grief-loss-support",
-        boundary=GRIEF_BOUNDARY,
-        input_schema=closed({"message": TEXT, "support_mode": _GRIEF_MODE}),
-        output_schema=closed(output, ["reply", "care_notes"]),
-        description=_GRIEF_DESCRIPTION,
-    )
-
+_CONTRACTS: Final = Contracts(
+    skill="supportive-conversation",
+    boundary=BOUNDARY,
+    needs=["message", "risk_level"],
+    gives=["reply", "escalation_guidance"],
+    description="Answers somebody in distress or grief, notices when they speak of their own danger, and names the crisis lines "
+    "of their country.",
+)
+_GRIEF: Final = Contracts(
+    skill="grief-loss-support",
+    boundary=GRIEF_BOUNDARY,
+    needs=None,
+    gives=["reply", "care_notes"],
+    description="Answers somebody who has lost a person; supportive_reply does the same and more.",
+)
 
 _INPUT: Final = {"message": TEXT, "risk_level": _RISK, "locale": _LOCALE}
 _GRIEF_OUTPUT: Final = {"reply": TEXT, "care_notes": TEXTS, "escalation_guidance": TEXTS}
 
+_GRIEF_INPUT: Final = {"message": TEXT, "support_mode": one_of(*GRIEF_MODES)}
+
 CONTRACTS: Final[dict[Mode, SkillContract]] = {
-    "strict": _contract(_INPUT, _RECORDED),
-    "compat": _contract({**_INPUT, "support_mode": _MODE}, {**_RECORDED, "care_notes": TEXTS}, _DESCRIPTION),
-    "enhanced": _contract(
+    "strict": _CONTRACTS.silent(_INPUT, _RECORDED),
+    "compat": _CONTRACTS.of({**_INPUT, "support_mode": _MODE}, {**_RECORDED, "care_notes": TEXTS}),
+    "enhanced": _CONTRACTS.of(
         {
-            "message": {**TEXT, "description": "What the person wrote, in any of eleven languages."},
-            "risk_level": {
-                **_RISK,
-                "description": "As it is known before; a crisis in the message raises it.",
-            },
-            "locale": {
-                **_LOCALE,
-                "description": "A language tag. Its region decides the country: es-MX is Mexico.",
-            },
+            "message": told(TEXT, "What the person wrote, in any of eleven languages."),
+            "risk_level": told(_RISK, "As it is known before; a crisis in the message raises it."),
+            "locale": told(_LOCALE, "A language tag. Its region decides the country: es-MX is Mexico."),
             "support_mode": _MODE,
         },
         {**_RECORDED, "care_notes": TEXTS, **_ADDED},
-        _DESCRIPTION,
     ),
 }
 GRIEF_CONTRACTS: Final[dict[Mode, SkillContract]] = {
-    "strict": _grief(_GRIEF_OUTPUT),
-    "enhanced": _grief({**_GRIEF_OUTPUT, **_ADDED}),
+    "strict": _GRIEF.of(_GRIEF_INPUT, _GRIEF_OUTPUT),
+    "enhanced": _GRIEF.of(_GRIEF_INPUT, {**_GRIEF_OUTPUT, **_ADDED}),
 }

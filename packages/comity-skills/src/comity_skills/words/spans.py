@@ -6,12 +6,13 @@ hold a hundred thousand mentions: the first of them are evidence enough.
 
 from typing import Any, Final
 
+from comity_skills.schema import PLACE, TEXT, closed, one_of
+
 MOST_EVIDENCE: Final = 200
 _MOST_QUOTED: Final = 120
 
-_PLACE: Final = {"type": "integer", "minimum": 0}
-_SPAN: Final = {"issue": {"type": "string"}, "text": {"type": "string"}, "start": _PLACE, "end": _PLACE}
-WHY: Final = {"type": "string", "enum": ["absent", "controlled", "met"]}
+_SPAN: Final = {"issue": TEXT, "text": TEXT, "start": PLACE, "end": PLACE}
+WHY: Final = one_of("absent", "controlled", "met")
 
 
 def span(issue: str, text: str, start: int, end: int) -> dict[str, Any]:
@@ -28,10 +29,5 @@ def span_schema(
         "type": "array",
         "description": described,
         "maxItems": MOST_EVIDENCE,
-        "items": {
-            "type": "object",
-            "required": [name for name in members if name not in optional],
-            "properties": members,
-            "additionalProperties": False,
-        },
+        "items": closed(members, [name for name in members if name not in optional]),
     }
