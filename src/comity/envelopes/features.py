@@ -48,14 +48,10 @@ class Features:
     def __init__(self, features: Sequence[Feature] = ()) -> None:
         order = tuple(MEMBER_BYTES)
         self._features = sorted(features, key=lambda feature: order.index(feature.member))
-        self._any_unasked = any(feature.unasked for feature in features)
+        self.any_unasked = any(feature.unasked for feature in features)
 
     def __bool__(self) -> bool:
         return bool(self._features)
-
-    def concerns(self, given: Mapping[str, Any]) -> bool:
-        """Return whether `to_reply` may add anything. It is asked for every call, so it is quick."""
-        return self._any_unasked or (bool(given) and bool(self._features))
 
     async def to_request(self, card: CapabilityCard) -> Mapping[str, Any]:
         members: dict[str, Any] = {}

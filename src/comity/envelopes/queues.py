@@ -61,6 +61,7 @@ class PairQueue:
         self.pair = pair
         self.calls = chain_of(pair, book)
         self.replies = chain_of(PairKey(pair.to_vid, pair.from_vid), book)
+        self.place = f"place:{book}:{pair.to_vid.short()}"
         self.positions: ChainPositions | None = None
         self.next: ChainPositions | None = None
         self.kept = 0
@@ -125,8 +126,7 @@ def place_check(queue: PairQueue, message: bytes | None) -> str:
     """
     assert queue.next is not None, "the call is answered"
     accepted, replied = queue.next.accepted, queue.next.replied
-    own = queue.pair.to_vid.short()
-    place = f"place:{queue.calls.book}:{own}:{accepted.last_sequence_no}:{replied.last_sequence_no}"
+    place = f"{queue.place}:{accepted.last_sequence_no}:{replied.last_sequence_no}"
     return place if message is None else f"{place}:{added_hash(message)}"
 
 

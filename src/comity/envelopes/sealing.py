@@ -6,6 +6,7 @@ node, and names the request that it answers.
 
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 from comity.store.interface import ChainKey, place_of
@@ -24,22 +25,23 @@ class ReplyVault:
     def __init__(self, vault: Callable[[], Vault] | None) -> None:
         self._vault = vault
         self._sealing: Vault | None = None
-        self._looked_at = -_LOOK_EVERY
+        self._look_at = 0.0
 
     def require(self) -> None:
         """Raise KeyRefusedError if nothing can be sealed: before work is done whose reply could not be stored."""
-        if (vault := self._newest()) is not None:
-            vault.require()
+        if self._vault is not None and self._sealing is None:
+            self._vault().require()
 
     def seal(self, chain: ChainKey, number: int, reply: bytes) -> bytes:
-        vault = self._newest()
-        return reply if vault is None else vault.seal_in(_place(chain, number), reply)
-
-    def _newest(self) -> Vault | None:
-        now = time.monotonic()
-        if self._vault is not None and now >= self._looked_at + _LOOK_EVERY:
-            self._sealing, self._looked_at = self._vault(), now
-        return self._sealing
+        if self._vault is None:
+            return reply
+        vault, now = self._sealing, time.monotonic()
+        if vault is None or now >= self._look_at:
+            self._sealing = None  # until it is known that the newest one can seal
+            vault = self._vault()
+            vault.require()
+            self._sealing, self._look_at = vault, now + _LOOK_EVERY
+        return vault.seal_in(_place(chain, number), reply)
 
     def open(self, chain: ChainKey, number: int, stored: bytes) -> bytes | None:
         """Return the reply; None for what does not open."""
@@ -58,4 +60,9 @@ class ReplyVault:
 
 
 def _place(chain: ChainKey, number: int) -> bytes:
-    return place_of("reply", chain.book, chain.sender, chain.receiver, number)
+    return b"%b\0%d" % (_place_of_all(chain), number)
+
+
+@lru_cache(4096)
+def _place_of_all(chain: ChainKey) -> bytes:
+    return place_of("reply", chain.book, chain.sender, chain.receiver)

@@ -216,6 +216,7 @@ class SignedHandler(HandlerDefaults):
         self._budget = budget
         self._quota = quota
         self._features = features
+        self._has_features = bool(features)
         self._pair_bytes = pair_bytes
         self._replies = ReplyVault(vault)
         self._queues = PairQueues(self._load, sole_writer=sole_writer, release=self._release, book=book)
@@ -237,7 +238,7 @@ class SignedHandler(HandlerDefaults):
         if self._freshness is not None:
             check_freshness(verified, now=self._now(), window=self._freshness)
         caller = vacant(verified.from_vacant_id.hex(), request.caller.address)
-        members = members_of_request(request.body) if self._features else NO_MEMBERS
+        members = members_of_request(request.body) if self._has_features else NO_MEMBERS
         return Identified(caller, VerifiedCall(verified, members))
 
     def _read(self, body: Any) -> VacantEnvelope:
@@ -282,7 +283,7 @@ class SignedHandler(HandlerDefaults):
         request, positions, queue = verified.envelope, verified.positions, verified.queue
         reply = signed_reply(request, result, replied=positions.replied, key=self._key, now=self._now())
         plain = signed = to_a2a_message(reply)
-        if self._features.concerns(verified.members):
+        if verified.members or self._features.any_unasked:
             known = verified.accepted.last_sequence_no > 1
             peer = request.from_vacant_id
             signed = with_members(signed, await self._features.to_reply(peer, verified.members, known=known))

@@ -157,6 +157,18 @@ class Witnesses:
             record = replace(record, endpoint=card.endpoint)
         await self._take(peer, record, version, witness)
 
+    async def exchange(self, peer: VacantId, given: Any, *, may_lack_proof: bool) -> dict[str, Any] | None:
+        """Take a witness that came with something else than a call, and return ours for this peer. `may_lack_proof`: the
+        peer may not have heard yet what we hold, so that a missing proof says nothing about its record.
+        """
+        witness = self._read(peer, given)
+        record, version = await self._held(peer)
+        if may_lack_proof and judge(record.last, witness).verdict == "unproven":
+            record = replace(record, told=witness.seen or record.told)
+        else:
+            record, _ = await self._take(peer, record, version, witness)
+        return await self.witness_for(peer, record)
+
     async def take_answer(self, peer: VacantId, given: Any, nonce: str) -> Judgement:
         """Take the answer to a challenge."""
         witness = self._read(peer, given)

@@ -11,7 +11,7 @@ import asyncio
 import contextvars
 import logging
 import secrets
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, BinaryIO, ClassVar, Final, Protocol
 
 import msgspec
@@ -38,6 +38,8 @@ from comity.rooms.protocol.effects import (
     SignallingProblem,
     SignallingReady,
     SignalLink,
+    TakeWitness,
+    WitnessReady,
 )
 from comity.rooms.protocol.files import ForgetTransfer, KeepTransfer
 from comity.rooms.protocol.membership import AskAdmission, Epoch, KeepEpoch
@@ -48,6 +50,7 @@ from comity.rooms.protocol.session import RoomSession
 from comity.rooms.protocol.signalling import Listed
 from comity.rooms.spool import SourceMark, Spool
 from comity.rooms.storage import Restored, RoomStore, file_act, room_act
+from comity.rooms.witness import RoomWitness
 from comity.wire.errors import ComityError
 from comity.wire.link import LinkClosed, LinkOpened
 from comity.wire.machine import CancelTimer, Clock, Effect, Event, SetTimer, TimerFired
@@ -100,6 +103,7 @@ class LiveRoom:
         clock: Clock,
         key: SigningKey,
         decide: "Callable[[LiveRoom, AskAdmission], Coroutine[Any, Any, None]]",
+        witness: RoomWitness | None = None,
     ) -> None:
         """`decide` asks the record of the host whether somebody is admitted, and answers with `AdmissionDecided`."""
         self.session = session
@@ -113,6 +117,7 @@ class LiveRoom:
         self._clock = clock
         self._links = links
         self._decide = decide
+        self._witness = witness
         self._connections: dict[str, PeerConnection] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -160,6 +165,8 @@ class LiveRoom:
         if restored is not None:
             self._restore(restored)
         self.run(self.session.start(self.now))
+        if self._witness is not None:
+            self._start_task(self._tell_witness(self._witness.announcement()))
 
     async def close(self, *, ended: bool) -> None:
         """`ended`: for good. Otherwise it can be opened again as it was."""
@@ -346,6 +353,15 @@ class LiveRoom:
             await asyncio.sleep(0)  # then those that waited for the same commit
             self.counts["received"] += 1
         self.handle_event(outcome)
+
+    def _take_witness(self, effect: TakeWitness) -> None:
+        if self._witness is not None and (turn := self._witness.next_turn(effect.node)):
+            made = self._witness.exchange(effect.node, effect.witness, turn)
+            self._start_task(self._tell_witness(made))
+
+    async def _tell_witness(self, made: Awaitable[WitnessReady | None]) -> None:
+        if (ready := await made) is not None:
+            self.handle_event(ready)
 
     def _keep_transfer(self, effect: KeepTransfer) -> None:
         mark = self._marks.get(effect.transfer_id) if effect.direction == "outgoing" else None
@@ -577,6 +593,7 @@ class LiveRoom:
         KeepClock: _keep_clock,
         KeepEpoch: _keep_epoch,
         AskAdmission: lambda self, effect: self._start_task(self._decide(self, effect)),
+        TakeWitness: _take_witness,
         KeepTransfer: _keep_transfer,
         ForgetTransfer: lambda self, effect: self.keeping.forget_transfer(
             self.id, effect.direction, effect.transfer_id

@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
+from comity.envelopes.part import witnesses_of
 from comity.requests.caller import OWN_PROCESS, Caller
 from comity.rooms.hosting import HostedRooms
 from comity.rooms.live import LiveRoom, RoomLinks
@@ -32,6 +33,7 @@ from comity.rooms.protocol.tool_arguments import VdoToolError
 from comity.rooms.protocol.tool_table import Demands
 from comity.rooms.spool import Spool
 from comity.rooms.storage import KeptSession, Restored, RoomStore
+from comity.rooms.witness import RoomWitness
 from comity.runtime.node_runtime import NodeRuntime
 from comity.wire.errors import ComityError
 
@@ -239,6 +241,7 @@ class Rooms:
             clock=self._clock,
             key=runtime.key,
             decide=self.hosting.decide,
+            witness=next((RoomWitness(each, self._clock) for each in witnesses_of(runtime)), None),
         )
         self._live[kept.session_id] = room
         room.start(restored)

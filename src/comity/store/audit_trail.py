@@ -248,16 +248,16 @@ class AuditTrail:
 
     def link(self, drafts: Sequence[AuditDraft]) -> list[bytes]:
         """Give each draft its place; the caller stores the entries in the same commit."""
-        entries = []
-        for draft in drafts:
-            position = self._position + 1
+        entries, hashes = [], []
+        for position, draft in enumerate(drafts, self._position + 1):
             entry, self._hash = audit.chained(draft, position=position, previous_hash=self._hash)
             self._position = position
             entries.append(entry)
-            if self.tree is not None:
-                self.tree.add(self._hash)
-            else:
-                self._since.append(self._hash)
+            hashes.append(self._hash)
+        if self.tree is not None:
+            self.tree.add(*hashes)
+        else:
+            self._since += hashes
         return entries
 
     def mark(self) -> Mark:
@@ -322,8 +322,7 @@ class AuditTrail:
 
     def _take_built_tree(self, tree: GrowingTree) -> None:
         """Go on with the tree that was built meanwhile. Only now, when nothing is linked that could be undone."""
-        for each in self._since:
-            tree.add(each)
+        tree.add(*self._since)
         self.tree, self._built, self._since = tree, None, []
 
     def _resume_tree(self, stored: TrailView, now: float, *, adopt: bool) -> None:

@@ -66,13 +66,16 @@ class GrowingTree:
     def root(self) -> bytes:
         return self._peaks.root()
 
-    def add(self, entry_hash: str) -> None:
-        leaf = leaf_hash(bytes.fromhex(entry_hash))
-        self._peaks = self._peaks.add(leaf)
-        leaves = self._levels[0]
-        leaves.append(leaf)
-        if len(leaves) == TILE:
-            self._fill()
+    def add(self, *entry_hashes: str) -> None:
+        leaves = [leaf_hash(bytes.fromhex(each)) for each in entry_hashes]
+        while leaves:
+            tile = self._levels[0]
+            room = TILE - len(tile)
+            some, leaves = leaves[:room], leaves[room:]
+            self._peaks = self._peaks.add(*some)
+            tile += some
+            if len(some) == room:
+                self._fill()
 
     def edge(self) -> TreeEdge:
         levels = tuple(b"".join(level) for level in self._levels)
@@ -137,10 +140,7 @@ def split_hashes(hashes: bytes) -> list[bytes]:
 def _peaks(size: int, levels: Iterable[Sequence[bytes]]) -> Peaks:
     hashes: tuple[bytes, ...] = ()
     for level in reversed(list(levels)):
-        peaks = Peaks()
-        for each in level:
-            peaks = peaks.add(each)
-        hashes += peaks.hashes
+        hashes += Peaks().add(*level).hashes
     try:
         return Peaks(size, hashes)
     except InvalidError:

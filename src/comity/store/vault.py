@@ -34,12 +34,26 @@ _AT_ONCE: Final = 200
 _BOUND: Final = PREFIX + b"\x01"
 _NAME_BYTES: Final = 4
 _NONCE_BYTES: Final = 12
+_DRAWN: Final = 128
 _HEAD_BYTES: Final = len(_BOUND) + _NAME_BYTES + _NONCE_BYTES
 SEAL_BYTES: Final = _HEAD_BYTES + 16
 """How much longer a value is when it is sealed in its place."""
 _PURPOSE: Final = b"comity vault: values that are bound to their place\n"
 
 _Shape = TypeVar("_Shape")
+
+
+_nonces: list[bytes] = []
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_nonces.clear)  # no nonce twice under one key
+
+
+def _draw_nonces() -> bytes:
+    """Return a nonce, and draw those of the next values with it: to ask the system for each would stop the thread each time."""
+    drawn = os.urandom(_NONCE_BYTES * _DRAWN)
+    first, *others = (drawn[at : at + _NONCE_BYTES] for at in range(0, len(drawn), _NONCE_BYTES))
+    _nonces.extend(others)
+    return first
 
 
 class Vault:
@@ -59,8 +73,8 @@ class Vault:
             ) from None
         self._plaintext = plaintext and not keys
         named = [_bound_key(key) for key in keys]
-        self._newest_name = named[0][0] if named else b""
         self._bound_keys = dict(reversed(named))
+        self._sealing = (_BOUND + named[0][0], named[0][1]) if named else None
 
     @property
     def encrypts(self) -> bool:
@@ -74,12 +88,15 @@ class Vault:
 
     def seal_in(self, place: bytes, value: bytes) -> bytes:
         """Seal a value that opens only with the same `place` (`interface.place_of`)."""
-        if self._fernet is None:
+        if self._sealing is None:
             self.require()
             return value
-        nonce = os.urandom(_NONCE_BYTES)
-        sealed = self._bound_keys[self._newest_name].encrypt(nonce, value, place)
-        return b"".join((_BOUND, self._newest_name, nonce, sealed))
+        head, key = self._sealing
+        try:
+            nonce = _nonces.pop()  # one step for all threads
+        except IndexError:
+            nonce = _draw_nonces()
+        return head + nonce + key.encrypt(nonce, value, place)
 
     def require(self) -> None:
         """Raise KeyRefusedError if nothing can be sealed."""
@@ -116,7 +133,7 @@ class Vault:
     def is_newest(self, stored: bytes) -> bool:
         """Return whether a value is sealed under the newest key."""
         if stored.startswith(_BOUND):
-            return bool(self._newest_name) and stored.startswith(_BOUND + self._newest_name)
+            return self._sealing is not None and stored.startswith(self._sealing[0])
         try:
             return self._newest is not None and bool(
                 self._newest.extract_timestamp(stored.removeprefix(PREFIX))

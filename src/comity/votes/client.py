@@ -19,9 +19,11 @@ from msgspec import Struct
 from comity.envelopes.client.calls import CallRefusedError, ReplyLostError, read_refusal
 from comity.envelopes.client.conversation import Retries
 from comity.envelopes.client.dispatcher import Dispatcher
+from comity.envelopes.features import NO_FEATURES, Features
 from comity.envelopes.protocol.card import CapabilityCard, SubstrateSpec
 from comity.envelopes.protocol.errors import ReplayDetectedError
 from comity.envelopes.protocol.message import A2AMessage, A2APart
+from comity.envelopes.protocol.witness import POLICY
 from comity.http.client import TIMEOUT, HttpCarrier
 from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.requests.record import Recorder
@@ -71,8 +73,9 @@ class VoteHostClient:
         holder: str,
         timeout: float = TIMEOUT,
         record: Recorder | None = None,
+        features: Features = NO_FEATURES,
     ) -> None:
-        """`public_http` refuses private addresses and those of this machine: it is for addresses that somebody else than
+        """`features` add to the requests what is not of the envelope. `public_http` refuses private addresses and those of this machine: it is for addresses that somebody else than
         the owner named. After `timeout` seconds a message is not tried again.
         """
         self._clock = clock
@@ -88,6 +91,7 @@ class VoteHostClient:
                 holder=f"{holder}.public" if public_only else holder,
                 record=record,
                 book=POST_BOOK,
+                features=features,
             )
             for public_only, way in self._http.items()
         }
@@ -111,7 +115,7 @@ class VoteHostClient:
         card = CapabilityCard(
             vacant_id=VacantId.from_hex(node),
             capability_text="deliberations",
-            substrate_spec=SubstrateSpec(policy={"bind_replies": True, "dialect": "seed"}),
+            substrate_spec=SubstrateSpec(policy={"bind_replies": True, "dialect": "seed", POLICY: 1}),
             endpoint=url + VOTES_PATH,
         )
         until = self._clock.monotonic() + self._timeout

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from comity.envelopes.features import NO_FEATURES, Features
 from comity.http.client import HttpCarrier
 from comity.identity.protocol.keys import SigningKey
 from comity.identity.succession_files import read_own_line
@@ -26,12 +27,21 @@ def open_party(
     http: HttpCarrier,
     public_http: HttpCarrier,
     holder: str,
+    features: Features = NO_FEATURES,
 ) -> VoteParty:
     """Return the party of this folder. See `VoteHostClient` and `VoteParty`."""
     ledger = Ledger(store, vault, log_bytes=settings.deliberations.log_bytes)
     timeout = settings.dispatch.timeout_seconds
     client = VoteHostClient(
-        store, key, clock, http, public_http=public_http, holder=holder, timeout=timeout, record=record
+        store,
+        key,
+        clock,
+        http,
+        public_http=public_http,
+        holder=holder,
+        timeout=timeout,
+        record=record,
+        features=features,
     )
     return VoteParty(
         store=store,

@@ -53,6 +53,7 @@ class Votes(Part):
             http=runtime.open_http(seconds),
             public_http=runtime.open_public_http(seconds),
             holder=runtime.chain,
+            features=features.Features(witnesses_of(runtime)),
         )
         self.ledger = self.party.ledger
         self._runtime = runtime

@@ -36,10 +36,7 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 
 def root_of_leaves(leaves: Sequence[bytes]) -> bytes:
     """Return the root over leaf hashes, worked out from all of them."""
-    root = Peaks()
-    for leaf in leaves:
-        root = root.add(leaf)
-    return root.root()
+    return Peaks().add(*leaves).root()
 
 
 class Peaks:
@@ -53,14 +50,18 @@ class Peaks:
         self.size = size
         self.hashes = hashes
 
-    def add(self, leaf: bytes) -> "Peaks":
-        """Return the tree with one more leaf."""
-        hashes, size = self.hashes, self.size
-        while size & 1:
-            leaf = sha256(b"\x01" + hashes[-1] + leaf).digest()
-            hashes, size = hashes[:-1], size >> 1
+    def add(self, *leaves: bytes) -> "Peaks":
+        """Return the tree with more leaves."""
+        hashes, size = list(self.hashes), self.size
+        for leaf in leaves:
+            node, rest = leaf, size
+            while rest & 1:
+                node = sha256(b"\x01" + hashes.pop() + node).digest()
+                rest >>= 1
+            hashes.append(node)
+            size += 1
         grown = object.__new__(Peaks)
-        grown.size, grown.hashes = self.size + 1, (*hashes, leaf)
+        grown.size, grown.hashes = size, tuple(hashes)
         return grown
 
     def root(self) -> bytes:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from comity.identity.protocol.keys import SigningKey
 from comity.rooms.protocol import hello as join_token
 from comity.rooms.protocol.channel import BridgeEnvelope
+from comity.rooms.protocol.effects import TakeWitness, WitnessReady
 from comity.rooms.protocol.hello import (
     JoinTokenError,
     SessionKeys,
@@ -19,6 +20,7 @@ from comity.rooms.protocol.hello import (
     read_hello,
 )
 from comity.wire.errors import InvalidError
+from tests.rooms.protocol.session_scene import pair
 
 SECRETS = st.binary(min_size=32, max_size=32)
 NODE = SigningKey.from_seed(bytes(range(32)))
@@ -160,6 +162,12 @@ def test_the_identity_of_our_own_node_is_proven_on_its_channel():
     assert layer.max_message == 262144
 
 
+@pytest.mark.parametrize("witness", [None, 5, [], {"head": "x" * 16_384}])
+def test_a_witness_that_is_no_object_or_too_large_is_left_out(witness):
+    assert proven(hello(witness=witness)).witness is None
+    assert proven(hello(witness={"head": "x"})).witness == {"head": "x"}
+
+
 @pytest.mark.parametrize(
     "changed",
     [
@@ -209,3 +217,16 @@ def test_the_hello_of_the_reference_is_read():
     assert read.capabilities == {"sync_v1": True}
     assert read.layer is None
     assert read_hello({}).public_key is None
+
+
+def test_the_hellos_of_a_session_carry_what_was_made_ready_and_give_out_what_came():
+    world, a, b = pair()
+    a.handle(WitnessReady("", {"head": "ours"}))
+    taken = []
+    b._ACTS = {**b._ACTS, TakeWitness: lambda _host, effect: taken.append(effect)}
+    world.run(61)
+    node = a.node_key.vacant_id.hex()
+    assert TakeWitness(node, {"head": "ours"}) in taken
+    a.handle(WitnessReady(b.node_key.vacant_id.hex(), {"head": "for bob"}))
+    world.run(61)
+    assert taken[-1] == TakeWitness(node, {"head": "for bob"})

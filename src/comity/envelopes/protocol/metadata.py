@@ -24,7 +24,13 @@ NO_MEMBERS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 def members_of_request(body: Any) -> Mapping[str, Any]:
     """Return the members in the body of a request."""
-    return members_of_message(_member(_member(body, "params"), "message"))
+    try:
+        message = body["params"]["message"]
+        if COMITY_METADATA_KEY not in message["metadata"]:  # as in most requests
+            return NO_MEMBERS
+    except (KeyError, TypeError):
+        return NO_MEMBERS
+    return members_of_message(message)
 
 
 def members_of_reply(body: Any) -> Mapping[str, Any]:

@@ -180,7 +180,10 @@ async def _ask(
 ) -> tuple[str, str]:
     """Return the verdict on one peer, and a sentence."""
     if not known.endpoint or known.last is None:
-        return "no address", "it has only called this node; its record is checked when it calls again"
+        return (
+            "no address",
+            "no address of it is known; its record is checked when it calls again, in a room, or in a vote",
+        )
     nonce = secrets.token_hex(16)
     asked = signed_challenge(key, peer, known.last.place, now=now, nonce=nonce)
     try:

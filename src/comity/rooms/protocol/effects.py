@@ -180,6 +180,20 @@ class LinkFailed(Event, frozen=True):
     reason: str
 
 
+class WitnessReady(Event, frozen=True):
+    """What the hellos to this node say of our audit record from now on; with an empty id, to nodes of which none is ready."""
+
+    node: str
+    witness: dict[str, Any]
+
+
+class TakeWitness(Effect, frozen=True):
+    """The hello of an admitted peer said this of the audit record of its node."""
+
+    node: str
+    witness: dict[str, Any]
+
+
 class TextArrived(Event, frozen=True):
     """On the control channel."""
 

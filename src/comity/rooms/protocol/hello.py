@@ -15,6 +15,7 @@ from msgspec import Struct
 from nacl.bindings import crypto_scalarmult, crypto_scalarmult_base
 from nacl.exceptions import CryptoError
 
+from comity.envelopes.protocol.metadata import is_good
 from comity.identity.protocol.keys import SIGNATURE_BYTES, SigningKey, VacantId, verify
 from comity.rooms.protocol.channel import CONTROL_CHANNEL, FILE_CHANNEL, BridgeEnvelope
 from comity.wire import strict_json
@@ -23,6 +24,7 @@ from comity.wire.errors import ComityError, InvalidError, MalformedError, Unauth
 
 CAPABILITIES: Final = ("sync_v1", "file_transfer_v1", "state_v1", "resume_v1", "session_mac_v1")
 LAYER: Final = "comity_v1"
+WITNESS: Final = "witness"
 FILE_HASHES: Final = ("sha256", "chunks")
 _PROOF: Final = b"comity-hello-v1\n"
 _MAX_CAPABILITIES: Final = 64
@@ -30,12 +32,13 @@ _MIN_MESSAGE: Final = 2048
 
 
 class OwnLayer(Struct, frozen=True, kw_only=True):
-    """What another of our nodes announced; `vacant_id` is proven."""
+    """What another of our nodes announced; `vacant_id` is proven. `witness` has signatures of its own."""
 
     vacant_id: VacantId
     lanes: tuple[str, ...]
     file_hash: tuple[str, ...]
     max_message: int
+    witness: dict[str, Any] | None = None
 
     @property
     def takes_file_frames(self) -> bool:
@@ -68,16 +71,18 @@ def own_layer(
     nonce: str,
     fingerprints: tuple[str, str],
     max_message: int,
+    witness: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return what we announce; `fingerprints` are ours and theirs."""
     proof = _proof(room, stream_id, public_key, ts, nonce, fingerprints)
-    return {
+    layer = {
         "id": key.vacant_id.hex(),
         "sig": key.sign(proof).hex(),
         "lanes": [CONTROL_CHANNEL, FILE_CHANNEL],
         "file_hash": list(FILE_HASHES),
         "max_message": max_message,
     }
+    return layer if witness is None else {**layer, WITNESS: witness}
 
 
 def read_hello(payload: dict[str, Any]) -> HelloPayload:
@@ -127,6 +132,7 @@ def prove_layer(
         lanes=_names(layer.get("lanes")),
         file_hash=_names(layer.get("file_hash")),
         max_message=most,
+        witness=layer[WITNESS] if is_good(WITNESS, layer.get(WITNESS)) else None,
     )
 
 

@@ -41,6 +41,7 @@ from comity.rooms.protocol.effects import (
     SignallingProblem,
     SignallingReady,
     TextArrived,
+    WitnessReady,
 )
 from comity.rooms.protocol.events import EventLog, iso_moment, moment_or_none, session_event
 from comity.rooms.protocol.files import FileAnswer, FilePeer, FileSource, FrameToPeer, Report, ToPeer
@@ -487,6 +488,7 @@ class RoomSession:
         LinkDrained: lambda self, event, _now: self.files.link_drained(event.uuid),
         TextArrived: lambda self, event, now: self._dispatcher.text(event, now),
         BytesArrived: lambda self, event, now: self._dispatcher.binary(event, now),
+        WitnessReady: lambda self, event, _now: self._peers.keep_witness(event),
         TimerFired: _timer,
         FileAnswer: lambda self, event, now: self.files.answer(event, now),
         AdmissionDecided: lambda self, event, now: self._dispatcher.admission_decided(event, now),

@@ -24,7 +24,15 @@ from comity.rooms.protocol.admission import (
     judge_hello,
 )
 from comity.rooms.protocol.channel import MESSAGE_LIMIT, BridgeEnvelope, write_control, write_envelope
-from comity.rooms.protocol.effects import ChannelOpened, CloseLink, PeerAppeared, SendText, SessionOptions
+from comity.rooms.protocol.effects import (
+    ChannelOpened,
+    CloseLink,
+    PeerAppeared,
+    SendText,
+    SessionOptions,
+    TakeWitness,
+    WitnessReady,
+)
 from comity.rooms.protocol.events import iso_moment, moment_or_none
 from comity.rooms.protocol.files import FilePeer, Report, ToPeer
 from comity.rooms.protocol.hello import (
@@ -70,6 +78,7 @@ class RoomPeers:
         self._windows: OrderedDict[str, ReplayWindow] = OrderedDict()
         self._hellos: OrderedDict[tuple[str, float, str], None] = OrderedDict()
         self._last_ts = 0
+        self._witnesses: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
     def get(self, uuid: str) -> RoomPeer | None:
         return self._peers.get(uuid)
@@ -195,6 +204,13 @@ class RoomPeers:
         if len(self._hellos) > MAX_HELLOS:
             self._hellos.popitem(last=False)
         return self.judge(peer, envelope, hello)
+
+    def keep_witness(self, event: WitnessReady) -> list[Effect]:
+        self._witnesses[event.node] = event.witness
+        self._witnesses.move_to_end(event.node)
+        if len(self._witnesses) > MAX_PEERS:
+            self._witnesses.popitem(last=False)
+        return []
 
     def handle_reject(self, peer: RoomPeer, envelope: BridgeEnvelope) -> list[Effect]:
         reason = envelope.payload.get("reason")
@@ -351,6 +367,8 @@ class RoomPeers:
             "shared_key_ready": peer.key is not None,
         }
         effects += [CancelTimer(HELLO_TIMER + peer.uuid), Report("sync_peer_updated", members)]
+        if verdict.layer is not None and verdict.layer.witness is not None:
+            effects.append(TakeWitness(verdict.layer.vacant_id.hex(), verdict.layer.witness))
         if envelope.kind == "sync.hello":
             effects.append(SendText(peer.uuid, write_envelope(self._hello("sync.hello_ack", peer), peer.key)))
         return True, effects
@@ -474,9 +492,14 @@ class RoomPeers:
                 nonce=nonce,
                 fingerprints=peer.fingerprints,
                 max_message=MESSAGE_LIMIT,
+                witness=self._witness_for(peer),
             )
         payload = hello_payload(self._keys.public_key, self._own_token(ts), layer)
         return self._envelope(kind, payload, ts, nonce)
+
+    def _witness_for(self, peer: RoomPeer) -> dict[str, Any] | None:
+        node = "" if peer.layer is None else peer.layer.vacant_id.hex()
+        return self._witnesses.get(node) or self._witnesses.get("")
 
     def _own_token(self, ts: int) -> str | None:
         options = self._options

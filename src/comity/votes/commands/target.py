@@ -12,6 +12,9 @@ from typing import Any, Final
 import msgspec
 
 from comity.directory.finding import DirectoryAccess
+from comity.envelopes.features import Features
+from comity.envelopes.part import PROOFS_FOLDER
+from comity.envelopes.witness import Witnesses
 from comity.http.client import GuardedHttp
 from comity.identity.protocol.keys import SigningKey
 from comity.runtime.settings import Settings
@@ -134,16 +137,19 @@ async def open_local_votes(settings: Settings, passphrase_file: str | None) -> A
         contextlib.aclosing(public_http),
         writing(settings, key) as (store, record, chain),
     ):
+        clock = SystemClock()
+        witnesses = Witnesses(store, key, clock, record, proofs=settings.data / PROOFS_FOLDER)
         party = open_party(
             settings,
             store=store,
             vault=vault,
             record=record,
-            clock=SystemClock(),
+            clock=clock,
             key=key,
             http=access.http,
             public_http=public_http,
             holder=chain,
+            features=Features([witnesses]),
         )
         try:
             yield LocalVotes(party, key, access.own.url if access.own else None)
