@@ -92,7 +92,7 @@ from comity.requests.handler import (
 )
 from comity.requests.pipeline import Pipeline
 from comity.store.interface import CHAIN_BYTES, Advance, Answer, PruneReplies, Store, StoreConflict
-from comity.store.vault import Vault
+from comity.store.vault import SEAL_BYTES, Vault
 from comity.wire import strict_json
 from comity.wire.errors import ComityError, ForbiddenError, StorageFullError, http_status, public_message
 from comity.wire.machine import Clock
@@ -269,8 +269,9 @@ class SignedHandler(HandlerDefaults):
         request = call.request
         if accepted.last_sequence_no == 0 and self._budget is not None and not request.caller.is_local:
             self._budget.spend_new_pair(request.caller.address)
-        if self._quota is not None and not self._try_reserve(verified, self._quota, request.size):
-            await self._make_room(call, self._quota, request.size)
+        expected = request.size + SEAL_BYTES
+        if self._quota is not None and not self._try_reserve(verified, self._quota, expected):
+            await self._make_room(call, self._quota, expected)
         return _ADMITTED
 
     def knows(self, call: Call) -> bool:

@@ -7,15 +7,17 @@ repeated every minute, so both nodes have both proofs a minute or two after they
 
 import logging
 from collections import OrderedDict
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from comity.envelopes.witness import Witnesses
 from comity.identity.protocol.keys import VacantId
 from comity.rooms.protocol.effects import WitnessReady
 from comity.wire.errors import ComityError
 from comity.wire.machine import Clock
+
+if TYPE_CHECKING:
+    from comity.envelopes.witness import Witnesses
 
 log = logging.getLogger("comity.rooms")
 
@@ -29,7 +31,7 @@ _MAX_NODES: Final = 256
 class RoomWitness:
     """The witnesses of one session."""
 
-    def __init__(self, witnesses: Witnesses, clock: Clock) -> None:
+    def __init__(self, witnesses: "Witnesses", clock: Clock) -> None:
         self._witnesses = witnesses
         self._clock = clock
         self._turns: OrderedDict[str, tuple[int, float]] = OrderedDict()

@@ -8,7 +8,8 @@
 - A restored or adopted chain begins a new log: a new tree, named by the hash of a signed statement.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +17,7 @@ from msgspec import Struct
 
 from comity.store.interface import Put
 from comity.wire.errors import InvalidError, StoreCorruptError
-from comity.wire.merkle import HASH_BYTES, Peaks, leaf_hash, root_of_leaves
+from comity.wire.merkle import HASH_BYTES, Peaks, leaf_hash
 
 TREES: Final = "audit-tree"
 TILE: Final = 256
@@ -50,21 +51,19 @@ class GrowingTree:
         edge = edge or TreeEdge()
         self.chain = chain
         self.log, self.at, self.first = edge.log, edge.at, edge.first
+        self.size = edge.size
         self._levels = [split_hashes(level) for level in edge.levels] or [[]]
-        self._peaks = _peaks(edge.size, self._levels)
+        self._peaks = [Peaks().add(*level) for level in self._levels]
         self._rows: dict[str, bytes] = {}
-
-    @property
-    def size(self) -> int:
-        return self._peaks.size
+        self._whole()
 
     @property
     def position(self) -> int:
         """Return the position of the last entry in the tree."""
-        return self.first + self._peaks.size - 1
+        return self.first + self.size - 1
 
     def root(self) -> bytes:
-        return self._peaks.root()
+        return self._whole().root()
 
     def add(self, *entry_hashes: str) -> None:
         leaves = [leaf_hash(bytes.fromhex(each)) for each in entry_hashes]
@@ -72,7 +71,8 @@ class GrowingTree:
             tile = self._levels[0]
             room = TILE - len(tile)
             some, leaves = leaves[:room], leaves[room:]
-            self._peaks = self._peaks.add(*some)
+            self._peaks[0] = self._peaks[0].add(*some)
+            self.size += len(some)
             tile += some
             if len(some) == room:
                 self._fill()
@@ -95,11 +95,13 @@ class GrowingTree:
         return rows
 
     def mark(self) -> tuple[Any, ...]:
-        return self._peaks, tuple((level, len(level)) for level in self._levels), tuple(self._rows.items())
+        levels = tuple((level, len(level)) for level in self._levels)
+        return self.size, tuple(self._peaks), levels, tuple(self._rows.items())
 
     def go_back(self, mark: tuple[Any, ...]) -> None:
         """Forget what was added since `mark`: its commit did not happen."""
-        self._peaks, levels, rows = mark
+        self.size, peaks, levels, rows = mark
+        self._peaks = list(peaks)
         for level, length in levels:
             del level[length:]
         self._levels = [level for level, _ in levels]
@@ -123,11 +125,25 @@ class GrowingTree:
                 break
             index = (self.size >> TILE_BITS * (level + 1)) - 1
             self._rows[self.tile_key(level, index)] = _FULL + b"".join(hashes)
-            self._levels[level] = []  # a new one: a mark may have the old one
+            root = self._peaks[level].root()
+            self._levels[level], self._peaks[level] = [], Peaks()  # a new list: a mark may have the old one
             if level + 1 == len(self._levels):
                 self._levels.append([])
-            self._levels[level + 1].append(root_of_leaves(hashes))
+                self._peaks.append(Peaks())
+            self._levels[level + 1].append(root)
+            self._peaks[level + 1] = self._peaks[level + 1].add(root)
         self.keep_edge()
+
+    def _whole(self) -> Peaks:
+        """Return the peaks of the whole tree: those of its highest level are the largest."""
+        try:
+            return Peaks(
+                self.size, tuple(chain.from_iterable(level.hashes for level in reversed(self._peaks)))
+            )
+        except InvalidError:
+            raise StoreCorruptError(
+                "the tree of an audit chain is not of its size; restore the database from a backup"
+            ) from None
 
 
 def split_hashes(hashes: bytes) -> list[bytes]:
@@ -135,15 +151,3 @@ def split_hashes(hashes: bytes) -> list[bytes]:
     if len(hashes) % HASH_BYTES:
         raise StoreCorruptError("the tree of an audit chain is cut off; restore the database from a backup")
     return [hashes[at : at + HASH_BYTES] for at in range(0, len(hashes), HASH_BYTES)]
-
-
-def _peaks(size: int, levels: Iterable[Sequence[bytes]]) -> Peaks:
-    hashes: tuple[bytes, ...] = ()
-    for level in reversed(list(levels)):
-        hashes += Peaks().add(*level).hashes
-    try:
-        return Peaks(size, hashes)
-    except InvalidError:
-        raise StoreCorruptError(
-            "the tree of an audit chain is not of its size; restore the database from a backup"
-        ) from None

@@ -23,7 +23,6 @@ from comity.envelopes.features import NO_FEATURES, Features
 from comity.envelopes.protocol.card import CapabilityCard, SubstrateSpec
 from comity.envelopes.protocol.errors import ReplayDetectedError
 from comity.envelopes.protocol.message import A2AMessage, A2APart
-from comity.envelopes.protocol.witness import POLICY
 from comity.http.client import TIMEOUT, HttpCarrier
 from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.requests.record import Recorder
@@ -115,7 +114,7 @@ class VoteHostClient:
         card = CapabilityCard(
             vacant_id=VacantId.from_hex(node),
             capability_text="deliberations",
-            substrate_spec=SubstrateSpec(policy={"bind_replies": True, "dialect": "seed", POLICY: 1}),
+            substrate_spec=SubstrateSpec(policy={"bind_replies": True, "dialect": "seed", "witness": 1}),
             endpoint=url + VOTES_PATH,
         )
         until = self._clock.monotonic() + self._timeout

@@ -72,6 +72,14 @@ class VacantEnvelope(Struct, frozen=True, kw_only=True, dict=True):
             raise EnvelopeFormatError("timestamp must be a datetime; without an offset it is taken as UTC")
         force_setattr(self, "timestamp", utc(self.timestamp))
 
+    @property
+    def moment(self) -> str:
+        """Return the timestamp as it is written."""
+        written: str | None = self.__dict__.get("moment")
+        if written is None:
+            written = self.__dict__["moment"] = iso_of_utc(self.timestamp)
+        return written
+
     def signing_dict(self) -> dict[str, Any]:
         """Return the seven members that are signed."""
         payload = self.payload.canonical_dict()
@@ -84,7 +92,7 @@ class VacantEnvelope(Struct, frozen=True, kw_only=True, dict=True):
             "prev": self.prev_envelope_hash.hex(),
             "seq": self.sequence_no,
             "to": self.to_vacant_id.hex(),
-            "ts": iso_of_utc(self.timestamp),
+            "ts": self.moment,
         }
 
     def signing_payload(self) -> bytes:
@@ -242,7 +250,7 @@ def to_a2a_message(envelope: VacantEnvelope) -> dict[str, Any]:
                 "from_vacant_id": envelope.from_vacant_id.hex(),
                 "to_vacant_id": envelope.to_vacant_id.hex(),
                 "sequence_no": envelope.sequence_no,
-                "timestamp": members.iso_of_utc(envelope.timestamp),
+                "timestamp": envelope.moment,
                 "prev_envelope_hash": envelope.prev_envelope_hash.hex(),
                 "idempotency_key": envelope.idempotency_key,
                 "caller_signature": envelope.signature.hex(),
