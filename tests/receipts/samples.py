@@ -16,6 +16,7 @@ from comity.receipts.protocol.making import (
 from comity.store import audit_chain
 from comity.store.audit_chain import AuditDraft, AuditHead, head_bytes
 from comity.votes.protocol.log import write_entry
+from comity.wire.merkle import inclusion_parts, leaf_hash, root_of_leaves
 from tests.votes.protocol.parties import Table, ratified
 
 ALICE, BOB, EVE = (SigningKey.from_seed(bytes([number]) * 32) for number in (61, 62, 63))
@@ -123,11 +124,34 @@ def audit_range(random, *, count=None, first=None, signer=ALICE):
     return receipt_of_range(ALICE.vacant_id.hex(), found, head, signature)
 
 
+def proven_range(random, *, total=None, wrong=False):
+    """Some entries of a record, and the proof that the last of them is in the tree of the head."""
+    before = random.choice([0, 0, 4])  # entries that are older than the tree
+    found = list(entries(random, total or random.integer(2, 40), before + 1))
+    leaves = [leaf_hash(bytes.fromhex(entry.entry_hash)) for entry in found]
+    size, last = len(found), random.integer(0, len(found) - 2)
+    head = AuditHead(
+        chain="main",
+        position=found[-1].chain_position,
+        entry_hash=found[-1].entry_hash,
+        at=audit_chain.timestamp(MOMENT + 100),
+        log="",
+        size=size,
+        root=root_of_leaves(leaves).hex(),
+    )
+    shown = found[random.integer(0, last) : last + 1]
+    index = last + 1 if wrong else last
+    proof = [root_of_leaves(leaves[begin:end]) for begin, end in inclusion_parts(index, size)]
+    return receipt_of_range(ALICE.vacant_id.hex(), shown, head, ALICE.sign(head_bytes(head)).hex(), proof)
+
+
 MAKERS = {"call": call, "message": messages, "vote": vote, "agreement": agreement, "range": audit_range}
+RANGES = (audit_range, proven_range)
 
 
 def good(random):
-    return write_receipt(MAKERS[random.choice(KINDS)](random))
+    kind = random.choice(KINDS)
+    return write_receipt((random.choice(RANGES) if kind == "range" else MAKERS[kind])(random))
 
 
 def unverifiable(random):
@@ -139,7 +163,7 @@ def altered(random):
     """A receipt with something in it that was not so when it was signed."""
     data = good(random)
     at = random.integer(0, len(data) - 1)
-    match random.integer(1, 7):
+    match random.integer(1, 8):
         case 1:
             return data[:at]
         case 2:
@@ -152,5 +176,7 @@ def altered(random):
             return write_receipt(audit_range(random, signer=EVE))
         case 6:
             return write_receipt(messages(random, gap=True))
+        case 7:
+            return write_receipt(proven_range(random, wrong=True))
         case _:
             return data[:at] + bytes([data[at] ^ (1 << random.integer(0, 7))]) + data[at + 1 :]

@@ -115,6 +115,23 @@ def test_the_audit_record_has_a_receipt(comity, node, tmp_path):
     assert "begin with one of these" in comity("receipt", "range", "--chain", "cli", "--from", "99").err
 
 
+def test_a_few_entries_have_a_receipt_with_the_proof_that_they_are_in_the_record(comity, node, tmp_path):
+    for text in ("one", "two", "three"):
+        saved(comity, node, tmp_path, text)
+    file = tmp_path / "entry.json"
+    entry = ("receipt", "range", "--chain", "cli", "--from", "2", "--to", "3", "--out", file)
+    assert comity(*entry).code == 0
+    found = verdict(comity, file)["facts"]
+    assert (found["first"], found["last"]) == (2, 3)
+    assert json.loads(file.read_text())["head"]["position"] > 3
+    assert subprocess.run([*STRANGER, file], check=False).returncode == 0
+    hashes = json.loads(file.read_text())["proof"]["hashes"]
+    file.write_text(file.read_text().replace(hashes[0], hashes[0][::-1]))
+    assert "no proof shows" in verdict(comity, file)["reason"]
+    assert subprocess.run([*STRANGER, file], check=False).returncode == 1
+    assert "end with a later one" in comity("receipt", "range", "--chain", "cli", "--to", "9999").err
+
+
 def test_receipts_of_all_kinds_are_verified_without_a_network(comity, node, joined, scene, tmp_path, environ):
     files = [saved(comity, node, tmp_path), *(tmp_path / f"{n}.json" for n in ("talk", "rules", "record"))]
     for text in ("one", "two"):

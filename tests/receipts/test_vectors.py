@@ -38,6 +38,8 @@ def made():
         "call-unbound.json": write_receipt(samples.call(random, bound=False)),
         "call-without-text.json": write_receipt(without_text(call)),
         "vote-without-text.json": write_receipt(without_text(vote)),
+        "range-proven.json": write_receipt(samples.proven_range(Randomness("proof"), total=21)),
+        "bad-proof.json": write_receipt(samples.proven_range(Randomness("proof"), total=21, wrong=True)),
         "bad-text.json": good.replace(b"and to you", b"and to him"),
         "bad-signer.json": write_receipt(forged),
         "bad-order.json": write_receipt(samples.messages(random, gap=True)),

@@ -17,7 +17,8 @@ from comity.receipts.protocol.format import CallReceipt, RangeReceipt
 from comity.receipts.protocol.making import receipt_of_call, receipt_of_range
 from comity.runtime.system_clock import SystemClock
 from comity.store import audit_chain
-from comity.store.audit_chain import AuditEntry
+from comity.store.audit_chain import AuditEntry, AuditHead
+from comity.store.audit_proofs import read_tree
 from comity.store.audit_trail import HEADS, log_of, read_signed_head
 from comity.store.interface import Store
 from comity.wire import strict_json
@@ -68,9 +69,9 @@ def _read(stored: bytes, read: Any) -> VacantEnvelope:
 
 
 async def audit_range(
-    store: Store, publics: Sequence[bytes], chain: str, first: int | None, count: int
+    store: Store, publics: Sequence[bytes], chain: str, first: int | None, last: int | None, count: int
 ) -> RangeReceipt:
-    """Return the receipt of the entries of a chain from `first` on, or of the last `count`, up to its signed head. `publics`
+    """Return the receipt of the entries of a chain from `first` on, or of `count`, up to `last` or its signed head. `publics`
     are the keys of this node, one of which has signed it.
     """
     sealed = await store.get(HEADS, chain)
@@ -79,10 +80,13 @@ async def audit_range(
         raise NotFoundError(
             f"the audit record has no chain {chain!r} with entries; `comity audit verify` lists all"
         )
-    end = signed.head.position
+    newest = signed.head.position
+    end = newest if last is None else last
     begin = max(1, end - count + 1) if first is None else first
-    if not 1 <= begin <= end:
-        raise InvalidError(f"the chain {chain} has the entries 1 to {end:,}; begin with one of these")
+    if not 1 <= begin <= end <= newest:
+        raise InvalidError(
+            f"the chain {chain} has the entries 1 to {newest:,}; begin with one of these, and end with a later one"
+        )
     if end - begin >= MAX_ENTRIES:
         raise InvalidError(
             f"that are {end - begin + 1:,} entries, and a receipt has at most {MAX_ENTRIES:,}; begin later"
@@ -93,7 +97,19 @@ async def audit_range(
         raise StoreCorruptError(
             f"the head of the chain {chain} is not signed by this node; `comity audit verify` says more"
         )
-    return receipt_of_range(signer.hex(), entries, signed.head, signed.signature)
+    proof = None if end == newest else await _inclusion(store, chain, signed.head, end)
+    return receipt_of_range(signer.hex(), entries, signed.head, signed.signature, proof)
+
+
+async def _inclusion(store: Store, chain: str, head: AuditHead, position: int) -> Sequence[bytes]:
+    """Return the proof that the entry at `position` is in the tree of the head."""
+    size = head.size or 0
+    if position <= head.position - size:
+        raise NotFoundError(
+            f"entry {position:,} of chain {chain} is not in the tree that its head names; leave out the last entry"
+        )
+    tree = await read_tree(store, chain, head.position)
+    return await tree.inclusion(position, size)
 
 
 async def _entries(store: Store, chain: str, begin: int, end: int) -> Sequence[AuditEntry]:

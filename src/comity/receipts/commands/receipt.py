@@ -131,23 +131,27 @@ def vote(
 @app.add("""
     comity receipt range --out record.json  the last 100 entries of the node's audit record, with its signed head
     comity receipt range --chain cli --from 1 --out record.json  a whole chain
+    comity receipt range --from 40 --to 42 --out entry.json  a few entries, proven to be in the record that the head names
 """)
 def range_(
     chain: Annotated[str, option("--chain", "NAME", "The chain of the audit record.")] = "main",
-    first: Annotated[
-        str | None, option("--from", "NUMBER", "The first entry. Default: the last 100 entries.")
+    first: Annotated[str | None, option("--from", "NUMBER", "The first entry. Default: 100 entries.")] = None,
+    last: Annotated[
+        str | None,
+        option("--to", "NUMBER", "The last entry. Default: the newest, which needs no proof of its own."),
     ] = None,
     out: Out = None,
     bare: WithoutText = False,
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
-    """Write the receipt of a part of the audit record, up to the head that the node has signed. The node may be running."""
+    """Write the receipt of a part of the audit record, with the head that the node has signed. The node may be running."""
     begin = None if first is None else whole_number("--from", first, 1, 2**53)
+    end = None if last is None else whole_number("--to", last, 1, 2**53)
 
     async def make(store: Store, settings: Settings) -> Receipt:
         publics = read_own_line(settings.data, own_id(settings)).publics
-        return await service.audit_range(store, publics, chain, begin, 100)
+        return await service.audit_range(store, publics, chain, begin, end, 100)
 
     _write(_from_store(home, make), out, bare=bare, as_json=as_json)
 

@@ -1,7 +1,7 @@
 """The format: one JSON object in the form of RFC 8785, with members that are fixed for each kind.
 
 - `call` holds both envelopes of a call, `message` signed messages of rooms, `vote` and `agreement` the log of a vote,
-  `range` entries of an audit chain up to its signed head.
+  `range` entries of an audit chain up to its signed head, or to one that is proven to be in the tree of that head.
 - An envelope is written as `to_a2a_message` writes it, so a receipt has no member that no signature covers.
 - Audit entries are texts: their hash distinguishes 1 from 1.0, and RFC 8785 does not.
 - Without its text, an envelope has the member `withheld` with its hash in the place of its parts, and an act of a vote the
@@ -10,19 +10,22 @@
 """
 
 import hashlib
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from comity.store.audit_chain import AuditHead
 from comity.wire import strict_json
 from comity.wire.canonical import jcs
 from comity.wire.errors import InvalidError, MalformedError
+from comity.wire.merkle import PROOF_LIMIT
 
 VERSION: Final = 1
 MAX_BYTES: Final = 80 * 1024 * 1024
 MARK: Final = "comity_receipt"
+
+_Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class _Kind(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
@@ -79,15 +82,21 @@ class RangeHead(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         )
 
 
+class InclusionProof(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """That the last entry is in the tree of the head: the hashes of RFC 9162, 2.1.3, the deepest first."""
+
+    hashes: Annotated[list[_Hash], Meta(max_length=PROOF_LIMIT)]
+
+
 class RangeReceipt(_Kind, frozen=True, kw_only=True, tag="range"):
-    """Entries of the audit chain of `signer`, each as its JSON text, up to the one that the head names. `proof` is kept for
-    a proof that needs no entries up to the head; this release knows none.
+    """Entries of the audit chain of `signer`, each as its JSON text, up to the one that the head names, or up to one that
+    `proof` shows to be in the tree of the head.
     """
 
     signer: str
     entries: list[str]
     head: RangeHead
-    proof: dict[str, Any] | UnsetType = UNSET
+    proof: InclusionProof | UnsetType = UNSET
 
 
 Receipt = CallReceipt | MessageReceipt | VoteReceipt | AgreementReceipt | RangeReceipt

@@ -1,10 +1,10 @@
 """Receipts made from what was signed: of a call, of messages, of a vote, of a part of an audit chain."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from msgspec import to_builtins
+from msgspec import UNSET, to_builtins
 from msgspec.structs import replace
 
 from comity.envelopes.protocol.envelope import (
@@ -16,6 +16,7 @@ from comity.envelopes.protocol.envelope import (
 from comity.receipts.protocol.format import (
     AgreementReceipt,
     CallReceipt,
+    InclusionProof,
     MessageReceipt,
     RangeHead,
     RangeReceipt,
@@ -59,15 +60,24 @@ def receipt_of_vote(entries: list[dict[str, Any]], *, active: bool) -> VoteRecei
 
 
 def receipt_of_range(
-    signer: str, entries: Iterable[AuditEntry], head: AuditHead, signature: str
+    signer: str,
+    entries: Iterable[AuditEntry],
+    head: AuditHead,
+    signature: str,
+    proof: Sequence[bytes] | None = None,
 ) -> RangeReceipt:
-    """`entries` go up to the one that the head names. What their hash does not cover is left out."""
+    """`entries` go up to the one that the head names, or up to the one of which `proof` shows that it is in the tree of the
+    head. What their hash does not cover is left out.
+    """
     covered = (replace(entry, token_count=None, content_preview=None) for entry in entries)
     texts = [audit_chain.encode(entry).decode() for entry in covered]
     if not texts:
         raise InvalidError("there is no entry to make a receipt of")
     return RangeReceipt(
-        signer=signer, entries=texts, head=RangeHead(**to_builtins(head), signature=signature)
+        signer=signer,
+        entries=texts,
+        head=RangeHead(**to_builtins(head), signature=signature),
+        proof=UNSET if proof is None else InclusionProof(hashes=[each.hex() for each in proof]),
     )
 
 

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -27,6 +26,7 @@ from comity.identity.protocol.keys import is_key, verify
 from comity.receipts.protocol.format import (
     AgreementReceipt,
     CallReceipt,
+    InclusionProof,
     MessageReceipt,
     NotAReceiptError,
     RangeReceipt,
@@ -41,6 +41,7 @@ from comity.store.audit_chain import AuditEntry
 from comity.votes.protocol.log import read_entry, write_entry
 from comity.votes.protocol.provenance import provenance_of, recount
 from comity.wire.errors import ComityError, MalformedError
+from comity.wire.merkle import inclusion_holds
 
 Grade = Literal["good", "bad", "not verifiable"]
 
@@ -261,8 +262,6 @@ def _range(receipt: RangeReceipt) -> "Verdict | _Bad":
     signer, head = receipt.signer, receipt.head
     if not is_key(signer):
         return _Bad("signer is not the id of a key")
-    if not isinstance(receipt.proof, msgspec.UnsetType):
-        return _Bad("it has a proof of a kind that this program does not know; use a newer one")
     try:
         signature = bytes.fromhex(head.signature)
     except ValueError:
@@ -287,8 +286,8 @@ def _range(receipt: RangeReceipt) -> "Verdict | _Bad":
     verdict = audit_chain.verify(walk(), first_position=first.chain_position)
     if not verdict.ok:
         return _Bad(verdict.message or "the entries are no chain")
-    if (last.chain_position, last.entry_hash) != (head.position, head.entry_hash):
-        return _Bad("the entries do not end at the signed head")
+    if not _is_in_record(last, receipt):
+        return _Bad("the entries do not end at the signed head, and no proof shows that they are in its tree")
     return Verdict(
         verdict="good",
         facts={
@@ -307,6 +306,24 @@ def _range(receipt: RangeReceipt) -> "Verdict | _Bad":
             "that the signer recorded everything, and showed nobody another record",
             "what was said: entries hold hashes, not texts",
         ),
+    )
+
+
+def _is_in_record(entry: AuditEntry, receipt: RangeReceipt) -> bool:
+    """Return whether the entry is the one that the head names, or is proven to be in its tree. The tree ends with the entry
+    that the head names, so its size says with which one it begins.
+    """
+    head, proof = receipt.head, receipt.proof
+    if not isinstance(proof, InclusionProof):
+        return (entry.chain_position, entry.entry_hash) == (head.position, head.entry_hash)
+    if head.size is None or head.root is None:
+        return False
+    return inclusion_holds(
+        bytes.fromhex(entry.entry_hash),
+        entry.chain_position - 1 - head.position + head.size,
+        head.size,
+        bytes.fromhex(head.root),
+        [bytes.fromhex(each) for each in proof.hashes],
     )
 
 
