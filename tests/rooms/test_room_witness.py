@@ -7,7 +7,7 @@ import pytest
 from comity.envelopes.part import Witnessing
 from comity.envelopes.witness import PROOFS
 from comity.rooms import witness
-from comity.rooms.protocol.effects import WitnessReady
+from comity.rooms.protocol.effects import TakeWitness
 from comity.rooms.witness import RoomWitness
 from tests.envelopes.test_witness import ROUNDS, Side
 from tests.rooms.scene import Client, meet, rooms_node
@@ -23,17 +23,22 @@ class Member:
         self.room = RoomWitness(side.witnesses, side.clock)
         self.said = None
 
+    async def announce(self):
+        await self.room.announce(self.say)
+
+    def say(self, ready):
+        self.said = ready
+
     async def hear(self, other):
-        turn = self.room.next_turn(other.side.id.hex())
-        if turn and other.said is not None:
-            ready = await self.room.exchange(other.side.id.hex(), other.said.witness, turn)
-            self.said = ready or self.said
+        if other.said is not None:
+            await self.room.take(TakeWitness(other.side.id.hex(), other.said.witness), self.say)
 
 
 async def meet_in_a_room(one, other, hellos=3):
     """Let them hear what hellos of so many minutes carry."""
     here, there = Member(one), Member(other)
-    here.said, there.said = await here.room.announcement(), await there.room.announcement()
+    await here.announce()
+    await there.announce()
     for _ in range(hellos):
         await there.hear(here)
         await here.hear(there)
@@ -44,7 +49,7 @@ async def meet_in_a_room(one, other, hellos=3):
 async def test_two_nodes_in_a_room_hold_a_head_of_each_other_and_know_what_the_other_holds(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(witness, "_SOON", 0.0)
+    monkeypatch.setattr(witness, "_SOON", 0.3)
     async with rooms_node(tmp_path / "here") as here, rooms_node(tmp_path / "there") as there:
         anna, bert = Client(here), Client(there)
         await meet(anna, bert, heartbeat_ms=50)
@@ -103,13 +108,15 @@ async def test_after_a_few_exchanges_a_head_without_a_proof_counts_and_the_next_
     await ann.write("A")
     mute, listener = Member(ann), Member(bob)
     for turn in range(1, 4):
-        mute.said = await mute.room.announcement()
+        await mute.announce()
         await listener.hear(mute)
         assert ((await bob.record_of(ann)).unproven is not None) == (turn == 3)
         clock.time += 60
-    assert not listener.room.next_turn(ann.id.hex())
-    clock.time += 3600
-    assert listener.room.next_turn(ann.id.hex())
+    for minutes in (1, 60):
+        clock.time += 60 * minutes
+        listener.said = None
+        await listener.hear(mute)
+        assert (listener.said is not None) == (minutes == 60)
 
 
 @pytest.mark.parametrize("altered", ["signer", "shape", "future"])
@@ -121,16 +128,33 @@ async def test_a_witness_that_is_not_the_peers_changes_nothing(altered):
     if altered == "future":
         clock.time += 3600
         await ann.write("LATER")
-    said = (await Member(eve if altered == "signer" else ann).room.announcement()).witness
+    sender = Member(eve if altered == "signer" else ann)
+    await sender.announce()
     if altered == "future":
         clock.time -= 3600
-    given = {"shape": {"head": 5}}.get(altered, said)
-    assert await RoomWitness(bob.witnesses, clock).exchange(ann.id.hex(), given, 1) is None
+    given = {"head": 5} if altered == "shape" else sender.said.witness
+    listener = Member(bob)
+    await listener.room.take(TakeWitness(ann.id.hex(), given), listener.say)
+    assert listener.said is None
     assert (await bob.record_of(ann)).last is None
 
 
 async def test_a_node_without_a_record_announces_none():
-    side = Side("ann", HandClock())
-    assert await RoomWitness(side.witnesses, side.clock).announcement() is None
-    await side.write("NODE_STARTED")
-    assert isinstance(await RoomWitness(side.witnesses, side.clock).announcement(), WitnessReady)
+    member = Member(Side("ann", HandClock()))
+    await member.announce()
+    assert member.said is None
+    await member.side.write("NODE_STARTED")
+    await member.announce()
+    assert member.said.node == ""
+
+
+async def test_a_node_that_gives_no_witness_takes_none():
+    ann, bob = Side("ann", HandClock()), Side("bob", HandClock())
+    await ann.write("NODE_STARTED")
+    sender, deaf = Member(ann), Member(bob)
+    deaf.room = RoomWitness(None, bob.clock)
+    await sender.announce()
+    await deaf.announce()
+    await deaf.hear(sender)
+    assert deaf.said is None
+    assert (await bob.record_of(ann)).last is None

@@ -11,7 +11,7 @@ import asyncio
 import contextvars
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, BinaryIO, ClassVar, Final, Protocol
 
 import msgspec
@@ -39,7 +39,6 @@ from comity.rooms.protocol.effects import (
     SignallingReady,
     SignalLink,
     TakeWitness,
-    WitnessReady,
 )
 from comity.rooms.protocol.files import ForgetTransfer, KeepTransfer
 from comity.rooms.protocol.membership import AskAdmission, Epoch, KeepEpoch
@@ -103,7 +102,7 @@ class LiveRoom:
         clock: Clock,
         key: SigningKey,
         decide: "Callable[[LiveRoom, AskAdmission], Coroutine[Any, Any, None]]",
-        witness: RoomWitness | None = None,
+        witness: RoomWitness,
     ) -> None:
         """`decide` asks the record of the host whether somebody is admitted, and answers with `AdmissionDecided`."""
         self.session = session
@@ -165,8 +164,7 @@ class LiveRoom:
         if restored is not None:
             self._restore(restored)
         self.run(self.session.start(self.now))
-        if self._witness is not None:
-            self._start_task(self._tell_witness(self._witness.announcement()))
+        self._start_task(self._witness.announce(self.handle_event))
 
     async def close(self, *, ended: bool) -> None:
         """`ended`: for good. Otherwise it can be opened again as it was."""
@@ -257,9 +255,7 @@ class LiveRoom:
         try:
             await asyncio.sleep(0)  # first it leaves
         finally:  # also when it is cancelled meanwhile: it was sent all the same
-            if (
-                len(sent) == 1
-            ):  # awaited directly, so that the caller resumes in the iteration that reports the commit
+            if len(sent) == 1:  # awaited directly: the caller resumes as soon as the commit is reported
                 await self.keeping.keep_out(self.id, sent[0], caller)
             else:
                 await asyncio.gather(*(self.keeping.keep_out(self.id, one, caller) for one in sent))
@@ -353,15 +349,6 @@ class LiveRoom:
             await asyncio.sleep(0)  # then those that waited for the same commit
             self.counts["received"] += 1
         self.handle_event(outcome)
-
-    def _take_witness(self, effect: TakeWitness) -> None:
-        if self._witness is not None and (turn := self._witness.next_turn(effect.node)):
-            made = self._witness.exchange(effect.node, effect.witness, turn)
-            self._start_task(self._tell_witness(made))
-
-    async def _tell_witness(self, made: Awaitable[WitnessReady | None]) -> None:
-        if (ready := await made) is not None:
-            self.handle_event(ready)
 
     def _keep_transfer(self, effect: KeepTransfer) -> None:
         mark = self._marks.get(effect.transfer_id) if effect.direction == "outgoing" else None
@@ -593,7 +580,7 @@ class LiveRoom:
         KeepClock: _keep_clock,
         KeepEpoch: _keep_epoch,
         AskAdmission: lambda self, effect: self._start_task(self._decide(self, effect)),
-        TakeWitness: _take_witness,
+        TakeWitness: lambda self, effect: self._start_task(self._witness.take(effect, self.handle_event)),
         KeepTransfer: _keep_transfer,
         ForgetTransfer: lambda self, effect: self.keeping.forget_transfer(
             self.id, effect.direction, effect.transfer_id

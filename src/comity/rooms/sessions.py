@@ -241,7 +241,7 @@ class Rooms:
             clock=self._clock,
             key=runtime.key,
             decide=self.hosting.decide,
-            witness=next((RoomWitness(each, self._clock) for each in witnesses_of(runtime)), None),
+            witness=RoomWitness(next(iter(witnesses_of(runtime)), None), self._clock),
         )
         self._live[kept.session_id] = room
         room.start(restored)

@@ -7,12 +7,14 @@ repeated every minute, so both nodes have both proofs a minute or two after they
 
 import logging
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from comity.identity.protocol.keys import VacantId
-from comity.rooms.protocol.effects import WitnessReady
+from comity.rooms.protocol.effects import TakeWitness, WitnessReady
+from comity.store.interface import StoreConflict
 from comity.wire.errors import ComityError
 from comity.wire.machine import Clock
 
@@ -29,14 +31,38 @@ _MAX_NODES: Final = 256
 
 
 class RoomWitness:
-    """The witnesses of one session."""
+    """The witnesses of one session; none where the node gives none."""
 
-    def __init__(self, witnesses: "Witnesses", clock: Clock) -> None:
+    def __init__(self, witnesses: "Witnesses | None", clock: Clock) -> None:
         self._witnesses = witnesses
         self._clock = clock
         self._turns: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
-    def next_turn(self, node: str) -> int:
+    async def announce(self, tell: Callable[[WitnessReady], None]) -> None:
+        """Say what nodes of which nothing is known yet are told: our head."""
+        signed = None if self._witnesses is None else await self._witnesses.own_head()
+        if signed is not None:
+            tell(WitnessReady("", {"head": msgspec.to_builtins(signed.head), "sig": signed.signature}))
+
+    async def take(self, said: TakeWitness, tell: Callable[[WitnessReady], None]) -> None:
+        """Take what the hello of a node said, and say what it is told from now on."""
+        turn = 0 if self._witnesses is None else self._next_turn(said.node)
+        if self._witnesses is None or not turn:
+            return
+        try:
+            made = await self._witnesses.exchange(
+                VacantId.from_hex(said.node), said.witness, may_lack_proof=turn < _OPENING
+            )
+        except StoreConflict:  # a call exchanged heads with the same node: later again
+            self._turns[said.node] = turn - 1, self._clock.monotonic() + _SOON
+            return
+        except ComityError as reason:
+            log.warning("the witness of %s in a room is not kept: %s", said.node[:12], reason)
+            return
+        if made is not None:
+            tell(WitnessReady(said.node, made))
+
+    def _next_turn(self, node: str) -> int:
         """Return which exchange with this node begins now, from 1; 0 if it is too early: after a few there is one in an hour."""
         turn, due = self._turns.get(node, (0, 0.0))
         now = self._clock.monotonic()
@@ -47,21 +73,3 @@ class RoomWitness:
         if len(self._turns) > _MAX_NODES:
             self._turns.popitem(last=False)
         return turn + 1
-
-    async def announcement(self) -> WitnessReady | None:
-        """Return what is said to a node of which nothing is known yet: our head."""
-        signed = await self._witnesses.own_head()
-        if signed is None:
-            return None
-        return WitnessReady("", {"head": msgspec.to_builtins(signed.head), "sig": signed.signature})
-
-    async def exchange(self, node: str, given: dict[str, Any], turn: int) -> WitnessReady | None:
-        """Take what the hello of a node said, and return what is said to it from now on."""
-        try:
-            made = await self._witnesses.exchange(
-                VacantId.from_hex(node), given, may_lack_proof=turn < _OPENING
-            )
-        except ComityError as reason:
-            log.warning("the witness of %s in a room is not kept: %s", node[:12], reason)
-            return None
-        return None if made is None else WitnessReady(node, made)
