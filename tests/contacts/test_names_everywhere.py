@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from comity.agents.calling import AgentCall, AgentSearch
 from comity.agents.part import Calling
 from comity.contacts.part import contacts_of
+from comity.contacts.service import Contacts
 from comity.identity.key_files import create_identity
 from comity.requests.caller import OWN_PROCESS
 from comity.requests.handler import Request
@@ -71,6 +72,15 @@ def test_a_vote_takes_names_of_parties(comity, anna):
 async def _asked(node, caller, body):
     handler = node.runtime.find(Calling).agents
     return await node.pipeline.run(handler, Request(door="mcp", caller=caller, body=body))
+
+
+async def test_a_contact_that_another_process_added_is_known_at_once():
+    async with running_node(agent=ECHO) as there, running_node() as mine:
+        runtime = mine.runtime
+        another = Contacts(runtime.store, runtime.record, runtime.clock, own=runtime.vacant_id)
+        await another.add("anna", there.vacant_id.hex(), caller=OWN_PROCESS, addresses=[there.url])
+        reply = await _asked(mine, OWN_PROCESS, AgentCall(agent="anna", message="hello"))
+        assert (reply.agent, reply.name) == (there.vacant_id.hex(), "anna")
 
 
 async def test_another_agent_at_the_address_of_a_contact_is_not_called():

@@ -19,8 +19,8 @@ from typing import Any, Final, Protocol
 from msgspec import UNSET, Struct, UnsetType
 
 from comity.agents.tools import MAX_CALL_SECONDS, RIGHT, may_see_agents
+from comity.contacts.lookup import read_contact
 from comity.contacts.protocol.contact import Contact
-from comity.contacts.service import Contacts
 from comity.directory.cards import LIMIT, HaloMatch, search_capability, visible_record
 from comity.directory.client import DirectoryClient
 from comity.directory.finding import card_at, card_of_contact, is_address, with_scheme
@@ -171,7 +171,6 @@ class OutgoingCalls:
         public_http: HttpCarrier,
         directory: str,
         seconds: float,
-        contacts: Contacts,
     ) -> None:
         """`http` carries the calls of the owner, `public_http` those of everybody else. `directory` is the URL of the one
         that is asked; empty: the cards that were published on this node. A call takes `seconds` unless it says more.
@@ -186,7 +185,6 @@ class OutgoingCalls:
         self._directory = directory.rstrip("/")
         self._chosen_directory = self._client(http, self._directory) if self._directory else None
         self._seconds = seconds
-        self._contacts = contacts
 
     async def find(self, asked: AgentSearch, caller: Caller) -> FoundAgents:
         where, directory = self._directory or OWN_DIRECTORY, self._chosen_directory
@@ -200,7 +198,7 @@ class OutgoingCalls:
                 )
         except TimeoutError:
             raise NoAnswerError(f"the directory did not answer within {self._seconds:g} seconds") from None
-        found = (self._found(match.capability_card, caller) for match in matches[: asked.limit])
+        found = [await self._found(match.capability_card, caller) for match in matches[: asked.limit]]
         return FoundAgents(directory=where, agents=tuple(found))
 
     async def call(self, asked: AgentCall, caller: Caller) -> AgentReply:
@@ -209,7 +207,7 @@ class OutgoingCalls:
         http = self._http_for(caller)
         seconds = asked.seconds or self._seconds
         until = self._clock.monotonic() + seconds
-        contact = self._contact(asked.agent.strip(), caller)
+        contact = await self._contact(asked.agent.strip(), caller)
         named = VacantId.from_hex(contact.id) if contact is not None else _named(asked.agent)
         cards: list[CapabilityCard] = []
         card: CapabilityCard | None = None
@@ -259,23 +257,24 @@ class OutgoingCalls:
             number=result.request_envelope.sequence_no,
             text="\n".join(part.text for part in result.response_envelope.payload.parts),
             receipt=_receipt_name(result),
-            name=self._name_of(result.target.vacant_id, caller),
+            name=await self._name_of(result.target.vacant_id, caller),
             seconds=self._clock.now(),
         )
 
-    def _contact(self, who: str, caller: Caller) -> Contact | None:
-        """Return the contact that the owner names. Visitors learn nothing of contacts."""
+    async def _contact(self, who: str, caller: Caller) -> Contact | None:
+        """Return the contact that the owner names, as it is stored now. Visitors learn nothing of contacts."""
         if not caller.is_local or not who:
             return None
         try:
-            return self._contacts.find(who)
+            return await read_contact(self._store, who)
         except ConfigError as fault:
             raise InvalidError(fault.message) from None
 
-    def _name_of(self, vacant_id: VacantId, caller: Caller) -> str | None:
-        return self._contacts.name_of(vacant_id.hex()) if caller.is_local else None
+    async def _name_of(self, vacant_id: VacantId, caller: Caller) -> str | None:
+        contact = await self._contact(vacant_id.hex(), caller)
+        return None if contact is None else contact.name
 
-    def _found(self, card: CapabilityCard, caller: Caller) -> FoundAgent:
+    async def _found(self, card: CapabilityCard, caller: Caller) -> FoundAgent:
         offers = " ".join(card.capability_text.split())
         if len(offers) > _MAX_OFFER_LENGTH:
             offers = f"{offers[: _MAX_OFFER_LENGTH - 1]}…"
@@ -283,7 +282,7 @@ class OutgoingCalls:
             agent=card.vacant_id.hex(),
             offers=offers,
             endpoint=card.endpoint,
-            name=self._name_of(card.vacant_id, caller) or UNSET,
+            name=await self._name_of(card.vacant_id, caller) or UNSET,
         )
 
     def _http_for(self, caller: Caller) -> HttpCarrier:
@@ -316,7 +315,7 @@ class OutgoingCalls:
         return callable_
 
     async def _card(self, vacant_id: VacantId, http: HttpCarrier, caller: Caller) -> CapabilityCard:
-        contact = self._contact(vacant_id.hex(), caller)
+        contact = await self._contact(vacant_id.hex(), caller)
         if contact is None:
             return await self._listed_card(vacant_id)
         return await card_of_contact(contact, http, self._listed_card)

@@ -353,7 +353,6 @@ class Calling(Part):
                 public_http=runtime.open_public_http(call_tools.MAX_CALL_SECONDS),
                 directory=settings.directory.url,
                 seconds=settings.dispatch.timeout_seconds,
-                contacts=contacts_of(runtime),
             )
         )
 
