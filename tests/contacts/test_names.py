@@ -5,6 +5,7 @@ import pytest
 from comity.contacts.protocol.contact import (
     BLOCKED,
     MAX_NAME,
+    Contact,
     ContactRights,
     checked_addresses,
     checked_name,
@@ -96,6 +97,18 @@ def test_rights_are_told_in_words():
 def test_an_address_that_is_no_address_is_refused(addresses):
     with pytest.raises(InvalidError):
         checked_addresses(addresses)
+
+
+def test_the_addresses_of_a_contact_are_called_with_its_pins():
+    one, two, own = "1" * 64, "2" * 64, "3" * 64
+    addresses = ("https://anna.example:8421/x", f"https://{own}@192.0.2.7", "http://127.0.0.1:8420")
+    anna = Contact(id="a" * 64, name="anna", addresses=addresses, pins=(one, two))
+    assert anna.urls() == [
+        f"https://{one}@anna.example:8421/x",
+        f"https://{two}@anna.example:8421/x",
+        *addresses[1:],
+    ]
+    assert Contact(id="a" * 64, name="anna", addresses=addresses).urls() == list(addresses)
 
 
 def test_a_pin_is_a_fingerprint_in_lower_case():

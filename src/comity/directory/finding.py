@@ -130,7 +130,7 @@ async def card_of_contact(
 ) -> CapabilityCard:
     """Return the card of a contact, from its own node if that can be reached, else from the directory."""
     failure: ComityError | None = None
-    for address in contact.addresses:
+    for address in contact.urls():
         try:
             card = await card_at(address, http)
         except ComityError as reason:

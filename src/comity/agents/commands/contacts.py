@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 import typer
@@ -19,7 +20,6 @@ from comity.contacts.service import Contacts
 from comity.contacts.settings import ContactsSettings
 from comity.directory.finding import DirectoryAccess, find_card
 from comity.envelopes.client.calls import callable_endpoint
-from comity.http.addresses import read_url
 from comity.identity.protocol.keys import id_of
 from comity.requests.caller import OWN_PROCESS
 from comity.runtime.opening import has_database
@@ -275,8 +275,8 @@ async def _whom(agent: str, settings: Settings) -> tuple[str, tuple[str, ...]]:
         if named is None:
             raise
         return named.hex(), ()
-    where = read_url(callable_endpoint(card))  # it is signed
-    return card.vacant_id.hex(), (f"{where.scheme}://{where.authority}",)
+    where = urlsplit(callable_endpoint(card))  # it is signed; a pin stands before the host, and stays there
+    return card.vacant_id.hex(), (f"{where.scheme}://{where.netloc}",)
 
 
 def _decide(do: Any, caller: str, name: str | None, home: KeyOptions, *, once: bool) -> dict[str, Any]:

@@ -77,6 +77,17 @@ class Contact(Struct, frozen=True, kw_only=True):
     since: float = 0.0
     last: float = 0.0
 
+    def urls(self) -> list[str]:
+        """Return the addresses as they are called: with a pin before the host where pins are known (`https://PIN@host`), so that
+        nobody else is reached there.
+        """
+        urls = []
+        for address in self.addresses:
+            takes_pin = address.startswith("https://") and "@" not in address.split("/")[2]
+            pins = self.pins if takes_pin and self.pins else ("",)
+            urls += [address.replace("//", f"//{pin}@", 1) if pin else address for pin in pins]
+        return urls
+
     def __str__(self) -> str:
         """Return it as it is shown: the name, and the short id."""
         return f"{self.name} (vacant:{self.id[:12]})"
