@@ -45,6 +45,7 @@ EVERYTHING = PAGE | {
     "/v1/vault/rotate",
     "/v1/state",
     "/v1/rooms",
+    "/v1/contacts",
     "/v1/outside",
     "/v1/outside/renew",
 }
