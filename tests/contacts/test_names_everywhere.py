@@ -10,6 +10,7 @@ from comity.agents.part import Calling
 from comity.contacts.part import contacts_of
 from comity.contacts.service import Contacts
 from comity.identity.key_files import create_identity
+from comity.outside.part import OutsideSettings
 from comity.requests.caller import OWN_PROCESS
 from comity.requests.handler import Request
 from comity.runtime.settings import AgentSettings
@@ -18,6 +19,7 @@ from comity.wire.errors import ComityError, NotFoundError
 from tests.agents.commands.test_call import publish
 from tests.callers import visitor
 from tests.node.commands.neighbourhood import SEND
+from tests.ports import unused_port
 
 ECHO = AgentSettings(behaviour="echo")
 
@@ -114,3 +116,25 @@ def test_a_found_agent_is_shown_with_its_name_to_the_owner_alone(neighbourhood, 
         return [getattr(each, "name", None) for each in found.agents]
 
     assert neighbourhood.run(names(OWN_PROCESS)) == ["Anna"]
+
+
+def test_a_contact_keeps_the_address_with_the_pin_under_which_it_was_found(
+    comity, neighbourhood, data, tmp_path
+):
+    create_identity(data)
+    there = tmp_path / "there"
+    node = neighbourhood.node(
+        there, parts={"outside": OutsideSettings(listen="127.0.0.1", port=unused_port())}
+    )
+    opened = comity("outside", "on", "--data", str(there))
+    pinned = next(word for word in opened.out.split() if word.startswith("https://") and "@" in word)
+    assert comity("contacts", "add", pinned, "--name", "anna").code == 0
+    (anna,) = json.loads(comity("contacts", "--json").out)["contacts"]
+    assert anna["addresses"][0] == pinned
+    held = comity("call", "anna", "hello", "--idempotency-key", "k")
+    assert held.code == 3, held.err  # it came through the outside door, and the card is not public
+    caller = json.loads(comity("contacts", "held", "--json", "--data", str(there)).out)["held"][0]
+    assert caller["listener"] == "outside"
+    assert comity("contacts", "accept", caller["sender"], "--data", str(there)).code == 0
+    outcome = comity("call", "anna", "hello", "--idempotency-key", "k")
+    assert outcome.out == f"echo from {node.vacant_id.short()}: hello\n"

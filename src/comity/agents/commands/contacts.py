@@ -15,11 +15,11 @@ from msgspec import to_builtins
 
 from comity.contacts.held import HeldCalls
 from comity.contacts.operations import CONTACTS_PATH, ContactRequest, perform
-from comity.contacts.protocol.contact import CONSENTS, RIGHT_MEANINGS, Contact, rights_in_words
+from comity.contacts.protocol.contact import CONSENTS, MAX_ADDRESSES, RIGHT_MEANINGS, Contact, rights_in_words
 from comity.contacts.service import Contacts
 from comity.contacts.settings import ContactsSettings
 from comity.directory.finding import DirectoryAccess, find_card
-from comity.envelopes.client.calls import callable_endpoint
+from comity.envelopes.client.routes import doors_of, endpoints_of
 from comity.identity.protocol.keys import id_of
 from comity.requests.caller import OWN_PROCESS
 from comity.runtime.opening import has_database
@@ -275,8 +275,9 @@ async def _whom(agent: str, settings: Settings) -> tuple[str, tuple[str, ...]]:
         if named is None:
             raise
         return named.hex(), ()
-    where = urlsplit(callable_endpoint(card))  # it is signed; a pin stands before the host, and stays there
-    return card.vacant_id.hex(), (f"{where.scheme}://{where.netloc}",)
+    urls = map(urlsplit, (*endpoints_of(card, named=True), *doors_of(card)))  # pins stand before the host
+    nodes = dict.fromkeys(f"{url.scheme}://{url.netloc}" for url in urls)
+    return card.vacant_id.hex(), tuple(nodes)[:MAX_ADDRESSES]
 
 
 def _decide(do: Any, caller: str, name: str | None, home: KeyOptions, *, once: bool) -> dict[str, Any]:
