@@ -15,6 +15,7 @@
 - One process at a time acts in a vote that is hosted elsewhere, by a lease.
 """
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -56,11 +57,11 @@ from comity.wire.machine import SKEW_SECONDS, Clock
 
 _logger = logging.getLogger("comity.deliberations")
 
-LEASE_SECONDS: Final = 120.0
+LEASE_SECONDS: Final = 15.0  # of a process that was killed; one at work renews it
 
 _MAX_TRIES: Final = 16
 _POLL_SECONDS: Final = 0.05
-_MAX_LEASE_WAIT_SECONDS: Final = LEASE_SECONDS + 5  # a process that was killed leaves its lease
+_MAX_LEASE_WAIT_SECONDS: Final = 125.0  # longer than what another process does in a vote
 _VOTE: Final = "consensus.vote"
 _ADVANCE: Final = "consensus.advance"
 _STALE_SECONDS: Final = SKEW_SECONDS / 2
@@ -563,15 +564,24 @@ class VoteParty:
         read from each other must not wait for each other.
         """
         async with self.ledger.locks.of(f"elsewhere {delib_id}"):
-            lease = await self._acquire(self._lease(delib_id))
+            wanted = self._lease(delib_id)
+            lease = await self._acquire(wanted)
+            renewing = asyncio.ensure_future(self._renew(wanted))
             try:
                 yield
             finally:
+                renewing.cancel()
                 with contextlib.suppress(ComityError):  # at worst it expires
                     await self._store.commit(lease)
 
-    def _lease(self, delib_id: str) -> Acquire:
-        return Acquire(name=f"deliberation:{delib_id}", holder=self._holder, ttl=LEASE_SECONDS)
+    def _lease(self, id_: str) -> Acquire:
+        return Acquire(name=f"deliberation:{id_}", holder=self._holder, ttl=LEASE_SECONDS)
+
+    async def _renew(self, held: Acquire) -> None:
+        with contextlib.suppress(ComityError):  # if it is lost, what is signed next is refused
+            while True:
+                await self._clock.sleep(LEASE_SECONDS / 3)
+                await self._store.commit(held)
 
     async def _acquire(self, acquire: Acquire) -> Release:
         deadline = self._clock.monotonic() + _MAX_LEASE_WAIT_SECONDS
@@ -581,8 +591,7 @@ class VoteParty:
                 return Release(name=lease.name, token=lease.token)
             except StoreConflict:
                 if self._clock.monotonic() > deadline:
-                    message = "another process of this node is at work in this vote; try again in a moment"
-                    raise OverloadedError(message) from None
+                    raise OverloadedError("another process is at work in this vote; try again soon") from None
                 await self._clock.sleep(_POLL_SECONDS)
 
 
