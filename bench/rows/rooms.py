@@ -201,6 +201,9 @@ class _Relays:
     def pin_of(self, _host: str) -> str | None:
         return None
 
+    def door(self) -> dict[str, Any]:
+        return {}
+
     def invite_of(self, _rooms: Rooms, _hosted: HostedRoom) -> Invite:
         raise NotImplementedError
 

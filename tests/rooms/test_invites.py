@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from comity.contacts.part import contacts_of
 from comity.rooms.protocol.invite import read_invite
 from comity.rooms.protocol.membership import AskAdmission
 from comity.testing import running_node
@@ -195,3 +196,22 @@ async def test_what_a_damaged_invite_says_is_one_sentence():
     async with rooms_node() as here, rooms_node() as there:
         line = await invited(Client(here))
         assert "damaged" in await refusal(Client(there).join(line[:-9]))
+
+
+async def test_an_invite_makes_a_contact_on_both_sides_whose_calls_wait_for_a_word():
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        for node, other, name in ((here, there, "bert"), (there, here, "anna")):
+            contacts = contacts_of(node.runtime)
+            async with asyncio.timeout(PATIENCE):
+                while (contact := contacts.find(other.runtime.vacant_id.hex())) is None:
+                    await (await anna.live()).wait_change(0.1)
+            assert (contact.name, contact.how) == (name, "invite to lab")
+            rights = contact.rights
+            assert (rights.call, rights.room, rights.file, rights.wake) == (
+                "hold",
+                "accept",
+                "accept",
+                "accept",
+            )

@@ -52,6 +52,14 @@ CHAPTERS = {
     ),
     "Meet others": (
         Announced(
+            "invite", "comity.rooms.commands.meet:invite_app", "Print a line that lets somebody join you"
+        ),
+        Announced("join", "comity.rooms.commands.meet:join_app", "Join somebody by such a line"),
+        Announced(
+            "send", "comity.rooms.commands.meet:send_app", "Send files to who has the line that it prints"
+        ),
+        Announced("receive", "comity.rooms.commands.meet:receive_app", "Receive files by such a line"),
+        Announced(
             "room", "comity.rooms.commands.room", "Meet others in a room: talk, pass files, share state"
         ),
         Announced("call", "comity.agents.commands.call", "Call an agent and print its signed reply"),

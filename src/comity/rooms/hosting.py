@@ -7,13 +7,17 @@
 """
 
 import asyncio
+import contextlib
 import hashlib
 import secrets
 from collections.abc import Callable, Iterable
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from comity.contacts.protocol.contact import Consent, ContactRights
+from comity.contacts.service import Contacts
 from comity.identity.protocol.keys import SigningKey
 from comity.requests.caller import OWN_PROCESS, room_peer
 from comity.rooms.live import LiveRoom
@@ -24,7 +28,7 @@ from comity.rooms.protocol.loose_values import sanitize_id
 from comity.rooms.protocol.membership import AdmissionDecided, AskAdmission, Epoch, MembersChanged
 from comity.rooms.protocol.signalling import RoomCipher, effective_password
 from comity.rooms.storage import RoomStore
-from comity.wire.errors import ComityError, InvalidError, NotFoundError
+from comity.wire.errors import ComityError, ConflictError, InvalidError, NotFoundError
 from comity.wire.machine import Clock
 
 MAX_HOSTED: Final = 256
@@ -39,11 +43,17 @@ class WayToHost(Struct, frozen=True, kw_only=True):
 
 
 class HostedRooms:
-    """`live` gives the sessions of this node."""
+    """`live` gives the sessions of this node. Whoever comes by an invite, and whoever lets us in by one, becomes a contact."""
 
     def __init__(
-        self, key: SigningKey, keeping: RoomStore, clock: Clock, live: Callable[[], Iterable[LiveRoom]]
+        self,
+        key: SigningKey,
+        keeping: RoomStore,
+        clock: Clock,
+        live: Callable[[], Iterable[LiveRoom]],
+        contacts: Contacts,
     ) -> None:
+        self._contacts = contacts
         self._id = key.vacant_id.hex()
         self._secret = hashlib.sha256(b"comity invite secret\n" + key.seed).digest()
         self._keeping = keeping
@@ -99,9 +109,11 @@ class HostedRooms:
         seconds: float,
         uses: int | None,
         relay: str | None,
-        rights: tuple[str, ...] = RIGHTS,
+        door: bool = False,
     ) -> HostedRoom:
-        """Return the room with an open invite: the one that is there, unless another number of people is asked for."""
+        """Return the room with an open invite: the one that is there, unless another number of people is asked for. `door`: it
+        needs the outside door, from now on.
+        """
         name = sanitize_id(room)
         if name is None:
             raise InvalidError("the room needs a name of letters, digits and _")
@@ -111,13 +123,16 @@ class HostedRooms:
             hosted = self._rooms.get(name) or self._new(name)
             self._check_relay(hosted, relay)
             invite = hosted.open_invite(self._now_ms())
+            door = door or hosted.door
             if invite is not None and uses in (None, invite.uses) and relay in (None, hosted.relay):
-                return hosted
-            await self._make_space(name)
-            exp = int((self._clock.now() + seconds) * 1000)
-            after = hosted.with_invite(
-                exp=exp, uses=uses or 1, rights=rights, relay=hosted.relay if relay is None else relay
-            )
+                if door == hosted.door:
+                    return hosted
+                after = replace(hosted, door=door)
+            else:
+                await self._make_space(name)
+                exp = int((self._clock.now() + seconds) * 1000)
+                relay = hosted.relay if relay is None else relay
+                after = hosted.with_invite(exp=exp, uses=uses or 1, relay=relay, door=door)
             await self._keep(after, "ROOM_INVITED")
             return after
 
@@ -176,7 +191,52 @@ class HostedRooms:
             caller = room_peer(asked.node, "signature")
             await self._keeping.keep_hosted(after, "ROOM_MEMBER_ADMITTED", caller)
             self._rooms[after.room] = after
+            rights = RIGHTS if hosted.invite is None else hosted.invite.rights
+        await self._add_contact(asked.node, asked.stream_id, after.room, rights)
         self._tell(after, "used_up" if after.epoch.number != hosted.epoch.number else None)
+
+    async def met_host(self, live: LiveRoom) -> None:
+        """The host of a room has let us in by its invite."""
+        options = live.session.options
+        membership = options.membership
+        assert membership is not None, "only a guest meets a host"
+        name = live.session.stream_of(membership.host) or options.room
+        await self._add_contact(
+            membership.host,
+            name,
+            options.room,
+            RIGHTS,
+            addresses=tuple(f"https://{address}" for address in membership.addrs),
+            pins=() if membership.pin is None else (membership.pin,),
+        )
+
+    async def _add_contact(
+        self,
+        node: str,
+        name: str,
+        room: str,
+        rights: tuple[str, ...],
+        *,
+        addresses: tuple[str, ...] = (),
+        pins: tuple[str, ...] = (),
+    ) -> None:
+        """Calls of a new contact wait for the owner's word; an older contact stays as it is."""
+        granted: dict[str, Consent] = dict.fromkeys(rights, "accept")
+        with contextlib.suppress(ConflictError):
+            await self._contacts.add(
+                self._contacts.free_name(name),
+                node,
+                caller=OWN_PROCESS,
+                addresses=addresses,
+                pins=pins,
+                rights=ContactRights(
+                    call="hold",
+                    room=granted.get("room", "hold"),
+                    file=granted.get("file", "hold"),
+                    wake=granted.get("wake", "refuse"),
+                ),
+                how=f"invite to {room}",
+            )
 
     async def _keep(self, hosted: HostedRoom, result: str) -> None:
         await self._keeping.keep_hosted(hosted, result, OWN_PROCESS)

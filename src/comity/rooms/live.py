@@ -90,6 +90,16 @@ class RoomLinks(Protocol):
     async def close(self, reason: str = "") -> None: ...
 
 
+class Hosting(Protocol):
+    """The rooms that this node invites to, and those it was invited to."""
+
+    async def decide(self, live: "LiveRoom", asked: AskAdmission) -> None:
+        """Ask the record whether somebody is admitted, and answer with `AdmissionDecided`."""
+
+    async def met_host(self, live: "LiveRoom") -> None:
+        """The host of the room has let us in."""
+
+
 class LiveRoom:
     def __init__(
         self,
@@ -101,10 +111,9 @@ class LiveRoom:
         record: Recorder,
         clock: Clock,
         key: SigningKey,
-        decide: "Callable[[LiveRoom, AskAdmission], Coroutine[Any, Any, None]]",
+        hosting: Hosting,
         witness: RoomWitness,
     ) -> None:
-        """`decide` asks the record of the host whether somebody is admitted, and answers with `AdmissionDecided`."""
         self.session = session
         self.id = session.session_id
         self.log_id = secrets.token_hex(8)
@@ -115,7 +124,7 @@ class LiveRoom:
         self._record = record
         self._clock = clock
         self._links = links
-        self._decide = decide
+        self._hosting = hosting
         self._witness = witness
         self._connections: dict[str, PeerConnection] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -363,6 +372,8 @@ class LiveRoom:
         self._keep_more()
 
     def _keep_epoch(self, effect: KeepEpoch) -> None:
+        if self._epoch_kept is None:
+            self._start_task(self._hosting.met_host(self))
         self._epoch_kept = effect.epoch
         self._keep_more()
 
@@ -579,7 +590,7 @@ class LiveRoom:
         KeepMessage: lambda self, effect: self._start_task(self._keep_in(effect)),
         KeepClock: _keep_clock,
         KeepEpoch: _keep_epoch,
-        AskAdmission: lambda self, effect: self._start_task(self._decide(self, effect)),
+        AskAdmission: lambda self, effect: self._start_task(self._hosting.decide(self, effect)),
         TakeWitness: lambda self, effect: self._start_task(self._witness.take(effect, self.handle_event)),
         KeepTransfer: _keep_transfer,
         ForgetTransfer: lambda self, effect: self.keeping.forget_transfer(

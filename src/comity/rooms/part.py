@@ -234,6 +234,8 @@ class Peers(Part):
         if self._tools is not None:
             await self._tools.rooms.keep_leases()
             await self._tools.rooms.restore()
+            assert self._relays is not None, "the tools were opened through them"
+            await self._relays.settle_door(self._tools.rooms)
 
     async def _close(self) -> None:
         if self._relays is not None:

@@ -2,14 +2,17 @@
 
 import asyncio
 import hashlib
+import logging
 import os
 import ssl
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+from comity.http.addresses import LOOPBACK, PRIVATE, kind_of, literal
 from comity.identity.private_files import read_private
 from comity.rooms.client import RelayTarget, RoomMeeting, read_relay
 from comity.rooms.hosting import WayToHost
@@ -20,6 +23,7 @@ from comity.rooms.part import INVITE_SECONDS, MAX_INVITE_SECONDS, SIGNAL_PATH, P
 from comity.rooms.paths import FilePaths
 from comity.rooms.protocol.hosted_room import HostedRoom
 from comity.rooms.protocol.invite import Invite, InviteRelay
+from comity.rooms.protocol.loose_values import sanitize_id
 from comity.rooms.protocol.meeting import Attending
 from comity.rooms.protocol.relay_line import RelayLine, is_relay_line, read_relay_line, relay_token
 from comity.rooms.protocol.signalling import RoomCipher, effective_password
@@ -30,7 +34,9 @@ from comity.rooms.tool_handlers import RoomTools
 from comity.runtime.node_runtime import NodeRuntime
 from comity.runtime.settings_file import default_data_folder
 from comity.system import is_loopback
-from comity.wire.errors import ConfigError, InvalidError
+from comity.wire.errors import ComityError, ConfigError, InvalidError
+
+log = logging.getLogger("comity.rooms")
 
 OWN_LOGIN_SECONDS: Final = 30 * 86_400.0
 """How long this node may use its relay before it joins again."""
@@ -59,6 +65,7 @@ class NodeRelays:
         self._peers = runtime.settings.of(PeersSettings)
         self._makers: dict[LinkSettings, LinkMaker] = {}
         self._opening = asyncio.Lock()
+        self._door_reasons: set[str] = set()
 
     async def open_tools(self, demands: Demands) -> RoomTools:
         """Return the tools, and with them the sessions that were open when the node ended."""
@@ -77,6 +84,7 @@ class NodeRelays:
         paths = await asyncio.to_thread(_paths, runtime)
         rooms = Rooms(runtime, keeping, paths=paths, demands=demands, relays=self)
         await rooms.restore()
+        await self.settle_door(rooms)
         return RoomTools(rooms, runtime.clock, lambda given: self.invite(rooms, given))
 
     async def close(self) -> None:
@@ -133,21 +141,51 @@ class NodeRelays:
             raise InvalidError("host must be the address of a relay")
         if uses is not None and type(uses) is not int:
             raise InvalidError("uses must be a whole number")
+        door = given.get("door") is True
+        if door:
+            await self._open_door(sanitize_id(room) or "")
         self._way(relay, 0.0)  # whether it can be used, before anything is stored
-        hosted = await rooms.hosting.invite(room, seconds=seconds, uses=uses, relay=relay)
+        hosted = await rooms.hosting.invite(room, seconds=seconds, uses=uses, relay=relay, door=door)
         invite = self.invite_of(rooms, hosted)
-        place = invite.meeting_places()[0].url
+        places = invite.meeting_places()
+        reach = _reach_of([urlsplit(place.url).hostname or "" for place in places])
         assert hosted.invite is not None
         return {
             "ok": True,
             "invite": invite.line(),
             "room": invite.room,
-            "host": place.partition("?")[0],
+            "host": places[0].url.partition("?")[0],
             "expires_at": invite.exp / 1000,
             "uses": invite.uses,
             "left": hosted.invite.left,
-            "notice": _reach_of(place),
+            "reach": reach,
+            "notice": _NOTICES[reach],
         }
+
+    def door(self) -> dict[str, Any]:
+        """For the owner: whether guests can come through the outside door, and whether they need to."""
+        outside = self._runtime.outside
+        has_relay = self._own_line() is not None or bool(self._peers.relay)
+        return {"ok": True, "open": outside.is_open, "has_relay": has_relay}
+
+    async def settle_door(self, rooms: Rooms) -> None:
+        """Open the outside door for the rooms that guests reach through it, and take back what holds no longer."""
+        outside = self._runtime.outside
+        wanted = {_reason(hosted.room) for hosted in rooms.hosting.in_use() if hosted.door}
+        for reason in sorted(wanted - self._door_reasons):
+            try:
+                await outside.open_for(reason)
+            except ComityError as why:
+                log.warning("%s cannot be reached from outside: %s", reason, why)
+            else:
+                self._door_reasons.add(reason)
+        for reason in sorted(self._door_reasons - wanted):
+            self._door_reasons.discard(reason)
+            await outside.close_for(reason)
+
+    async def _open_door(self, room: str) -> None:
+        await self._runtime.outside.open_for(_reason(room))
+        self._door_reasons.add(_reason(room))
 
     def invite_of(self, rooms: Rooms, hosted: HostedRoom) -> Invite:
         """Return the open invite of a room, with the addresses that hold now."""
@@ -166,9 +204,15 @@ class NodeRelays:
                 url=line.address(login_until), pin=line.pin, turn=line.ice(login_until) + configured
             )
         else:
+            addrs = self._door_addresses() if relay is None and not self._peers.relay else ()
+            if addrs:
+                return WayToHost(addrs=addrs, pin=self._runtime.outside.pin)
             address, pin = self._invite_address(relay)
             place = InviteRelay(url=address, pin=pin, turn=configured)
         return WayToHost(relays=(place,))
+
+    def _door_addresses(self) -> tuple[str, ...]:
+        return tuple(address.removeprefix("https://") for address in self._runtime.outside.addresses())
 
     def _own_addresses(self) -> list[str]:
         own = self.own
@@ -268,12 +312,28 @@ def _ice_json(server: IceServer) -> dict[str, Any]:
     return {"urls": list(server.urls), **login}
 
 
-def _reach_of(host: str) -> str | None:
-    """Ruling 62: what to do where another machine cannot reach the relay."""
-    if not is_loopback(urlsplit(host).hostname or ""):
-        return None
-    return (
-        "this relay is on 127.0.0.1: only programs on this machine can use the invite. To let another machine in, give "
-        "the node TLS and a public address (host, tls.cert, tls.key, http.public, http.allowed_hosts), or name a relay "
-        "that both can reach with --relay; behind routers also set peers.ice_servers"
-    )
+def _reason(room: str) -> str:
+    return f"room {room}"
+
+
+def _reach_of(hosts: Sequence[str]) -> str:
+    """Return from where somebody can come: `machine`, `network` or `anywhere`."""
+    kinds = {
+        kind_of(address) if (address := literal(host)) else LOOPBACK * is_loopback(host) for host in hosts
+    }
+    if kinds <= {LOOPBACK}:
+        return "machine"
+    return "network" if kinds <= {LOOPBACK, PRIVATE} else "anywhere"
+
+
+_NOTICES: Final = {
+    "machine": (
+        "this relay is on 127.0.0.1: only programs on this machine can use the invite. `comity invite` opens a door for other "
+        "machines; or name a relay that both can reach with --relay"
+    ),
+    "network": (
+        "the line works on this network only. For somebody elsewhere run `comity relay --public` on a machine that both can "
+        "reach, and add --relay and the line that it prints"
+    ),
+    "anywhere": None,
+}

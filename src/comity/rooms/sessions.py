@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
+from comity.contacts.part import contacts_of
 from comity.envelopes.part import witnesses_of
 from comity.requests.caller import OWN_PROCESS, Caller
 from comity.rooms.hosting import HostedRooms
@@ -65,6 +66,10 @@ class Relays(Protocol):
         """Go to the relay of a session. Raise ConfigError."""
         ...
 
+    def door(self) -> dict[str, Any]:
+        """Return whether guests can come through the outside door, and whether there is a relay instead."""
+        ...
+
     def invite_of(self, rooms: "Rooms", hosted: HostedRoom) -> Invite:
         """Return the invite of a room that this node hosts."""
         ...
@@ -81,7 +86,7 @@ class Rooms:
         self._keeping = keeping
         self._clock = runtime.clock
         self._live: dict[str, LiveRoom] = {}
-        self.hosting = HostedRooms(runtime.key, keeping, runtime.clock, lambda: self)
+        self.hosting = HostedRooms(runtime.key, keeping, runtime.clock, lambda: self, contacts_of(runtime))
         self._opened_by: dict[str, str] = {}
 
     def __iter__(self) -> Iterator[LiveRoom]:
@@ -240,6 +245,7 @@ class Rooms:
             record=runtime.record,
             clock=self._clock,
             key=runtime.key,
+            hosting=self.hosting,
             decide=self.hosting.decide,
             witness=RoomWitness(next(iter(witnesses_of(runtime)), None), self._clock),
         )

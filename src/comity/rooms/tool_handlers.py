@@ -16,7 +16,7 @@ from comity.envelopes.queues import chain_of, state_of, tip_of
 from comity.identity.protocol.keys import VacantId
 from comity.mcp.protocol.results import LEGACY
 from comity.release import __version__
-from comity.requests.caller import Caller
+from comity.requests.caller import OWN_PROCESS, Caller
 from comity.requests.record import wait_uncancelled
 from comity.rooms.links.webrtc import available_libraries, install_command
 from comity.rooms.live import LiveRoom
@@ -25,7 +25,7 @@ from comity.rooms.protocol import tool_answers as answers
 from comity.rooms.protocol.events import iso_moment
 from comity.rooms.protocol.files import FileSource
 from comity.rooms.protocol.invite import Invite, is_invite
-from comity.rooms.protocol.loose_values import sanitize_id
+from comity.rooms.protocol.loose_values import free_names, safe_name, sanitize_id
 from comity.rooms.protocol.messages import KeepMessage, sign_message
 from comity.rooms.protocol.outgoing_file import OutgoingFile
 from comity.rooms.protocol.tool_arguments import Json, VdoToolError, flag, optional_text, required_text
@@ -411,6 +411,23 @@ class RoomTools:
         room = self._room_of_owner(given)
         return answers.session_payload(room.id, links=await room.link_stats())
 
+    async def _door(self, _given: Json, _client: str) -> Json:
+        return self.rooms.relays.door()
+
+    async def _keep_file(self, given: Json, client: str) -> Json:
+        """Save a received file under its own name, or the next free one, in the folder `shared`."""
+        room = self._room_of_owner(given)
+        summary = answers.completed_transfer(room.session, required_text(given, "transfer_id"))
+        context = ToolContext(client=client, caller=OWN_PROCESS, demands=Demands())
+        name = safe_name(summary["name"])
+        for wanted in free_names(name):
+            allowed = await self._locate(wanted, context)
+            if not await asyncio.to_thread(os.path.lexists, allowed.path):
+                return await self.vdo_file_save(
+                    room, context, summary["transfer_id"], wanted, overwrite=False
+                )
+        raise VdoToolError(f"{name} is there too often already; move some of them away")
+
     async def _invites(self, _given: Json, _client: str) -> Json:
         """Return which rooms somebody can still come into by an invite. It shows no line."""
         listed = [
@@ -456,6 +473,8 @@ class RoomTools:
         "links": _links,
         "invite": lambda self, given, _client: self.invite(given),
         "invites": _invites,
+        "door": _door,
+        "keep_file": _keep_file,
         "revoke": _revoke,
         "kick": _kick,
         "export": _export,

@@ -128,6 +128,17 @@ def no_node(settings: Settings) -> NotFoundError:
 
 
 @contextlib.asynccontextmanager
+async def open_serving(settings: Settings) -> "AsyncIterator[NodeRuntime]":
+    """Run the node of the folder inside this process, for as long as the block lasts, as `comity up` does."""
+    node = load(NODE)(settings, may_move_port=True)
+    await node.start()
+    try:
+        yield node.runtime
+    finally:
+        await node.stop()
+
+
+@contextlib.asynccontextmanager
 async def open_guest(settings: Settings) -> "AsyncIterator[NodeRuntime]":
     """Open the node of the folder inside this process, for as long as the block lasts. Nobody else can reach it."""
     node = load(NODE)(settings, guest=True)

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from comity.rooms.protocol import hello
 from comity.rooms.protocol.hello import JoinTokenError
 from comity.rooms.protocol.hosted_room import HostedRoom
-from comity.rooms.protocol.invite import RIGHTS, invite_secret
+from comity.rooms.protocol.invite import invite_secret
 from comity.rooms.protocol.membership import Epoch, Membership, RoomMembers
 from comity.wire.errors import InvalidError, NotFoundError
 
@@ -23,7 +23,7 @@ def room(**more):
 
 
 def with_invite(before, uses=1, exp=int(NOW) + 1000):
-    return before.with_invite(exp=exp, uses=uses, rights=RIGHTS, relay=None)
+    return before.with_invite(exp=exp, uses=uses, relay=None)
 
 
 def shown(name, invite, place="lab", secret=None):

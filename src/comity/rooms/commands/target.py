@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from comity.requests.caller import OWN_PROCESS
 from comity.rooms.part import Peers
 from comity.runtime.settings import Settings
-from comity.terminal.open_target import OwnNode, no_node, open_guest, own_node
+from comity.terminal.open_target import OwnNode, no_node, open_guest, open_serving, own_node
 from comity.terminal.options import HomeOptions, settings_of
 from comity.wire.errors import (
     InvalidError,
@@ -145,16 +145,19 @@ class GuestRooms:
 
 @contextlib.asynccontextmanager
 async def open_rooms(
-    settings: Settings, *, alone: bool = False, client: str | None = None
+    settings: Settings, *, alone: bool = False, serving: bool = False, client: str | None = None
 ) -> AsyncIterator[RoomAccess]:
-    """`alone`: where no node runs, this process is one for as long as the block lasts. `client` is the reader of events:
-    one of this process, unless several that follow each other are one.
+    """`alone`: where no node runs, this process is one for as long as the block lasts; `serving`: one that others can reach.
+    `client` is the reader of events: one of this process, unless several that follow each other are one.
     """
     client = client or f"cli {os.getpid()}"
     async with contextlib.AsyncExitStack() as opened:
         own = await asyncio.to_thread(own_node, settings)
         if own is not None:
             yield NodeRooms(settings, own, client, opened)
+        elif serving:
+            runtime = await opened.enter_async_context(open_serving(settings))
+            yield GuestRooms(await runtime.find(Peers).open_tools(), client)
         elif not alone:
             raise no_node(settings)
         else:

@@ -51,21 +51,34 @@ async def show_room(
     command = None if on_message is None else _split(on_message)
     async with open_rooms(settings, alone=True) as rooms:
         session, opened = await _enter(rooms, wanted, name, relay, file_max_bytes)
-        view: RoomView = PlainView(rooms, session, as_json=as_json)
-        if not as_json and sys.stdin.isatty() and sys.stdout.isatty():
-            view = screen.TerminalView(rooms, session)
-        runner = None if command is None else MessageRunner(command)
-        try:
-            await view.run(runner)
-        finally:
-            if not rooms.alone and not as_json and not view.ended:
-                note(
-                    f"you are still in the room {view.room}; `comity room leave {view.room}` ends the session"
-                )
-            if runner is not None:
-                await runner.close()
-            if rooms.alone and opened:
-                await view.ask("vdo_disconnect")
+        await show_session(rooms, session, as_json=as_json, command=command, opened=opened)
+
+
+async def show_session(
+    rooms: RoomAccess,
+    session: dict[str, Any],
+    *,
+    as_json: bool,
+    command: list[str] | None = None,
+    opened: bool = True,
+    saves_files: bool = False,
+    listens: bool = False,
+) -> None:
+    """Show a session until the person ends it. `opened`: it was opened for this view. `listens`: nobody types."""
+    view: RoomView = PlainView(rooms, session, as_json=as_json)
+    if not as_json and sys.stdin.isatty() and sys.stdout.isatty():
+        view = screen.TerminalView(rooms, session)
+    view.saves_files, view.reads_lines = saves_files, not listens
+    runner = None if command is None else MessageRunner(command)
+    try:
+        await view.run(runner)
+    finally:
+        if not rooms.alone and not as_json and not view.ended:
+            note(f"you are still in the room {view.room}; `comity room leave {view.room}` ends the session")
+        if runner is not None:
+            await runner.close()
+        if rooms.alone and opened:
+            await view.ask("vdo_disconnect")
 
 
 async def _enter(
@@ -139,6 +152,9 @@ class RoomView(JoinedRoom, ABC):
         super().__init__(rooms, session)
         self.me = session["stream_id"]
         self.ended = False
+        self.saves_files = False
+        """Whether a file that arrives is saved at once, in the folder `shared`."""
+        self.reads_lines = True
         self._here: dict[str, str] = {}
         self._met: set[str] = set()
         self._names: dict[str, str] = {}
@@ -170,7 +186,9 @@ class RoomView(JoinedRoom, ABC):
                 continue
             for place, event in found:
                 after = place
-                if self._is_new(event):
+                if self.saves_files and event["type"] == "file_received":
+                    await self._keep_file(event)
+                elif self._is_new(event):
                     self.show(event)
                 if runner is not None and event["type"] == "data_received":
                     await runner.put(event, partial(self._acknowledge, place))
@@ -209,7 +227,17 @@ class RoomView(JoinedRoom, ABC):
         name = self._names.get(event.get("transfer_id", ""))
         return words if words is None or name is None else words.replace(event["transfer_id"], name, 1)
 
+    async def _keep_file(self, event: dict[str, Any]) -> None:
+        try:
+            result = await self.ask("keep_file", transfer_id=event["transfer_id"])
+        except InvalidError as why:
+            self.complain(with_remedy(why.message))
+        else:
+            self.inform(f"{event['from_stream_id']} sent {event['name']}: {result['output_path']}")
+
     async def _read_lines(self) -> None:
+        if not self.reads_lines:
+            await asyncio.Event().wait()
         async for line in self.lines():
             try:
                 if not await self.run_line(line):

@@ -45,6 +45,7 @@ class HostedRoom(Struct, frozen=True, kw_only=True):
     epoch: Epoch
     n: int = 0
     relay: str | None = None
+    door: bool = False
     invite: OpenInvite | None = None
     members: tuple[Member, ...] = ()
     since: float = 0.0
@@ -60,9 +61,9 @@ class HostedRoom(Struct, frozen=True, kw_only=True):
         """Return the invite that somebody can still come in by."""
         return None if self.invite is None or self.invite.exp < now_ms else self.invite
 
-    def with_invite(self, *, exp: int, uses: int, rights: tuple[str, ...], relay: str | None) -> "HostedRoom":
-        invite = OpenInvite(n=self.n + 1, exp=exp, uses=uses, left=uses, rights=rights)
-        return replace(self, n=self.n + 1, invite=invite, relay=relay)
+    def with_invite(self, *, exp: int, uses: int, relay: str | None, door: bool = False) -> "HostedRoom":
+        invite = OpenInvite(n=self.n + 1, exp=exp, uses=uses, left=uses)
+        return replace(self, n=self.n + 1, invite=invite, relay=relay, door=door)
 
     def revoked(self, secret: str) -> "HostedRoom":
         return replace(self, invite=None, epoch=self._next(secret))

@@ -5,11 +5,13 @@ Nothing here raises: what cannot be read is None, and the caller has a default o
 
 import math
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 _SPACE: Final = "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
 _LEADING_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,400}")
 _NOT_A_WORD: Final = re.compile(r"[^A-Za-z0-9_]+")
+MAX_SAME_NAME: Final = 999
 _TRUE: Final = frozenset(("true", "1", "yes", "y", "on"))
 _FALSE: Final = frozenset(("false", "0", "no", "n", "off"))
 
@@ -58,3 +60,17 @@ def sanitize_id(value: Any) -> str | None:
     if text is None:
         return None
     return _NOT_A_WORD.sub("_", trim(text)).strip("_") or None
+
+
+def safe_name(name: str | None) -> str:
+    """Return a name for a file that a peer named: its last part, without what leads elsewhere or hides it."""
+    last = re.split(r"[/\\]", name or "")[-1]
+    kept = "".join(one if one.isprintable() and one not in ':*?"<>|' else "_" for one in last)
+    return kept.strip(" .")[:200] or "file"
+
+
+def free_names(name: str) -> Iterator[str]:
+    yield name
+    stem, dot, ending = name.rpartition(".")
+    for number in range(2, MAX_SAME_NAME + 1):
+        yield f"{stem} ({number}){dot}{ending}" if stem else f"{name} ({number})"

@@ -422,6 +422,11 @@ class RoomSession:
         peer = self._peers.resolve(stream_id)
         return None if peer is None or peer.layer is None else peer.layer.vacant_id.hex()
 
+    def stream_of(self, node: str) -> str | None:
+        """Return the stream id under which a node is here now."""
+        peer = self._peers.of_node(node)
+        return None if peer is None else peer.stream_id
+
     def _node_of(self, peer: RoomPeer) -> str | None:
         """Of a peer that has not said hello on this link yet: the node that had its stream id before."""
         if peer.layer is not None:
