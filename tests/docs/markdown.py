@@ -4,6 +4,7 @@ A note is an HTML comment on the line before a fence. It does not show in the pa
 
     <!-- no-run: needs systemd -->     the block is not run, for this reason
     <!-- file: config.toml -->         the block is saved under that name, for the commands that follow
+    <!-- machine: yours -->            the block is typed on one of two machines, by a test of its own
 """
 
 import re
@@ -16,7 +17,7 @@ from tests.places import ROOT
 DOCS = ROOT / "docs"
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,})(?P<language>[\w+-]*)\s*$")
-_NOTE = re.compile(r"^\s*<!--\s*(?P<kind>no-run|file):\s*(?P<text>.+?)\s*-->\s*$")
+_NOTE = re.compile(r"^\s*<!--\s*(?P<kind>no-run|file|machine):\s*(?P<text>.+?)\s*-->\s*$")
 _HEADING = re.compile(r"^#{1,6} +(?P<title>.+?)\s*$")
 _LINK = re.compile(
     r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\((?P<target>[^()\s]+)\)|(?:src|href)=\"(?P<attribute>[^\"]+)\""
@@ -32,6 +33,7 @@ class Block(NamedTuple):
     line: int
     no_run: str | None
     file: str | None
+    machine: str | None = None
 
 
 class Link(NamedTuple):
@@ -76,6 +78,7 @@ def blocks(page: Path) -> list[Block]:
                 number + 1,
                 no_run=text if note and note["kind"] == "no-run" else None,
                 file=text if note and note["kind"] == "file" else None,
+                machine=text if note and note["kind"] == "machine" else None,
             )
         )
         number = end + 1

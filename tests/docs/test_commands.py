@@ -26,7 +26,7 @@ WITH_COMMANDS = [page for page in pages() if any(block.language == "console" for
 
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=named)
 def test_the_commands_of_a_page_say_what_it_shows(page, tmp_path):
-    shown = [block for block in blocks(page) if block.no_run is None]
+    shown = [block for block in blocks(page) if block.no_run is None and block.machine is None]
     commands = [step.command for block in shown if block.language == "console" for step in steps(block)]
     if missing := missing_tools(commands):
         pytest.skip(f"{named(page)} needs {' and '.join(missing)}")
