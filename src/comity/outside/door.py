@@ -39,7 +39,7 @@ CLOSED: Final = "OUTSIDE_CLOSED"
 CONNECTIONS_SHARE: Final = 0.25
 """Of the connections that the node has room for."""
 
-_MEETING_PATHS: Final = ("/signal", "/card")
+_MEETING_PATHS: Final = ("/signal", "/link", "/card")
 _MEETING_PREFIX: Final = "/a2a/"
 
 log = logging.getLogger("comity.outside")

@@ -218,11 +218,11 @@ class RoomMeeting:
             case MakeOffer(number):
                 joining = self._new_joining(number, is_offerer=True)
                 self._start_task(self._run_or_fail(number, self._offer(number, joining)))
-            case MakeAnswer(number, sdp, ticket):
-                joining = self._new_joining(number, is_offerer=False)
-                self._start_task(self._run_or_fail(number, self._answer(number, joining, sdp, ticket)))
-            case TakeAnswer(number, sdp):
-                self._start_task(self._run_or_fail(number, self._accept(number, sdp)))
+            case MakeAnswer():
+                joining = self._new_joining(effect.attempt, is_offerer=False)
+                self._start_task(self._run_or_fail(effect.attempt, self._answer(effect, joining)))
+            case TakeAnswer():
+                self._start_task(self._run_or_fail(effect.attempt, self._accept(effect)))
             case AddCandidates(number, candidates):
                 self._start_task(self._add(number, candidates))
             case GiveUp(number, reason):
@@ -313,19 +313,22 @@ class RoomMeeting:
 
     async def _offer(self, number: int, joining: Joining) -> None:
         sdp, ticket = await joining.offer()
-        self._perform(self._machine.described(number, sdp, ticket, self._clock.monotonic()))
+        now = self._clock.monotonic()
+        self._perform(self._machine.described(number, sdp, ticket, now, joining.door))
         await self._wait_link(number, joining)
 
-    async def _answer(self, number: int, joining: Joining, sdp: str, ticket: str | None) -> None:
-        answer = await joining.answer(sdp, ticket)
+    async def _answer(self, offer: MakeAnswer, joining: Joining) -> None:
+        number = offer.attempt
+        answer = await joining.answer(offer.sdp, offer.ticket, offer.door)
         if answer is not None:
-            self._perform(self._machine.described(number, answer, None, self._clock.monotonic()))
+            now = self._clock.monotonic()
+            self._perform(self._machine.described(number, answer, None, now, joining.door))
         await self._wait_link(number, joining)
 
-    async def _accept(self, number: int, sdp: str) -> None:
-        joining = self._joinings.get(number)
+    async def _accept(self, answer: TakeAnswer) -> None:
+        joining = self._joinings.get(answer.attempt)
         if joining is not None:
-            await joining.accept(sdp)
+            await joining.accept(answer.sdp, answer.door)
 
     async def _run_or_fail(self, number: int, work: Coroutine[Any, Any, None]) -> None:
         """Do a step towards a link; where it goes wrong, the attempt has failed."""

@@ -24,8 +24,10 @@ from comity.runtime.part import (
 )
 from comity.runtime.settings import Settings, list_of, text
 from comity.system import is_loopback
+from comity.wire.errors import ForbiddenError
 
 if TYPE_CHECKING:
+    from comity.http import asgi
     from comity.identity import secrets
     from comity.mcp.protocol.catalog import Tool
     from comity.requests import metrics as numbers
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from comity.rooms.tool_handlers import RoomTools
     from comity.runtime.node_runtime import NodeRuntime
 else:
+    asgi = late("comity.http.asgi")
     doors = late("comity.rooms.doors")
     numbers = late("comity.requests.metrics")
     signalling = late("comity.rooms.protocol.relay")
@@ -48,6 +51,7 @@ else:
     webrtc = late("comity.rooms.links.webrtc")
 
 SIGNAL_PATH: Final = "/signal"
+LINK_PATH: Final = "/link"
 JOIN_SECRET_FILE: Final = "join-secret"  # noqa: S105 - the name of a file
 INVITE_SECONDS: Final = 86_400.0
 MAX_INVITE_SECONDS: Final = 30 * 86_400.0
@@ -91,7 +95,7 @@ class Peers(Part):
         "and shared state to them."
     )
     paths = ("/v1/rooms",)
-    open_paths = (SIGNAL_PATH,)
+    open_paths = (SIGNAL_PATH, LINK_PATH)
     relay: "signalling.SignallingRelay | None" = None
 
     @classmethod
@@ -125,12 +129,19 @@ class Peers(Part):
             knows_token=lambda given: secrets.same_token(given, runtime.token),
             serves_outside=self._is_invited,
         )
-        self.sockets = {SIGNAL_PATH: door}
-        self.public = (SIGNAL_PATH,)
+        self.sockets = {SIGNAL_PATH: door, LINK_PATH: self._link}
+        self.public = (SIGNAL_PATH, LINK_PATH)
         self.hot = {doors.ROOMS_PATH: doors.rooms_endpoint(self.open_tools, runtime.record)}
         runtime.stack.callback(self._stop_waiting)
         if await self._has_something():
             await self.open_tools()
+
+    async def _link(self, scope: Any, receive: Any, send: Any) -> None:
+        """Let a peer in that brings a secret; before rooms are open there is none."""
+        if self._relays is not None:
+            await self._relays.peer_door(scope, receive, send)
+        elif (await receive())["type"] == "websocket.connect":
+            await asgi.refuse_websocket(scope, send, ForbiddenError("nobody is waited for here"))
 
     def _stop_waiting(self) -> None:
         if self._tools is not None:

@@ -16,6 +16,7 @@ from comity.http.addresses import LOOPBACK, PRIVATE, kind_of, literal
 from comity.identity.private_files import read_private
 from comity.rooms.client import RelayTarget, RoomMeeting, read_relay
 from comity.rooms.hosting import WayToHost
+from comity.rooms.links.door import DoorOfHost, PeerDoor
 from comity.rooms.links.joining import LinkMaker, LinkSettings
 from comity.rooms.links.webrtc import IceServer, IceSettings
 from comity.rooms.links.websocket import ticket_folder
@@ -57,9 +58,10 @@ def _paths(runtime: NodeRuntime) -> FilePaths:
 
 
 class NodeRelays:
-    """`tools`: those of the node, once they were opened."""
+    """`tools`: those of the node, once they were opened. `peer_door`: where peers come in."""
 
     def __init__(self, runtime: NodeRuntime) -> None:
+        self.peer_door = PeerDoor(lambda: runtime.outside.pin if runtime.outside.is_open else "")
         self.tools: RoomTools | None = None
         self._runtime = runtime
         self._peers = runtime.settings.of(PeersSettings)
@@ -284,10 +286,16 @@ class NodeRelays:
             ice=IceSettings(tuple(servers), force_turn),
             library=None if self._peers.webrtc == "any" else self._peers.webrtc,
             tickets=ticket_folder() if self._peers.same_host and not force_turn else None,
+            own_door=None if force_turn or not self._is_host(kept) else self.peer_door,
+            host=None if force_turn or self._is_host(kept) else _door_of_host(kept),
         )
         if wanted not in self._makers:
             self._makers[wanted] = LinkMaker(wanted)
         return self._makers[wanted]
+
+    def _is_host(self, kept: KeptSession) -> bool:
+        membership = kept.options.membership
+        return membership is not None and membership.host == self._runtime.vacant_id.hex()
 
     def _own_line(self) -> RelayLine | None:
         """Return the line of the settings. Raise InvalidError if it cannot be used."""
@@ -310,6 +318,13 @@ class NodeRelays:
 def _ice_json(server: IceServer) -> dict[str, Any]:
     login = {"username": server.username, "credential": server.credential} if server.username else {}
     return {"urls": list(server.urls), **login}
+
+
+def _door_of_host(kept: KeptSession) -> DoorOfHost | None:
+    membership = kept.options.membership
+    if membership is None or membership.pin is None or not membership.addrs:
+        return None
+    return DoorOfHost(membership.addrs, membership.pin)
 
 
 def _reason(room: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from comity.rooms.links.door import DoorOfHost, PeerDoor, use_door
 from comity.rooms.links.webrtc import IceSettings, Library, WebRtcLink, available_libraries, new_connection
 from comity.rooms.links.websocket import LaidTicket, WebSocketListener, use_ticket
 from comity.rooms.protocol.signalling import IceCandidate
@@ -19,11 +20,15 @@ from comity.wire.link import ChannelLink, LinkClosed
 
 
 class LinkSettings(Struct, frozen=True, kw_only=True):
-    """`library` None: the fastest that is there. `tickets`: the folder of tickets; None: none are laid or used."""
+    """`library` None: the fastest that is there. `tickets`: the folder of tickets; None: none are laid or used. `own_door` lets
+    peers in, `host` is the door that our invite names.
+    """
 
     ice: IceSettings = IceSettings()
     library: Library | None = None
     tickets: Path | None = None
+    own_door: PeerDoor | None = None
+    host: DoorOfHost | None = None
 
 
 class LinkMaker:
@@ -57,6 +62,8 @@ class Joining:
         self._candidate = candidate
         self._webrtc: WebRtcLink | None = None
         self._ticket: LaidTicket | None = None
+        self._laid: LaidTicket | None = None
+        self._dialled: asyncio.Future[ChannelLink] = asyncio.get_running_loop().create_future()
         self._link: ChannelLink | None = None
         self._described = asyncio.Event()
         self._closed: str | None = None
@@ -69,32 +76,64 @@ class Joining:
                 self._ticket.withdraw()
                 raise LinkClosed(self._closed)
         name = None if self._ticket is None else self._ticket.name
-        if name is not None and not available_libraries():
+        self._lay_door()
+        other_way = name is not None or self._laid is not None or self._settings.host is not None
+        if other_way and not available_libraries():
             return "", name
         return await (await self._by_webrtc()).offer(), name
 
-    async def answer(self, sdp: str, ticket: str | None) -> str | None:
-        """Return our SDP; None if the ticket was used, and there is nothing to answer."""
+    @property
+    def door(self) -> str | None:
+        """Return the secret with which the peer may come through our outside door."""
+        return None if self._laid is None else self._laid.name
+
+    async def answer(self, sdp: str, ticket: str | None, door: str | None = None) -> str | None:
+        """Return our SDP; None if the ticket or the door was used, and there is nothing to answer."""
         folder = self._settings.tickets
         if folder is not None and ticket is not None:
             # used up, or its owner is gone: the offer is there as well
             with contextlib.suppress(ComityError):
                 self._link = await use_ticket(folder, ticket)
+        if self._link is None:
+            self._link = await self._through_door(door)
         if self._link is not None:
             if self._closed is not None:
                 await self._link.close(self._closed)
             return None
+        self._lay_door()
+        if self._laid is not None and not (sdp and available_libraries()):
+            return ""
         if not sdp:
             raise PeerError("the peer has no WebRTC library, and it is not on this host")
         answer = await (await self._by_webrtc()).answer(sdp)
         self._described.set()
         return answer
 
-    async def accept(self, sdp: str) -> None:
-        if self._webrtc is None:
-            raise PeerError("the peer answered an offer that was not made")
+    async def accept(self, sdp: str, door: str | None = None) -> None:
+        """Go through the door of the peer, or else take its answer."""
+        link = await self._through_door(door)
+        if link is not None:
+            if self._closed is None and not self._dialled.done():
+                self._dialled.set_result(link)
+            else:
+                await link.close(self._closed or "joined another way")
+            return
+        if self._webrtc is None or not sdp:
+            raise PeerError("no way to the peer opened: it has no WebRTC library, or its door did not open")
         await self._webrtc.accept(sdp)
         self._described.set()
+
+    def _lay_door(self) -> None:
+        if self._settings.own_door is not None:
+            self._laid = self._settings.own_door.lay()
+
+    async def _through_door(self, secret: str | None) -> ChannelLink | None:
+        if secret is None or self._settings.host is None:
+            return None
+        try:
+            return await use_door(self._settings.host, secret)
+        except ComityError:
+            return None  # WebRTC is the other way
 
     async def add_candidates(self, candidates: Sequence[IceCandidate]) -> None:
         """They wait until the peer's description is known: a library refuses them before."""
@@ -109,8 +148,11 @@ class Joining:
         ways: list[asyncio.Task[ChannelLink]] = []
         if self._webrtc is not None:
             ways.append(asyncio.create_task(self._webrtc.wait_open()))
-        if self._ticket is not None:
-            ways.append(asyncio.create_task(self._ticket.wait_link()))
+        ways += [
+            asyncio.create_task(one.wait_link()) for one in (self._ticket, self._laid) if one is not None
+        ]
+        if self._settings.host is not None:
+            ways.append(asyncio.create_task(_result_of(self._dialled)))
         try:
             while ways:
                 done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
@@ -130,8 +172,8 @@ class Joining:
         """Whatever is under way or open."""
         self._closed = reason
         self._described.set()
-        if self._ticket is not None:
-            self._ticket.withdraw()
+        self._dialled.cancel()
+        self._withdraw()
         for link in (self._webrtc, self._link):
             if link is not None:
                 await link.close(reason)
@@ -147,7 +189,15 @@ class Joining:
     async def _drop_the_others(self) -> None:
         if self._link is None:
             return
-        if self._ticket is not None:
-            self._ticket.withdraw()
+        self._withdraw()
         if self._webrtc is not None and self._webrtc is not self._link:
             await self._webrtc.close("joined another way")
+
+    def _withdraw(self) -> None:
+        for laid in (self._ticket, self._laid):
+            if laid is not None:
+                laid.withdraw()
+
+
+async def _result_of(dialled: "asyncio.Future[ChannelLink]") -> ChannelLink:
+    return await asyncio.shield(dialled)

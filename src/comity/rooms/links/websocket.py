@@ -22,12 +22,11 @@ from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 from msgspec import Struct
 from websockets.asyncio.client import connect
-from websockets.asyncio.connection import Connection
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, ConnectionClosedOK, WebSocketException
 from websockets.http11 import Request, Response
@@ -35,7 +34,7 @@ from websockets.http11 import Request, Response
 from comity.identity.private_files import create_private, ensure_private_folder, read_private
 from comity.rooms.links.channels import MAX_CHANNELS, ChannelCore, LinkCore, check_label, cost_of
 from comity.wire.errors import ForbiddenError, InvalidError, KeyRefusedError, PeerError
-from comity.wire.link import CONTROL, LinkClosed, LinkEnd, LinkStats, Message
+from comity.wire.link import CONTROL, LinkClosed, LinkEnd, LinkPath, LinkStats, Message
 
 MAX_MESSAGE_BYTES: Final = 1_048_576
 WINDOW_BYTES: Final = 8 * 1024 * 1024
@@ -48,14 +47,16 @@ _HOST: Final = "127.0.0.1"
 _HEAD: Final = struct.Struct(">BH")
 _CREDIT: Final = struct.Struct(">I")
 _OPEN, _TEXT, _BYTES, _GRANT, _PING, _PONG = range(6)
-_OPTIONS: Final[dict[str, Any]] = {
-    "subprotocols": ["comity.link.1"],
+SUBPROTOCOL: Final = "comity.link.1"
+MAX_FRAME: Final = MAX_MESSAGE_BYTES + _HEAD.size
+LINK_OPTIONS: Final[dict[str, Any]] = {
+    "subprotocols": [SUBPROTOCOL],
     "compression": None,
-    "max_size": MAX_MESSAGE_BYTES + _HEAD.size,
+    "max_size": MAX_FRAME,
     "ping_interval": None,
     "close_timeout": CLOSE_SECONDS,
 }
-_NONCE: Final = "x-comity-nonce"
+LINK_NONCE: Final = "x-comity-nonce"
 _REASON_BYTES: Final = 123
 
 
@@ -127,10 +128,31 @@ class WebSocketChannel(ChannelCore):
             raise InvalidError("the peer sent more than it may")
 
 
+class LinkConnection(Protocol):
+    """What a link needs of a connection. It raises ConnectionClosed at the end."""
+
+    @property
+    def transport(self) -> Any: ...
+
+    async def send(self, message: bytes) -> None: ...
+
+    async def recv(self, *, decode: Literal[False]) -> bytes: ...
+
+    async def close(self, *, reason: str) -> None: ...
+
+
 class WebSocketLink(LinkCore[WebSocketChannel]):
-    def __init__(self, connection: Connection, binding: tuple[str, str], *, is_offerer: bool) -> None:
+    def __init__(
+        self,
+        connection: LinkConnection,
+        binding: tuple[str, str],
+        *,
+        is_offerer: bool,
+        path: LinkPath = "websocket",
+    ) -> None:
         super().__init__(MAX_MESSAGE_BYTES, is_offerer=is_offerer)
         self.binding = binding
+        self._path: LinkPath = path
         self.control = WebSocketChannel(CONTROL, self, 0)
         self.add(self.control)
         self.writing = asyncio.Lock()
@@ -153,7 +175,7 @@ class WebSocketLink(LinkCore[WebSocketChannel]):
         return channel
 
     async def stats(self) -> LinkStats:
-        return self.stats_of("websocket", self._round_trip)
+        return self.stats_of(self._path, self._round_trip)
 
     async def close(self, reason: str = "") -> None:
         first = self.finish(LinkEnd(reason, "us"))
@@ -256,7 +278,7 @@ class WebSocketListener:
         path = self._folder / name
         await asyncio.to_thread(create_private, path, msgspec.json.encode(Ticket(port=port, secret=secret)))
         came: asyncio.Future[WebSocketLink] = asyncio.get_running_loop().create_future()
-        key = _digest(secret)
+        key = digest_of(secret)
         self._waiting[key] = came
 
         def withdraw() -> None:
@@ -284,7 +306,7 @@ class WebSocketListener:
                     process_request=self._check,
                     process_response=self._greet,
                     server_header=None,
-                    **_OPTIONS,
+                    **LINK_OPTIONS,
                 )
             return self._server
 
@@ -294,24 +316,24 @@ class WebSocketListener:
         if (
             "origin" in request.headers
             or kind.lower() != "bearer"
-            or _digest(secret) not in self._waiting
-            or not request.headers.get(_NONCE)
+            or digest_of(secret) not in self._waiting
+            or not request.headers.get(LINK_NONCE)
         ):
             return connection.respond(HTTPStatus.FORBIDDEN, "this needs a ticket\n")
         return None
 
     def _greet(self, connection: ServerConnection, _request: Request, response: Response) -> None:
         connection.nonce = secrets.token_hex(16)  # type: ignore[attr-defined]
-        response.headers[_NONCE] = connection.nonce  # type: ignore[attr-defined]
+        response.headers[LINK_NONCE] = connection.nonce  # type: ignore[attr-defined]
 
     async def _serve(self, connection: ServerConnection) -> None:
         request = connection.request
         assert request is not None
         secret = request.headers["authorization"].partition(" ")[2]
-        came = self._waiting.pop(_digest(secret), None)
+        came = self._waiting.pop(digest_of(secret), None)
         if came is None or came.done():  # two came with one ticket: the first is in
             return
-        binding = (connection.nonce, request.headers[_NONCE][:64])  # type: ignore[attr-defined]
+        binding = (connection.nonce, request.headers[LINK_NONCE][:64])  # type: ignore[attr-defined]
         link = WebSocketLink(connection, binding, is_offerer=True)
         self._links.add(link)
         came.set_result(link)
@@ -361,19 +383,19 @@ async def use_ticket(folder: Path, name: str) -> WebSocketLink | None:
     try:
         connection = await connect(
             f"ws://{_HOST}:{ticket.port}/",
-            additional_headers={"Authorization": f"Bearer {ticket.secret}", _NONCE: nonce},
+            additional_headers={"Authorization": f"Bearer {ticket.secret}", LINK_NONCE: nonce},
             proxy=None,
             open_timeout=TICKET_SECONDS,
-            **_OPTIONS,
+            **LINK_OPTIONS,
         )
     except (OSError, TimeoutError, WebSocketException):
         raise ForbiddenError("the ticket was used or has expired; a new one is needed") from None
     response = connection.response
-    theirs = response.headers.get(_NONCE, "") if response is not None else ""
+    theirs = response.headers.get(LINK_NONCE, "") if response is not None else ""
     return WebSocketLink(connection, (nonce, theirs[:64]), is_offerer=False)
 
 
-def _digest(secret: str) -> bytes:
+def digest_of(secret: str) -> bytes:
     """Secrets are looked up by their hash, so that the time of a lookup does not reveal them."""
     return hashlib.sha256(secret.encode()).digest()
 

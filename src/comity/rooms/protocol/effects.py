@@ -37,11 +37,13 @@ class MakeAnswer(Struct, frozen=True):
     attempt: int
     sdp: str
     ticket: str | None
+    door: str | None = None
 
 
 class TakeAnswer(Struct, frozen=True):
     attempt: int
     sdp: str
+    door: str | None = None
 
 
 class AddCandidates(Struct, frozen=True):

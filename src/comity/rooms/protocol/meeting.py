@@ -251,7 +251,9 @@ class Meeting:
             return [Notify(SignallingFault(fault.message))]
         return self._take_candidates(number, attempt, candidates)
 
-    def described(self, number: int, sdp: str, ticket: str | None, now: float) -> list[MeetingEffect]:
+    def described(
+        self, number: int, sdp: str, ticket: str | None, now: float, door: str | None = None
+    ) -> list[MeetingEffect]:
         """Send our description of an attempt."""
         attempt = self._attempts.get(number)
         if attempt is None:
@@ -263,6 +265,7 @@ class Meeting:
             sdp=sdp,
             stream=attempt.stream,
             ticket=ticket,
+            door=door,
         )
         try:
             text = signalling.write_description(described, self._cipher, self._draw(signalling.IV_BYTES))
@@ -424,7 +427,10 @@ class Meeting:
             effects.append(GiveUp(view.attempt, "the peer made a new offer"))
         attempt = Attempt(offer.uuid, offer.session, offer.stream, now, offering=False)
         view.attempt = number = self._begin(attempt)
-        effects += [Notify(AttemptBegun(number, attempt.uuid)), MakeAnswer(number, offer.sdp, offer.ticket)]
+        effects += [
+            Notify(AttemptBegun(number, attempt.uuid)),
+            MakeAnswer(number, offer.sdp, offer.ticket, offer.door),
+        ]
         _, early = self._early.pop((offer.uuid, offer.session), (0.0, []))
         return effects + self._take_candidates(number, attempt, tuple(early)) if early else effects
 
@@ -434,7 +440,7 @@ class Meeting:
             return []
         attempt.remote_known = True
         early, attempt.early = tuple(attempt.early), []
-        effects: list[MeetingEffect] = [TakeAnswer(number, answer.sdp)]
+        effects: list[MeetingEffect] = [TakeAnswer(number, answer.sdp, answer.door)]
         return [*effects, AddCandidates(number, early)] if early else effects
 
     def _candidates(self, bundle: signalling.Candidates, now: float) -> list[MeetingEffect]:

@@ -1,7 +1,7 @@
 """The messages between a peer and the relay, as a peer sends and reads them (peers 7).
 
 Descriptions and candidates are encrypted with the room's cipher where the room has a password. Sizes are looked at
-before anything is decrypted. A description of ours may name a ticket, for a peer on the same host (ruling 63); the
+before anything is decrypted. A description of ours may name a ticket, for a peer on the same host, and a secret for the outside door of a host; the
 reference ignores the member.
 """
 
@@ -161,6 +161,7 @@ class Described(Struct, frozen=True, kw_only=True):
     sdp: str
     stream: str | None
     ticket: str | None
+    door: str | None = None
 
 
 class Candidates(Struct, frozen=True):
@@ -250,8 +251,10 @@ def write_description(described: Described, cipher: RoomCipher, iv: bytes) -> by
     if len(described.sdp.encode()) > SDP_LIMIT:
         raise TooLargeError("the session description", SDP_LIMIT)
     description: dict[str, Any] = {"type": described.kind, "sdp": described.sdp}
-    if described.ticket is not None:
-        description["comity"] = {"ticket": described.ticket}
+    ways = {"ticket": described.ticket, "door": described.door}
+    named = {name: way for name, way in ways.items() if way is not None}
+    if named:
+        description["comity"] = named
     message = {
         "UUID": described.uuid,
         "session": described.session,
@@ -306,13 +309,14 @@ def _described(message: dict[str, Any], cipher: RoomCipher) -> Described:
         kind=kind,
         sdp=sdp,
         stream=_stream(message, cipher),
-        ticket=_ticket(description.get("comity")),
+        ticket=_way(description.get("comity"), "ticket"),
+        door=_way(description.get("comity"), "door"),
     )
 
 
-def _ticket(ours: Any) -> str | None:
-    ticket = ours.get("ticket") if type(ours) is dict else None
-    return ticket if isinstance(ticket, str) and len(ticket) <= _MAX_ID_LENGTH else None
+def _way(ours: Any, name: str) -> str | None:
+    way = ours.get(name) if type(ours) is dict else None
+    return way if isinstance(way, str) and len(way) <= _MAX_ID_LENGTH else None
 
 
 def _candidate(entry: dict[str, Any]) -> IceCandidate:
