@@ -104,6 +104,7 @@ async def test_a_guest_comes_through_the_door_with_and_without_webrtc(monkeypatc
         monkeypatch.setattr("comity.rooms.links.joining.available_libraries", tuple)
     elif not available_libraries():
         pytest.skip("no WebRTC library")
+    monkeypatch.setattr("comity.rooms.links.joining.DIAL_SECONDS", PATIENCE)  # however busy this machine is
     names = ("zoe", "adam") if guest_asks_first else ("adam", "zoe")
     async with rooms_node(same_host=False) as here, rooms_node(same_host=False) as there:
         outside = here.runtime.outside

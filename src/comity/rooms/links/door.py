@@ -128,7 +128,7 @@ class _AsgiConnection:
         cut_off(self._scope)
 
 
-async def use_door(door: DoorOfHost, secret: str, seconds: float = DIAL_SECONDS) -> WebSocketLink:
+async def use_door(door: DoorOfHost, secret: str, seconds: float) -> WebSocketLink:
     """Return the link through the first address that lets us in. Raise UnreachableError if none does in time."""
     attempts = {asyncio.create_task(_dial(address, door.pin, secret)) for address in door.addrs}
     waiting, link = attempts, None

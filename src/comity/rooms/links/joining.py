@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from comity.rooms.links.door import DoorOfHost, PeerDoor, use_door
+from comity.rooms.links.door import DIAL_SECONDS, DoorOfHost, PeerDoor, use_door
 from comity.rooms.links.webrtc import IceSettings, Library, WebRtcLink, available_libraries, new_connection
 from comity.rooms.links.websocket import LaidTicket, WebSocketListener, use_ticket
 from comity.rooms.protocol.signalling import IceCandidate
@@ -131,7 +131,7 @@ class Joining:
         if secret is None or self._settings.host is None:
             return None
         try:
-            return await use_door(self._settings.host, secret)
+            return await use_door(self._settings.host, secret, DIAL_SECONDS)
         except ComityError:
             return None  # WebRTC is the other way
 
