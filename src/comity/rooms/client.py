@@ -11,7 +11,7 @@ import re
 import secrets
 import ssl
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -217,12 +217,12 @@ class RoomMeeting:
         match effect:
             case MakeOffer(number):
                 joining = self._new_joining(number, is_offerer=True)
-                self._start_task(self._run_or_fail(number, self._offer(number, joining)))
+                self._start_task(self._run_or_fail(number, lambda: self._offer(number, joining)))
             case MakeAnswer():
                 joining = self._new_joining(effect.attempt, is_offerer=False)
-                self._start_task(self._run_or_fail(effect.attempt, self._answer(effect, joining)))
+                self._start_task(self._run_or_fail(effect.attempt, lambda: self._answer(effect, joining)))
             case TakeAnswer():
-                self._start_task(self._run_or_fail(effect.attempt, self._accept(effect)))
+                self._start_task(self._run_or_fail(effect.attempt, lambda: self._accept(effect)))
             case AddCandidates(number, candidates):
                 self._start_task(self._add(number, candidates))
             case GiveUp(number, reason):
@@ -330,10 +330,10 @@ class RoomMeeting:
         if joining is not None:
             await joining.accept(answer.sdp, answer.door)
 
-    async def _run_or_fail(self, number: int, work: Coroutine[Any, Any, None]) -> None:
+    async def _run_or_fail(self, number: int, step: Callable[[], Awaitable[None]]) -> None:
         """Do a step towards a link; where it goes wrong, the attempt has failed."""
         try:
-            await work
+            await step()
         except (ComityError, LinkClosed) as fault:
             await self._fail(number, str(fault))
 

@@ -85,6 +85,11 @@ class HostedRooms:
         """Return whether somebody can come by an invite into the room with this id at the relay."""
         return any(hosted.room_id == room_id for hosted, _ in self.open_invites())
 
+    def in_use(self) -> list[HostedRoom]:
+        """Return the rooms that this node is in, or has an open invite to."""
+        here = [hosted for live in self._live() if (hosted := self.of_session(live))]
+        return [*here, *(hosted for hosted, _ in self.open_invites() if hosted not in here)]
+
     def invite_of(self, hosted: HostedRoom, way: WayToHost) -> Invite:
         """Return the open invite of a room; for the node's own sessions the last one will do."""
         last = hosted.invite or OpenInvite(n=max(hosted.n, 1), exp=1, uses=1, left=0)
