@@ -246,7 +246,6 @@ class Rooms:
             clock=self._clock,
             key=runtime.key,
             hosting=self.hosting,
-            decide=self.hosting.decide,
             witness=RoomWitness(next(iter(witnesses_of(runtime)), None), self._clock),
         )
         self._live[kept.session_id] = room
