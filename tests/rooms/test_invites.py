@@ -42,9 +42,8 @@ async def test_a_leaked_invite_lets_in_who_comes_first_and_nobody_else():
         await bert.call("vdo_send", data="still here", target="anna")
         assert (await anna.events("data_received"))[0]["data"] == "still here"
         assert (await eve.call("vdo_send", data="me too"))["ok"] is False
-        assert "eve" not in {
-            one["stream_id"] for one in (await bert.call("vdo_sync_peers"))["peers"] if one["connected"]
-        }
+        known = (await bert.call("vdo_sync_peers"))["peers"]
+        assert {one["stream_id"] for one in known if one["shared_key_ready"]} == {"anna"}
 
 
 async def test_a_revoked_invite_lets_nobody_in_and_those_who_are_in_are_told():
@@ -79,7 +78,9 @@ async def test_a_removed_member_stays_out_with_its_old_token_and_comes_back_by_a
         await told(bert, "sync_peer_rejected")  # it still has the epoch of before, and tries again
         for client in (anna, carl):
             live = {
-                one["stream_id"] for one in (await client.call("vdo_sync_peers"))["peers"] if one["connected"]
+                one["stream_id"]
+                for one in (await client.call("vdo_sync_peers"))["peers"]
+                if one["shared_key_ready"]
             }
             assert "bert" not in live
         await bert.call("vdo_disconnect")

@@ -26,9 +26,11 @@ def with_invite(before, uses=1, exp=int(NOW) + 1000):
     return before.with_invite(exp=exp, uses=uses, relay=None)
 
 
-def shown(name, invite, place="lab", secret=None):
+def shown(name, invite, place="lab", secret=None, node=None):
+    """The token of Ann, or of somebody else by that name."""
     secret = secret or invite_secret(NODE, place, invite.n, invite.exp)
-    return hello.mint(secret, room=place, stream_id=name, exp=invite.exp, nonce="join_0", n=invite.n)
+    node = node or {"eve": EVE}.get(name, ANN)
+    return hello.mint(secret, room=place, stream_id=name, exp=invite.exp, nonce="join_0", n=invite.n, id=node)
 
 
 def admit(before, node, token, name="ann", now=NOW, secret="02" * 32):
@@ -58,6 +60,7 @@ def test_a_member_is_known_without_another_use():
         (lambda invite: shown("ann", invite, secret="00" * 32), "invalid token signature"),
         (lambda invite: shown("bob", invite), "join token stream mismatch"),
         (lambda invite: shown("ann", invite, "hall"), "invalid token signature"),
+        (lambda invite: shown("ann", invite, node=EVE), "join token of another node"),
         (
             lambda invite: hello.mint("01" * 32, room="lab", stream_id="ann", exp=2**50, nonce="j", epoch=1),
             "you are not a member; ask the host for an invite",
@@ -100,7 +103,7 @@ def test_the_invite_that_a_removed_member_knows_ends_with_it():
 
 def test_nobody_of_that_name_and_two_of_one_name_are_told_apart():
     one = with_invite(room(), uses=2)
-    two = admit(admit(one, ANN, shown("ann", one.invite)), EVE, shown("ann", one.invite))
+    two = admit(admit(one, ANN, shown("ann", one.invite)), EVE, shown("ann", one.invite, node=EVE))
     with pytest.raises(NotFoundError, match="bob is not a member of the room lab; members: ann, ann"):
         two.without("bob", "03" * 32)
     with pytest.raises(InvalidError, match="name one by its id"):
@@ -138,7 +141,7 @@ class Hosting(RuleBasedStateMachine):
         was_member = node in self.room.ids
         may = was_member or (self.left > 0 and invite is self.invites[-1])
         try:
-            self.room = admit(self.room, node, shown(name, invite), name, secret=self.secret())
+            self.room = admit(self.room, node, shown(name, invite, node=node), name, secret=self.secret())
         except JoinTokenError:
             assert not may
             return
@@ -183,8 +186,10 @@ def members(own=ANN, epoch=None, known=()):
     )
 
 
-def of_epoch(number, secret="01" * 32, name="eve"):
-    return hello.mint(secret, room="lab", stream_id=name, exp=int(NOW) + 1000, nonce="join_0", epoch=number)
+def of_epoch(number, secret="01" * 32, name="eve", node=EVE):
+    return hello.mint(
+        secret, room="lab", stream_id=name, exp=int(NOW) + 1000, nonce="join_0", epoch=number, id=node
+    )
 
 
 def test_a_guest_believes_the_host_by_its_id_and_others_by_the_epoch():
@@ -192,7 +197,9 @@ def test_a_guest_believes_the_host_by_its_id_and_others_by_the_epoch():
     assert guest.judge(HOST, None, "host", NOW, admitted=False) == "admitted"
     assert guest.judge(EVE, of_epoch(3), "eve", NOW, admitted=False) == "admitted"
     assert guest.judge(EVE, of_epoch(4), "eve", NOW, admitted=False) == "wait"
+    stolen = of_epoch(3, node=ANN)
     for token, words in (
+        (stolen, "another node"),
         (of_epoch(2), "older epoch"),
         (of_epoch(3, "02" * 32), "signature"),
         (None, "required"),

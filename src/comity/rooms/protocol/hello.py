@@ -173,7 +173,7 @@ class JoinTokenError(UnauthenticatedError):
         self.expired = expired
 
 
-def mint(secret: str, *, room: str, stream_id: str, exp: int, nonce: str, **more: int) -> str:
+def mint(secret: str, *, room: str, stream_id: str, exp: int, nonce: str, **more: int | str) -> str:
     """`exp` is in milliseconds since 1970; `nonce` is `join_` and 8 hexadecimal digits."""
     claims = {"room": room, "stream_id": stream_id, "exp": exp, "nonce": nonce, **more}
     body = _base64url(js_stringify(claims))

@@ -108,6 +108,8 @@ class HostedRoom(Struct, frozen=True, kw_only=True):
             stream_id=name,
             now_ms=now_ms,
         )
+        if claims.get("id") != node:
+            raise JoinTokenError("join token of another node")
         invite = self.invite
         if invite is None or invite.n != n or invite.left < 1:
             raise JoinTokenError("the invite was used or revoked; ask for a new one")

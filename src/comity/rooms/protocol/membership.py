@@ -125,10 +125,22 @@ class RoomMembers:
         room, stream_id = self._room, self._stream_id
         if epoch is None:
             return join_token.mint(
-                invite.secret, room=room, stream_id=stream_id, exp=invite.exp, nonce=nonce, n=invite.n
+                invite.secret,
+                room=room,
+                stream_id=stream_id,
+                exp=invite.exp,
+                nonce=nonce,
+                n=invite.n,
+                id=self._own_id,
             )
         return join_token.mint(
-            epoch.secret, room=room, stream_id=stream_id, exp=exp, nonce=nonce, epoch=epoch.number
+            epoch.secret,
+            room=room,
+            stream_id=stream_id,
+            exp=exp,
+            nonce=nonce,
+            epoch=epoch.number,
+            id=self._own_id,
         )
 
     def judge(
@@ -149,7 +161,11 @@ class RoomMembers:
             return "wait"
         if number < self.epoch.number:
             raise JoinTokenError("join token of an older epoch of this room")
-        join_token.admit(token, self.epoch.secret, room=self._room, stream_id=stream_id, now_ms=now_ms)
+        claims = join_token.admit(
+            token, self.epoch.secret, room=self._room, stream_id=stream_id, now_ms=now_ms
+        )
+        if claims.get("id") != node:  # our hello goes to everybody at the relay: its token is for us alone
+            raise JoinTokenError("join token of another node")
         return "admitted"
 
     def decided(self, node: str) -> None:
