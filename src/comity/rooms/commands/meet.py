@@ -289,12 +289,16 @@ async def _receive_all(joined: JoinedRoom, *, as_json: bool) -> None:
     bars: dict[str, Any] = {}
     shows_bars = sys.stderr.isatty() and not as_json
     was_met = False
+    refusal: str | None = None
     try:
         while True:
             peers = (await joined.ask("vdo_sync_peers"))["peers"]
-            refusal = next((one["rejected_reason"] for one in peers if one["rejected_reason"]), None)
-            here = any(one["connected"] and one["handshake_state"] != "rejected" for one in peers)
-            was_met = was_met or any(one["handshake_state"] == "ready" for one in peers)
+            refusals = (one["rejected_reason"] for one in peers if one["rejected_reason"])
+            refusal = refusal or next(
+                refusals, None
+            )  # the host's comes first; a member that says no hello is later
+            here = any(one["connected"] and one["shared_key_ready"] for one in peers)
+            was_met = was_met or here
             incoming = (await joined.ask("vdo_file_transfers", direction="incoming"))["incoming"]
             for one in incoming:
                 _show_bar(bars, one, shown=shows_bars)

@@ -118,6 +118,8 @@ class Joining:
             else:
                 await link.close(self._closed or "joined another way")
             return
+        if self._webrtc is None and self._settings.host is None:
+            raise PeerError("the peer answered an offer that was not made")
         if self._webrtc is None or not sdp:
             raise PeerError("no way to the peer opened: it has no WebRTC library, or its door did not open")
         await self._webrtc.accept(sdp)
