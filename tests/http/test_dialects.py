@@ -75,6 +75,7 @@ LOOKS = {
     errors.DeadlineError: (504, jsonrpc.INTERNAL_ERROR),
     errors.PeerError: (502, jsonrpc.INTERNAL_ERROR),
     errors.TargetRefusedError: (403, jsonrpc.INVALID_REQUEST),
+    errors.PinRefusedError: (403, jsonrpc.INVALID_REQUEST),
     errors.UnreachableError: (503, jsonrpc.INTERNAL_ERROR),
     errors.NoAnswerError: (503, jsonrpc.INTERNAL_ERROR),
     errors.UnusableAnswerError: (502, jsonrpc.INTERNAL_ERROR),

@@ -28,6 +28,7 @@ SHOWN = {
     "rooms": ("workshop", "bert", "plan.bin", "completed", "16,000,000"),
     "deliberations": ("How we answer", "active", "clause c1: v1 wins"),
     "actions": ("supportive_reply", "Try it"),
+    "contacts": ("bert", "hold call"),
     "witness": ("Own record", "entries, root"),
     "audit": ("ROOM_FILE_SENT", "DELIBERATION_OPENED", "Verify now"),
     "limits": ("replies", "requests and", "new pair"),

@@ -44,6 +44,8 @@ ACTS = {
     "ROOM_INVITED": 1,
     "ROOM_JOINED": 1,
     "ROOM_PEER_ADMITTED": 1,
+    "ROOM_MEMBER_ADMITTED": 1,  # by the invite, which makes a contact of the member
+    "CONTACT_ADDED": 1,
     "ROOM_MESSAGE_SENT": 1,
     "ROOM_FILE_OFFERED": 1,
     "ROOM_FILE_SENT": 1,

@@ -123,6 +123,8 @@ def test_a_recorded_call_is_answered_in_shape(side, number, params, recorded, an
     for peer in ours.get("sync_peers", ours.get("peers", ())):
         if isinstance(peer, dict):
             peer["capabilities"].pop("comity_v1", None)  # ours, as in ruling 64
+    if params["name"] == "vdo_receive" and ours["events"]:
+        ours.pop("fenced", None)  # ours: the words of peers once more, in a block that says whose they are
     same_shape(ours, theirs)
     for event in ours.get("events", ()):
         allowed = ["type", "ts", *EVENT_MEMBERS[event["type"]]]

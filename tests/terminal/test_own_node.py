@@ -76,10 +76,11 @@ def test_commands_need_no_certificate_for_their_own_node(comity, neighbourhood, 
     assert comity("status").code == 0
 
 
-def test_without_an_owner_socket_a_node_that_shows_another_certificate_is_not_told_the_token(
+def test_an_older_node_that_names_no_pin_and_shows_another_certificate_is_not_told_the_token(
     comity, neighbourhood, data, tls, settle, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("comity.node.http_server.has_owner_socket", lambda: False)
+    monkeypatch.setattr("comity.node.http_server.pin_of_file", lambda _cert: "")
     settle(self_signed(tmp_path / "certificates", "other"))
     neighbourhood.node(data, tls=tls)
     outcome = comity("state", "show")
