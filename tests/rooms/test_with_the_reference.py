@@ -78,7 +78,7 @@ async def meeting(role, carrier, *, connect=None, at_once=lambda _reference: Non
     async with rooms_node(same_host=same_host, webrtc="any" if same_host else carrier) as node:
         client = Client(node)
         more = {"target_stream_id": "nodejs"} if role == "viewer" else {}
-        joining = asyncio.create_task(client.join("lab", stream_id="alice", **more, **(connect or {})))
+        joining = asyncio.create_task(client.join("lab", stream_id="zoe", **more, **(connect or {})))
         cipher = RoomCipher(effective_password(None))
         attending = Attending(room="lab", stream="nodejs", cipher=cipher, first_delay=0.1, longest_delay=1.0)
         relay = read_relay(node.url.replace("http", "ws", 1) + "/signal")
@@ -91,13 +91,13 @@ async def meeting(role, carrier, *, connect=None, at_once=lambda _reference: Non
         room.start()
         try:
             if role == "publisher":
-                room.view("alice")
+                room.view("zoe")
             async with asyncio.timeout(PATIENCE):
                 while not isinstance(opened := await room.next_event(), LinkOpened):
                     pass
             assert opened.link.is_offerer == (role == "viewer")
             peer = ReferencePeer("nodejs", **reference)
-            peer.opened("viewer" if role == "publisher" else "publisher", "alice")
+            peer.opened("viewer" if role == "publisher" else "publisher", "zoe")
             at_once(peer)
             stand_in = StandIn(peer, opened.link)
             living = asyncio.create_task(stand_in.live())
