@@ -39,7 +39,7 @@ class Client:
         return await (await self.part.open_tools()).call(tool, arguments, self.context)
 
     async def by_owner(self, tool, **arguments):
-        asked = {"session_id": self.session_id, **arguments}
+        asked = arguments if tool == "join" else {"session_id": self.session_id, **arguments}
         tools = await self.part.open_tools()
         return await tools.call_by_owner(
             tool, asked, client=self.context.client, caller=self.context.caller, folder=None

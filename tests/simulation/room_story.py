@@ -267,7 +267,7 @@ class Story:
         world.happened["receipts"] = world.happened["read again"] = 0
         for message_id, (sender, target, text) in self.messages.items():
             read = self.read[target].count(message_id)
-            status = world.hosts[sender].session.messages.status(message_id)
+            status = world.hosts[sender].session.messages.status(message_id, world.now)
             result = [
                 event["status"]
                 for event in world.hosts[sender].events("message_status")
@@ -278,7 +278,7 @@ class Story:
             again = lost["in", message_id] + lost["read", message_id]
             assert read <= 1 + again, (message_id, text, "was read twice")
             world.happened["read again"] += read > 1
-            if "stored" in result:
+            if {"stored", "read"} & set(result):
                 assert read, (message_id, text, "was receipted and not delivered")
                 world.happened["receipts"] += 1
             elif world.hosts[sender].lost["out", message_id]:

@@ -33,6 +33,7 @@ from comity.rooms.protocol.message_dispatch import OpenSignalling
 from comity.rooms.protocol.messages import (
     ForgetMessage,
     KeepMessage,
+    KeepStatus,
     MarkRead,
     MessageKept,
     MessageNotKept,
@@ -75,6 +76,7 @@ class Host:
         self.disk = Disk()
         self.kept = {}
         self.read_ids = []
+        self.statuses = {}
         self.writing = []
         self.lost = Counter()
         self.clock_kept = 0
@@ -123,6 +125,7 @@ class Host:
                 inbox=[record for (box, *_), record in self.kept.items() if box == "in"],
                 read_ids=self.read_ids,
                 nodes=self.nodes,
+                statuses=list(self.statuses.values()),
                 now=self.world.now,
             )
         )
@@ -178,6 +181,10 @@ class Host:
             self.kept.pop(("in", effect.node, effect.message_id), None)
             self.read_ids.append((effect.node, effect.message_id))
             return
+        if isinstance(effect, KeepStatus):
+            self.statuses[effect.message_id] = effect.record
+            self.statuses.pop(effect.forget, None)
+            return
         key = (effect.box, effect.node, effect.message_id)
         if isinstance(effect, ForgetMessage):
             self.kept.pop(key, None)
@@ -205,6 +212,7 @@ class Host:
         SignalLink: lambda _self, _effect: None,
         KeepMessage: _keep,
         ForgetMessage: _keep,
+        KeepStatus: _keep,
         MarkRead: _keep,
     }
 
@@ -214,12 +222,13 @@ class Host:
         """What waits for its peer is durable before this returns."""
         result, effects = self.session.send(data, target, self.world.now, **more)
         self.run(effects)
-        waiting = {
-            one for one in result.get("message_ids", ()) if self.session.messages.status(one)[0] == "waiting"
-        }
+        waiting = {one for one in result.get("message_ids", ()) if self.status(one) == "waiting"}
         while any(effect.message_id in waiting for effect in self.writing):
             self.write()
         return result
+
+    def status(self, message_id):
+        return self.session.messages.status(message_id, self.world.now)[0]
 
     def send_signed(self, data, target=None):
         ids = []
@@ -416,6 +425,8 @@ class World:
 def _box(effect):
     if isinstance(effect, MarkRead):
         return "read"
+    if isinstance(effect, KeepStatus):
+        return "status"
     return "forgotten" if isinstance(effect, ForgetMessage) else effect.box
 
 

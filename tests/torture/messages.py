@@ -46,7 +46,7 @@ class Messages:
                 told = await self.sender.use_room("vdo_message_status", message_id=message_id)
             except (NoAnswerError, RefusedError):
                 return
-            if told["status"] == "stored":
+            if told["status"] in ("stored", "read"):
                 self.stored.add(message_id)
 
     async def read(self, wait_ms=0):

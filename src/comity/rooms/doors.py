@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 
 ROOMS_PATH: Final = "/v1/rooms"
-_WAITING: Final = ("peek", "vdo_receive", "vdo_state_watch")
+_WAITING: Final = ("delivery", "peek", "vdo_receive", "vdo_state_watch")
 BODY_LIMIT: Final = 1_048_576
 
 

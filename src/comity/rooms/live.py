@@ -43,7 +43,7 @@ from comity.rooms.protocol.effects import (
 from comity.rooms.protocol.files import ForgetTransfer, KeepTransfer
 from comity.rooms.protocol.membership import AskAdmission, Epoch, KeepEpoch
 from comity.rooms.protocol.message_dispatch import OpenSignalling
-from comity.rooms.protocol.messages import ForgetMessage, KeepMessage, MarkRead, MessageKept
+from comity.rooms.protocol.messages import ForgetMessage, KeepMessage, KeepStatus, MarkRead, MessageKept
 from comity.rooms.protocol.outgoing_file import OutgoingFile
 from comity.rooms.protocol.session import RoomSession
 from comity.rooms.protocol.signalling import Listed
@@ -167,6 +167,11 @@ class LiveRoom:
         """Whether a peer was joined and has said hello, or was refused."""
         return any(one["handshake_state"] != "discovered" for one in self.session.sync_peers(self.now))
 
+    @property
+    def streams_at_relay(self) -> set[str]:
+        """The stream ids of the others that the relay has told of."""
+        return {peer.stream for peer in self._links.peers if peer.stream is not None}
+
     # Its life.
 
     def start(self, restored: Restored | None = None) -> None:
@@ -234,6 +239,7 @@ class LiveRoom:
                 inbox=kept.inbox,
                 read_ids=kept.read_ids,
                 nodes=kept.nodes,
+                statuses=kept.statuses,
                 now=self.now,
             )
         )
@@ -597,6 +603,9 @@ class LiveRoom:
             self.id, effect.direction, effect.transfer_id
         ),
         ForgetMessage: lambda self, effect: self.keeping.forget_out(self.id, effect.node, effect.message_id),
+        KeepStatus: lambda self, effect: self.keeping.keep_status(
+            self.id, effect.message_id, effect.record, effect.forget
+        ),
         MarkRead: lambda self, effect: self.keeping.mark_read(self.id, effect.node, effect.message_id),
         OpenSignalling: _open_signalling,
         **dict.fromkeys(Spool.WORK, lambda self, effect: self.spool.carry_out(effect)),

@@ -56,6 +56,7 @@ JOIN_SECRET_FILE: Final = "join-secret"  # noqa: S105 - the name of a file
 INVITE_SECONDS: Final = 86_400.0
 MAX_INVITE_SECONDS: Final = 30 * 86_400.0
 _LEASES_EVERY: Final = 20.0
+_MESSAGES_SHOWN: Final = 20
 
 
 class PeersSettings(Struct, frozen=True, kw_only=True):
@@ -187,16 +188,19 @@ class Peers(Part):
         yield metric("comity_room_messages", "Messages of the open sessions.", messages, "kind")
 
     async def _view(self, query: ViewQuery) -> ViewPage:
-        peers, transfers, sessions = [], [], []
+        peers, transfers, sessions, messages = [], [], [], []
         for room in self._rooms:
             status = room.session.status()
             name = status["room"]
-            sessions.append((name, status["state"], str(status["peer_count"]), str(status["state_keys"])))
+            state = tool_table.room_words(status["state"], room.session.present)
+            sessions.append((name, status["stream_id"], state, str(status["state_keys"])))
             links = await room.link_stats()
             for peer in room.session.sync_peers(room.now):
                 path = links.get(peer["uuid"], {}).get("path", "")
                 state = tool_table.HANDSHAKE_WORDS[peer["handshake_state"]]
                 peers.append((name, peer["stream_id"] or peer["uuid"], state, str(path)))
+            for peer_name, message_state, reason in room.session.messages.recent(_MESSAGES_SHOWN, room.now):
+                messages.append((name, peer_name, message_state, reason or ""))
             files = room.session.files
             for way, moving in (("in", files.incoming), ("out", files.outgoing)):
                 for each in moving.values():
@@ -208,8 +212,9 @@ class Peers(Part):
         empty = "this node is in no room; invite others to one: `comity room invite lab`"
         return ViewPage(
             tables=[
-                Table(("room", "state", "peers", "shared data"), sessions, empty=empty),
+                Table(("room", "you are", "state", "shared data"), sessions, empty=empty),
                 Table(("room", "peer", "state", "path"), peers, "Peers", empty="nobody else is here"),
+                Table(("room", "to", "state", "why"), messages, "Messages sent", empty="no message was sent"),
                 Table(
                     ("room", "way", "file", "state", "bytes", "pieces"),
                     shown,

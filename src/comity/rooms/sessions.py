@@ -2,6 +2,7 @@
 
 - A session belongs to the node and its owner. Every client sees those that meet its demands, and reads events at its own
   pace; a client that says exit ends those that it opened.
+- There is one session for a room and a stream id. Who connects under the same ones again gets that session.
 - Sessions are opened again after a restart, under their ids, by whichever process of this data folder has their lease.
 - The rooms that this node invites to are in `hosting`.
 """
@@ -87,7 +88,8 @@ class Rooms:
         self._clock = runtime.clock
         self._live: dict[str, LiveRoom] = {}
         self.hosting = HostedRooms(runtime.key, keeping, runtime.clock, lambda: self, contacts_of(runtime))
-        self._opened_by: dict[str, str] = {}
+        self._opened_by: dict[str, set[str]] = {}
+        self._connecting = asyncio.Lock()
 
     def __iter__(self) -> Iterator[LiveRoom]:
         return iter(list(self._live.values()))
@@ -152,11 +154,58 @@ class Rooms:
         return None if hosted is None else self.relays.invite_of(self, hosted)
 
     async def connect(
-        self, options: SessionOptions, invite: Invite | None, *, client: str, caller: Caller
+        self,
+        options: SessionOptions,
+        invite: Invite | None,
+        *,
+        client: str,
+        caller: Caller,
+        any_name: bool = False,
+    ) -> tuple[LiveRoom, bool]:
+        """Return the session, and whether it was there before. `any_name`: one of the same room under another stream id
+        will do.
+        """
+        _check_password(options)
+        async with self._connecting:
+            known = self._session_like(options, any_name=any_name)
+            if known is None:
+                return await self._connect(options, invite, client, caller), False
+        if not options.demands.are_met_by(known.session.options.demands):
+            raise VdoToolError(
+                f"invalid stream_id: {options.stream_id} is in the room {options.room} already, in a session that demands "
+                "less of its peers; end that session, or choose another stream_id"
+            )
+        if known.id in self._opened_by:
+            self._opened_by[known.id].add(client)
+        return known, True
+
+    def named(self, room: str | None, stream_id: str | None) -> LiveRoom | None:
+        """Return the session in a room of this name, at whichever relay, under this stream id or, with None, under any."""
+        return next(
+            (
+                live
+                for live in self
+                if live.session.options.room == room and stream_id in (None, live.session.options.stream_id)
+            ),
+            None,
+        )
+
+    def _session_like(self, options: SessionOptions, *, any_name: bool) -> LiveRoom | None:
+        """Return the session in the same room at the same relay, under the same stream id."""
+        place = self._place_of(options)
+        found = [live for live in self if self._place_of(live.session.options) == place]
+        named = (live for live in found if live.session.options.stream_id == options.stream_id)
+        return next(named, found[0] if any_name and found else None)
+
+    def _place_of(self, options: SessionOptions) -> tuple[str, str]:
+        host = split_token(options.host)[0]
+        return "" if self.relays.is_own(host) else host, room_id_of(options)
+
+    async def _connect(
+        self, options: SessionOptions, invite: Invite | None, client: str, caller: Caller
     ) -> LiveRoom:
         if len(self._live) >= MAX_SESSIONS:
             raise VdoToolError(f"{MAX_SESSIONS} sessions are open; end one with vdo_disconnect")
-        _check_password(options)
         host, token = split_token(options.host)
         first = None if invite is None else invite.meeting_places()[0]
         kept = KeptSession(
@@ -175,7 +224,7 @@ class Rooms:
             raise VdoToolError(f"invalid relay: {why.message}") from None
         await self._keeping.claim(kept.session_id)
         await self._keeping.keep_session(kept, caller)
-        self._opened_by[kept.session_id] = client
+        self._opened_by[kept.session_id] = {client}
         return self._open(kept, links, None)
 
     def visible(self, demands: Demands) -> list[LiveRoom]:
@@ -197,10 +246,13 @@ class Rooms:
         await self._keeping.release(room.id)
 
     async def end_those_of(self, client: str) -> None:
-        """The client said exit."""
+        """The client said exit. A session that others opened as well stays."""
         for room in self:
-            if self._opened_by.get(room.id) == client:
-                await self.end(room, OWN_PROCESS)
+            openers = self._opened_by.get(room.id)
+            if openers is not None and client in openers:
+                openers.discard(client)
+                if not openers:
+                    await self.end(room, OWN_PROCESS)
 
     async def close(self) -> None:
         """The node stops: sessions can be opened again."""

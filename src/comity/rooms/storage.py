@@ -70,6 +70,7 @@ BATCH_SECONDS: Final = 0.002
 _OUTBOX: Final = "rooms:outbox"
 _INBOX: Final = "rooms:inbox"
 _READ: Final = "rooms:read"
+_STATUS: Final = "rooms:status"
 _TRANSFERS: Final = "rooms:transfer"
 _STATE: Final = "rooms:state"
 _MORE: Final = "rooms:more"
@@ -105,6 +106,7 @@ class Restored(Struct, frozen=True, kw_only=True):
     state: list[dict[str, Any]]
     clock: int
     nodes: dict[str, str]
+    statuses: list[dict[str, Any]]
     epoch: Epoch | None = None
 
 
@@ -164,7 +166,7 @@ class RoomStore:
             Delete(space=SESSIONS, key=session_id),
             Delete(space=_MORE, key=session_id),
         ]
-        for space in (_OUTBOX, _INBOX, _READ, _TRANSFERS, _STATE):
+        for space in (_OUTBOX, _INBOX, _READ, _STATUS, _TRANSFERS, _STATE):
             kept = await self._pages(space, f"{session_id}/")
             operations += [Delete(space=space, key=key) for key, _ in kept]
         await self._record.commit(operations, room_act("ROOM_LEFT", caller, session_id))
@@ -226,6 +228,17 @@ class RoomStore:
 
     def forget_out(self, session_id: str, node: str, message_id: str) -> None:
         self._submit_later(Delete(space=_OUTBOX, key=_key(session_id, node, message_id)))
+
+    def keep_status(
+        self, session_id: str, message_id: str, record: dict[str, Any], forget: str | None
+    ) -> None:
+        """Keep what became of a message that was sent, for as long as it may be asked for."""
+        now = self._clock.now()
+        value = self._sealed(strict_json.dumps({**record, "at": now}))
+        key = f"{session_id}/{_short(message_id)}"
+        self._submit_later(Put(space=_STATUS, key=key, value=value, expires_at=now + 2 * MAX_WAIT))
+        if forget is not None:
+            self._submit_later(Delete(space=_STATUS, key=f"{session_id}/{_short(forget)}"))
 
     def mark_read(self, session_id: str, node: str, message_id: str) -> None:
         key = _key(session_id, node, message_id)
@@ -299,6 +312,7 @@ class RoomStore:
             clock=kept["clock"],
             nodes=kept["nodes"],
             epoch=msgspec.convert(kept.get("epoch"), Epoch | None),
+            statuses=sorted(await self._loaded(_STATUS, prefix), key=lambda one: one["at"]),
         )
 
     # How it is done.

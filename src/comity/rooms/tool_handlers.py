@@ -16,7 +16,7 @@ from comity.envelopes.queues import chain_of, state_of, tip_of
 from comity.identity.protocol.keys import VacantId
 from comity.mcp.protocol.results import LEGACY
 from comity.release import __version__
-from comity.requests.caller import OWN_PROCESS, Caller
+from comity.requests.caller import Caller
 from comity.requests.record import wait_uncancelled
 from comity.rooms.links.webrtc import available_libraries, install_command
 from comity.rooms.live import LiveRoom
@@ -39,9 +39,13 @@ CONNECT_SECONDS: Final = 15.0
 FIRST_PEER_SECONDS: Final = 2.0
 PROGRESS_SECONDS: Final = 0.5
 MAX_RESULT: Final = 16 * 1024 * 1024
+MAX_EVENTS_BYTES: Final = 65_536
+"""What one answer of vdo_receive holds, as long as it holds more than one event."""
 MAX_WATCHERS: Final = 1024
 SIGNED_PAGE: Final = 200
 RESUME_MS: Final = 60_000
+
+_UNDER_WAY: Final = ("waiting", "sent")
 
 Progress = Callable[[float, float | None, str | None], None]
 
@@ -92,9 +96,6 @@ class RoomTools:
         self, name: str, given: Json, *, client: str, caller: Caller, folder: str | None
     ) -> Json:
         """Call a tool of the table, or one that only the commands of the owner have."""
-        own = self._OF_THE_OWNER.get(name)
-        if own is not None:
-            return await own(self, given, client)
         context = ToolContext(
             client=client,
             caller=caller,
@@ -103,6 +104,9 @@ class RoomTools:
             folder=folder,
             typed=folder is not None,
         )
+        own = self._OF_THE_OWNER.get(name)
+        if own is not None:
+            return await own(self, given, context)
         return await self.call(name, given, context)
 
     # Sessions.
@@ -112,6 +116,13 @@ class RoomTools:
         return answers.capabilities_payload(__version__, LEGACY, context.profile, webrtc=webrtc)
 
     async def vdo_connect(self, context: ToolContext, **given: Any) -> Json:
+        room, _ = await self._enter(given, context)
+        return self._connected(room)
+
+    async def _enter(
+        self, given: Json, context: ToolContext, *, any_name: bool = False
+    ) -> tuple[LiveRoom, bool]:
+        """Return the session of a room, and whether it was there before."""
         own = self._own_invite(given)
         is_invited = own is not None or is_invite(given["room"])
         host = self.rooms.relays.default
@@ -134,17 +145,32 @@ class RoomTools:
         if options.file_spool_dir is not None:
             folder = await self._locate(options.file_spool_dir, context)
             options = replace(options, file_spool_dir=str(await asyncio.to_thread(folder.make_folder)))
-        room = await self.rooms.connect(options, invite, client=context.client, caller=context.caller)
+        room, was_there = await self.rooms.connect(
+            options, invite, client=context.client, caller=context.caller, any_name=any_name
+        )
         await self._wait(room, CONNECT_SECONDS, lambda: room.session.connection_state != "connecting")
         if room.expects_peers:
             await self._wait(room, FIRST_PEER_SECONDS, lambda: room.has_peer)
-        config = answers.effective_config(room.session.options)
-        payload = {"ok": True, **room.session.status(), "effective_config": config}
+        return room, was_there
+
+    def _connected(self, room: LiveRoom) -> Json:
+        session = room.session
+        config = answers.effective_config(session.options)
+        payload = {"ok": True, **session.status(), "effective_config": config}
+        of_room = answers.room_notice(
+            session,
+            session.sync_peers(room.now),
+            room.streams_at_relay,
+            own_relay=self.rooms.relays.is_own(session.options.host),
+        )
+        of_library = None
         if not available_libraries():
-            payload["notice"] = (
+            of_library = (
                 "no WebRTC library is installed, so only peers on this machine can be joined; "
                 f"run: {install_command()}"
             )
+        if notice := ". ".join(filter(None, (of_room, of_library))):
+            payload["notice"] = notice
         return payload
 
     async def vdo_status(self, room: LiveRoom, _context: ToolContext) -> Json:
@@ -182,7 +208,7 @@ class RoomTools:
 
     async def vdo_receive(self, room: LiveRoom, context: ToolContext, max_events: int, wait_ms: int) -> Json:
         await self._wait(room, wait_ms / 1000, lambda: room.session.events.waiting_for(context.client) > 0)
-        events, effects = room.session.read_events(context.client, max_events)
+        events, effects = room.session.read_events(context.client, max_events, MAX_EVENTS_BYTES)
         room.run(effects)
         return answers.events_payload(room.id, events)
 
@@ -212,7 +238,7 @@ class RoomTools:
         return answers.sent_payload(room.id, result)
 
     async def vdo_message_status(self, room: LiveRoom, _context: ToolContext, message_id: str) -> Json:
-        status = room.session.messages.status(message_id)
+        status = room.session.messages.status(message_id, room.now)
         if status is None:
             raise VdoToolError(f"invalid message_id: {message_id[:128]} is not known here")
         return answers.session_payload(room.id, message_id=message_id, status=status[0], reason=status[1])
@@ -378,7 +404,23 @@ class RoomTools:
 
     # What only the commands of the owner can do.
 
-    async def _peek(self, given: Json, client: str) -> Json:
+    async def _join(self, given: Json, context: ToolContext) -> Json:
+        """Like vdo_connect; `attached` says whether the session was there before. `any_name`: without a stream id of the
+        person's choice, any session of that room is the one.
+        """
+        tool = TOOLS["vdo_connect"]
+        asked = {name: value for name, value in given.items() if name != "any_name"}
+        read = tool.read(tool.check(asked, context.profile))
+        any_name = flag()(given, "any_name")
+        room = None
+        if read["host"] is None and not is_invite(read["room"]):  # by its name alone, wherever its relay is
+            room = self.rooms.named(sanitize_id(read["room"]), None if any_name else read["stream_id"])
+        attached = room is not None
+        if room is None:
+            room, attached = await self._enter(read, context, any_name=any_name)
+        return {**self._connected(room), "attached": attached}
+
+    async def _peek(self, given: Json, context: ToolContext) -> Json:
         """Return the next events of a reader, each with its place, and take none. `after` is a place; `only_messages`
         leaves out all but the messages of others.
         """
@@ -388,37 +430,57 @@ class RoomTools:
         only_messages = flag()(given, "only_messages")
 
         def found() -> list[tuple[int, Json]]:
-            return room.session.peek_events(client, limits["max_events"], after, only_messages=only_messages)
+            return room.session.peek_events(
+                context.client, limits["max_events"], after, only_messages=only_messages
+            )
 
         await self._wait(room, limits["wait_ms"] / 1000, lambda: bool(found()))
         places = found()
         answer = answers.events_payload(room.id, [event for _, event in places])
         return {**answer, "places": [f"{room.log_id}:{number}" for number, _ in places]}
 
-    async def _acknowledge(self, given: Json, client: str) -> Json:
+    async def _acknowledge(self, given: Json, context: ToolContext) -> Json:
         """Note, durably, that a reader has used all events up to a place. `acknowledged` is False for a place from before
         a restart: what was not acknowledged then comes again.
         """
         room = self._room_of_owner(given)
         through = _number_at(room, required_text(given, "through"))
         if through is not None:
-            room.run(room.session.acknowledge_events(client, through))
+            room.run(room.session.acknowledge_events(context.client, through))
             await room.keeping.flush_durably()
         return answers.session_payload(room.id, acknowledged=through is not None)
 
-    async def _links(self, given: Json, _client: str) -> Json:
+    async def _delivery(self, given: Json, _context: ToolContext) -> Json:
+        """Return what became of messages that were sent, once the others have answered or `wait_ms` is over."""
+        room = self._room_of_owner(given)
+        ids = given.get("message_ids")
+        if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
+            raise VdoToolError("message_ids is required: a list of ids")
+        wait_ms = TOOLS["vdo_receive"].read(given)["wait_ms"]
+
+        def states() -> list[tuple[str, str | None]]:
+            return [room.session.messages.status(one, room.now) or ("unknown", None) for one in ids]
+
+        await self._wait(room, wait_ms / 1000, lambda: not any(state in _UNDER_WAY for state, _ in states()))
+        shown = [
+            {"message_id": one, "status": state, "reason": reason}
+            for one, (state, reason) in zip(ids, states(), strict=True)
+        ]
+        return answers.session_payload(room.id, messages=shown)
+
+    async def _links(self, given: Json, _context: ToolContext) -> Json:
         """Return how each peer of a session is reached."""
         room = self._room_of_owner(given)
         return answers.session_payload(room.id, links=await room.link_stats())
 
-    async def _door(self, _given: Json, _client: str) -> Json:
+    async def _door(self, _given: Json, _context: ToolContext) -> Json:
         return self.rooms.relays.door()
 
-    async def _keep_file(self, given: Json, client: str) -> Json:
+    async def _keep_file(self, given: Json, context: ToolContext) -> Json:
         """Save a received file under its own name, or the next free one, in the folder `shared`."""
         room = self._room_of_owner(given)
         summary = answers.completed_transfer(room.session, required_text(given, "transfer_id"))
-        context = ToolContext(client=client, caller=OWN_PROCESS, demands=Demands())
+        context = ToolContext(client=context.client, caller=context.caller, demands=Demands())
         name = safe_name(summary["name"])
         for wanted in free_names(name):
             allowed = await self._locate(wanted, context)
@@ -428,7 +490,7 @@ class RoomTools:
                 )
         raise VdoToolError(f"{name} is there too often already; move some of them away")
 
-    async def _invites(self, _given: Json, _client: str) -> Json:
+    async def _invites(self, _given: Json, _context: ToolContext) -> Json:
         """Return which rooms somebody can still come into by an invite. It shows no line."""
         listed = [
             {"room": hosted.room, "expires_at": invite.exp / 1000, "uses": invite.uses, "left": invite.left}
@@ -436,14 +498,14 @@ class RoomTools:
         ]
         return {"ok": True, "invites": listed}
 
-    async def _revoke(self, given: Json, _client: str) -> Json:
+    async def _revoke(self, given: Json, _context: ToolContext) -> Json:
         name = sanitize_id(given.get("room"))
         if name is None:
             raise VdoToolError("room is required")
         hosted = await self.rooms.hosting.revoke(name)
         return {"ok": True, "room": name, "members": len(hosted.members)}
 
-    async def _kick(self, given: Json, _client: str) -> Json:
+    async def _kick(self, given: Json, _context: ToolContext) -> Json:
         """Put a member of a room out, and begin a new epoch for those who stay."""
         name = sanitize_id(given.get("room"))
         if name is None:
@@ -459,7 +521,7 @@ class RoomTools:
             "members": len(hosted.members),
         }
 
-    async def _export(self, given: Json, _client: str) -> Json:
+    async def _export(self, given: Json, _context: ToolContext) -> Json:
         """Return a page of signed messages."""
         after = given.get("after", 0)
         if type(after) is not int or after < 0:
@@ -467,11 +529,13 @@ class RoomTools:
         found, following = await self.rooms.signed(after, SIGNED_PAGE)
         return {"ok": True, "messages": found, "after": following}
 
-    _OF_THE_OWNER: ClassVar[dict[str, Callable[["RoomTools", Json, str], Awaitable[Json]]]] = {
+    _OF_THE_OWNER: ClassVar[dict[str, Callable[["RoomTools", Json, ToolContext], Awaitable[Json]]]] = {
+        "join": _join,
         "peek": _peek,
         "acknowledge": _acknowledge,
+        "delivery": _delivery,
         "links": _links,
-        "invite": lambda self, given, _client: self.invite(given),
+        "invite": lambda self, given, _context: self.invite(given),
         "invites": _invites,
         "door": _door,
         "keep_file": _keep_file,
@@ -531,7 +595,7 @@ class RoomTools:
         for node in room.session.signed_targets(target):
             async with room.keeping.chain_lock:
                 ids.append(await self._sign_for(room, VacantId.from_hex(node), data, context))
-        return {"ok": bool(ids), "used_target": target, "message_ids": ids}
+        return room.session.sent_result(target, ids, room.now, ok=bool(ids))
 
     async def _sign_for(self, room: LiveRoom, node: VacantId, data: Any, context: ToolContext) -> str:
         pair = PairKey(room.key.vacant_id, node)

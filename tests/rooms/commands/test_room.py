@@ -145,6 +145,7 @@ def test_a_view_goes_on_when_its_node_was_restarted(comity, neighbourhood, data,
     monkeypatch.setattr(sys, "stdin", Stdin())
     outcome = comity("room", "join", "lab", "--name", "anna")
     assert outcome.code == 0, outcome.err
+    assert notes.pop(0).startswith("you are alone in the room lab")
     assert notes[:2] == ["the node does not answer; waiting until it is back", "the node is back"]
     [session] = json_of(comity("room", "peers", "--json"))["sessions"]
     assert (session["room"], session["stream_id"]) == ("lab", "anna")
@@ -152,13 +153,34 @@ def test_a_view_goes_on_when_its_node_was_restarted(comity, neighbourhood, data,
 
 def test_peers_are_shown_with_their_path_and_their_node(comity, joined):
     shown = comity("room", "peers")
-    assert "lab  connected, you are anna" in shown.out
+    assert "lab  connected to 1 peer; you are anna" in shown.out
     assert "bert" in shown.out
     assert "websocket" in shown.out
 
 
+def test_a_room_without_others_is_not_called_connected(comity, neighbourhood, data, monkeypatch):
+    neighbourhood.node(data)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    joined = comity("room", "join", "hall", "--name", "anna")
+    assert "you are alone in the room hall" in joined.err
+    shown = comity("room", "peers")
+    assert "hall  nobody else is here; you are anna" in shown.out
+    assert "comity room invite hall" in shown.err
+
+
+def test_a_second_join_shows_the_session_that_is_there(comity, joined, line, monkeypatch):
+    for folder, room, more in ((None, "lab", ("--name", "anna")), (None, "lab", ()), (joined, line, ())):
+        monkeypatch.setattr(sys, "stdin", io.StringIO("again\n"))
+        data = () if folder is None else ("--data", folder)
+        outcome = comity("room", "join", room, *more, *data)
+        assert outcome.code == 0, outcome.err
+        assert "Not sent" not in outcome.err
+    for folder in ((), ("--data", joined)):
+        [_] = json_of(comity("room", "peers", "--json", *folder))["sessions"]
+
+
 def test_a_message_is_sent_and_waited_for(comity, joined):
-    assert comity("room", "send", "hello").out == "sent\n"
+    assert comity("room", "send", "hello").out.startswith("sent, and ")
     assert comity("room", "wait", "--data", joined, "--seconds", "20").out == "hello\n"
     assert comity("room", "send", "--to", "anna", "--data-json", '{"n": 1}', "--data", joined).code == 0
     assert json_of(comity("room", "wait", "--json", "--seconds", "20"))["data"] == {"n": 1}
@@ -200,7 +222,7 @@ def test_a_wait_that_is_stopped_loses_no_message(comity, two, neighbourhood, oth
     wait_until(lambda: waiting(neighbourhood, two))
     stopped.send_signal(number)
     out, _ = stopped.communicate(timeout=20)
-    assert comity("room", "send", "not lost").out == "sent\n"
+    assert comity("room", "send", "not lost").out.startswith("sent, and ")
     assert out == b""
     assert comity("room", "wait", "--data", other, "--seconds", "20").out == "not lost\n"
     assert "no message" in comity("room", "wait", "--data", other, "--seconds", "0").err
@@ -208,7 +230,7 @@ def test_a_wait_that_is_stopped_loses_no_message(comity, two, neighbourhood, oth
 
 def test_a_wait_that_timed_out_loses_no_message(comity, two, other):
     assert "within 1 seconds" in comity("room", "wait", "--data", other, "--seconds", "1").err
-    assert comity("room", "send", "not lost").out == "sent\n"
+    assert comity("room", "send", "not lost").out.startswith("sent, and ")
     assert comity("room", "wait", "--data", other, "--seconds", "20").out == "not lost\n"
 
 
@@ -216,7 +238,7 @@ def test_a_message_that_was_not_printed_comes_again_and_one_that_was_does_not(
     comity, two, other, monkeypatch
 ):
     for text in ("one", "two"):
-        assert comity("room", "send", text).out == "sent\n"
+        assert comity("room", "send", text).out.startswith("sent, and ")
 
     def broken(_text):
         raise BrokenPipeError
@@ -230,7 +252,7 @@ def test_a_message_that_was_not_printed_comes_again_and_one_that_was_does_not(
 
 
 def test_a_message_that_is_there_is_printed_without_waiting(comity, two, other):
-    assert comity("room", "send", "here").out == "sent\n"
+    assert comity("room", "send", "here").out.startswith("sent, and ")
     wait_until(lambda: "here" in comity("room", "wait", "--data", other, "--seconds", "0").out)
 
 
@@ -320,6 +342,22 @@ def test_leaving_ends_the_session(comity, joined):
     assert "in no room" in comity("room", "leave").err
 
 
+def test_who_sends_is_told_what_became_of_the_message(comity, joined, neighbourhood, data):
+    stored = comity("room", "send", "hello")
+    assert (stored.code, stored.out) == (0, "sent, and stored by the other side\n")
+    sent = json_of(comity("room", "send", "hello", "--json"))
+    assert [one["status"] for one in sent["messages"]] == ["stored"]
+    nobody = comity("room", "send", "hello", "--to", "carl")
+    assert nobody.code == 1
+    assert "carl is not in the room" in nobody.err
+    neighbourhood.leave()
+    neighbourhood.node(data)
+    waits = comity("room", "send", "for later", "--to", "bert")
+    assert waits.code == 3
+    assert waits.out.startswith("waiting: ")
+    assert comity("room", "send", "for later", "--to", "bert", "--json").code == 3
+
+
 def test_lines_of_a_pipe_are_sent_and_events_are_printed(comity, joined, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("first\n/to bert second\n/help\n/to carl x\n"))
     outcome = comity("room", "join", "lab")
@@ -369,7 +407,11 @@ def test_text_that_acts_on_a_terminal_is_shown_and_not_obeyed():
 def test_every_sentence_fits_an_event_of_its_type():
     for kind in SENTENCES:
         members = dict.fromkeys(EVENT_MEMBERS[kind], "x")
-        members |= {"detail": {"streamID": "s", "reason": "r"}, "total_bytes": 5_000_000_000, "count": 1}
+        members |= {
+            "detail": {"streamID": "s", "reason": "r", "error": "e"},
+            "total_bytes": 5_000_000_000,
+            "count": 1,
+        }
         assert sentence_of({"type": kind, "ts": "", **members})
 
 

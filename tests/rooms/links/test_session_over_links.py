@@ -26,7 +26,7 @@ from comity.rooms.protocol.effects import (
 from comity.rooms.protocol.files import FileSource
 from comity.rooms.protocol.hello import SessionKeys
 from comity.rooms.protocol.message_dispatch import OpenSignalling
-from comity.rooms.protocol.messages import ForgetMessage, KeepMessage, MarkRead, MessageKept
+from comity.rooms.protocol.messages import ForgetMessage, KeepMessage, KeepStatus, MarkRead, MessageKept
 from comity.rooms.protocol.session import RoomSession
 from comity.rooms.protocol.tool_table import Demands
 from comity.rooms.protocol.transfers import FileLimits, SendOptions
@@ -137,6 +137,7 @@ class Shell:
         EmitEvent: tell,
         KeepMessage: keep,
         ForgetMessage: lambda _self, _effect: None,
+        KeepStatus: lambda _self, _effect: None,
         MarkRead: lambda _self, _effect: None,
         KeepClock: lambda _self, _effect: None,
         CloseLink: lambda self, _effect: self.spawn(self.link.close("told to")),
@@ -210,7 +211,7 @@ async def test_two_nodes_prove_who_they_are_and_talk_files_and_state(shells):
     result, effects = left.session.send({"hello": 0}, "bob", left.now)
     left.run(effects)
     await left.wait_for(lambda: left.events("message_status"))
-    assert left.session.messages.status(result["message_ids"][0]) == ("stored", None)
+    assert left.session.messages.status(result["message_ids"][0], left.now) == ("stored", None)
     assert [event["data"] for event in right.events("data_received")] == [{"hello": 0}]
     _, effects = right.session.put_state("k", [1, None])
     right.run(effects)

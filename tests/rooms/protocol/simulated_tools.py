@@ -39,6 +39,7 @@ class SimulatedRoom:
     """A simulated host in place of a session that runs, with its spool and its store."""
 
     is_closed = expects_peers = False
+    streams_at_relay = frozenset()
     log_id = "log"
 
     def __init__(self, session_id, host):
@@ -111,7 +112,10 @@ class SimulatedRooms:
     def own_invite(self, _room):
         return None
 
-    async def connect(self, options, _invite, *, client, caller):
+    def is_own(self, _host):
+        return True
+
+    async def connect(self, options, _invite, *, client, caller, any_name):
         fields = {
             name: getattr(options, name)
             for name in options.__struct_fields__
@@ -124,7 +128,7 @@ class SimulatedRooms:
         if target is not None:
             self.world.link(target, host)
             self.world.run(STEP)
-        return room
+        return room, False
 
     async def end(self, room, _caller):
         room.run(room.session.stop(self.world.now))

@@ -36,13 +36,15 @@ def test_the_limits_are_those_of_the_code():
         f"| {MAX_FINISHED} in each direction |",
         (
             f"| {state.MAX_VALUE_BYTES // 1024} KiB for a value, {state.MAX_KEY_LENGTH} characters for a key, "
-            f"{state.MAX_STATE_BYTES // mebibyte} MiB in total |"
+            f"{state.MAX_STATE_BYTES // mebibyte} MiB in total; one peer may bring {state.MAX_SHARE_BYTES // mebibyte} MiB, "
+            "and half of the keys |"
         ),
         f"| {messages.MAX_WAITING}, {messages.MAX_WAITING_BYTES // mebibyte} MiB, {messages.MAX_WAIT / 3600:g} hours |",
-        f"| {messages.MAX_UNREAD:,}, {messages.MAX_UNREAD_BYTES // mebibyte} MiB |",
+        f"| {messages.MAX_UNREAD:,}, {messages.MAX_UNREAD_BYTES // mebibyte} MiB; half of both from one node |",
     ):
         assert words in PAGE, words
     assert admission.MAX_FAULTS == admission.MAX_HELLOS == admission.MAX_SNAPSHOTS
+    assert messages.MAX_SHARE == state.KEYS_SHARE == 2
     assert files.max_incomplete_bytes == 1 << 30
     assert files.incomplete_seconds == 3600
     assert incoming_file.MAX_WRONG_HASHES == 3

@@ -57,6 +57,16 @@ def test_readers_do_not_take_events_from_each_other():
     assert log.read("one", 50, 0) == []
 
 
+def test_a_reader_gets_what_fits_and_at_least_one_event():
+    log = EventLog()
+    for size in (10, 400, 400, 2000, 10):
+        log.append(session_event("data_received", 0, data="x" * size))
+    sizes = []
+    while found := log.read("me", 50, 0, 1000):
+        sizes.append([len(event["data"]) for event in found])
+    assert sizes == [[10, 400], [400], [2000], [10]]
+
+
 def test_a_reader_is_told_how_many_events_it_lost():
     log = EventLog(most_events=3)
     log.append(numbered(0))

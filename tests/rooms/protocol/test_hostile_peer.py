@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from comity.rooms.protocol.channel import BridgeEnvelope, write_data, write_envelope, write_file_frame
-from comity.rooms.protocol.effects import BytesArrived, ChannelOpened, SignalLink, TextArrived
+from comity.rooms.protocol.effects import BytesArrived, ChannelClosed, ChannelOpened, SignalLink, TextArrived
 from comity.rooms.protocol.tool_table import Demands
+from comity.rooms.protocol.transfers import MAX_FINISHED
+from tests.rooms.protocol.session_scene import envelope
 from tests.simulation.rooms import OPEN, SECURE, World
 
 JSON = st.recursive(
@@ -100,6 +102,38 @@ def room(demands):
     world.run(1)
     a.handle(ChannelOpened("evil#9", "publisher", 262144, ("fp alice", "fp evil")))
     return world, a, b
+
+
+def test_fifty_hostile_peers_leave_nothing_behind():
+    world, a, b = room(OPEN)
+    a.handle(ChannelClosed("evil#9"))
+    names = ["evil", "alice", "bob", "\x1b[2J", "<script>", "x" * 65, "", "mallory\n"]
+    for number in range(50):
+        uuid, name = f"evil#{100 + number}", names[number % len(names)]
+        a.handle(ChannelOpened(uuid, "publisher", 262_144, ("fp alice", f"fp {uuid}")))
+        hello = envelope("sync.hello", {"public_key": None}, name, nonce=f"p_{number}")
+        offer = {"transfer_id": f"t{number}", "name": "x", "total_bytes": 60_000_000, "chunk_bytes": 65_536}
+        offer |= {"total_chunks": 916, "file_hash": "00" * 32}
+        for count in range(100):
+            for text in (
+                write_envelope(hello),
+                write_envelope(envelope("file.offer", offer, name, nonce=f"p_{count}")),
+                write_envelope(
+                    envelope("msg.data", {"id": f"m{count}", "data": 1}, name, nonce=f"q_{count}")
+                ),
+                write_data({"flood": count}),
+                b"garbage",
+            ):
+                a.handle(TextArrived(uuid, text))
+        a.handle(ChannelClosed(uuid))
+    b.send("still here", "alice")
+    world.run(4000)
+    assert [peer["stream_id"] for peer in a.session.sync_peers(world.now)] == ["bob"]
+    assert {one.status for one in a.session.files.incoming.values()} == {"failed"}
+    assert len(a.session.files.incoming) <= MAX_FINISHED
+    assert a.disk.files == {}
+    assert a.session.messages.unread == 1
+    assert "still here" in a.data()
 
 
 class AnythingGoes(RuleBasedStateMachine):

@@ -309,7 +309,8 @@ def test_a_stream_id_that_is_taken_is_told_and_tried_again():
     hand = Hand()
     hand.joins()
     effects = hand.hears(request="alert", message="Stream ID is already in use.")
-    assert effects == [Notify(SignallingProblem("the stream id me is already in use", "STREAMID_IN_USE"))]
+    taken = "the stream id me is already in use by another peer of the room"
+    assert effects == [Notify(SignallingProblem(taken, "STREAMID_IN_USE"))]
     assert spoken(hand.later(2))[0]["request"] == "seed"
     hand.hears(request="alert", message="Stream ID is already in use.")
     assert spoken(hand.later(2)) == []

@@ -11,12 +11,14 @@ from comity.rooms.protocol.files import Report, ToPeer
 from comity.rooms.protocol.messages import (
     MAX_IDS_PER_NODE,
     MAX_NOT_KEPT,
+    MAX_SHARE,
     MAX_STATUSES,
     MAX_UNREAD,
     MAX_WAIT,
     MAX_WAITING,
     ForgetMessage,
     KeepMessage,
+    KeepStatus,
     MarkRead,
     MessageInbox,
     MessageKept,
@@ -32,6 +34,10 @@ def outbox(wall=None):
     return MessageOutbox(wall or (lambda: 0.0))
 
 
+def state(box, message_id, links=("u",)):
+    return box.status(message_id, lambda uuid: uuid in links)
+
+
 def payloads(effects):
     return [effect.payload for effect in effects if isinstance(effect, ToPeer)]
 
@@ -40,14 +46,52 @@ def test_a_message_waits_is_sent_and_ends_with_its_receipt():
     box = outbox()
     [kept] = box.queue(NODE, "m1", {"data": None}, None)
     assert isinstance(kept, KeepMessage)
-    assert box.status("m1") == ("waiting", None)
+    assert state(box, "m1") == ("waiting", None)
     assert payloads(box.flush(NODE, "u", 0)) == [{"id": "m1", "data": None}]
-    assert box.status("m1") == ("sent", None)
+    assert state(box, "m1") == ("sent", None)
     effects = box.receipt(NODE, {"id": "m1", "status": "stored"})
     assert isinstance(effects[0], ForgetMessage)
-    assert effects[1] == Report("message_status", {"message_id": "m1", "status": "stored", "reason": None})
-    assert box.status("m1") == ("stored", None)
+    assert effects[1] == KeepStatus("m1", {"id": "m1", "node": NODE, "status": "stored", "reason": None})
+    assert effects[2] == Report("message_status", {"message_id": "m1", "status": "stored", "reason": None})
+    assert state(box, "m1") == ("stored", None)
     assert box.receipt(NODE, {"id": "m1", "status": "refused"}) == []
+
+
+def test_what_was_sent_on_a_link_that_does_not_answer_waits_again():
+    box = outbox()
+    box.queue(NODE, "m1", {"data": 1}, None)
+    box.flush(NODE, "u", 0)
+    assert state(box, "m1", links=()) == ("waiting", None)
+    box.flush(NODE, "v", 1)
+    assert state(box, "m1", links=("v",)) == ("sent", None)
+
+
+def test_a_message_is_read_after_it_was_stored_and_only_its_node_says_so():
+    box = outbox()
+    for number in range(3):
+        box.queue(NODE, f"m{number}", {"data": 1}, None)
+    box.flush(NODE, "u", 0)
+    box.receipt(NODE, {"id": "m0", "status": "stored"})
+    read = {"ids": ["m0", "m1", "m7", 5, None], "status": "read"}
+    assert box.receipt("bb" * 32, read) == []
+    kinds = [type(effect).__name__ for effect in box.receipt(NODE, read)]
+    assert kinds == ["KeepStatus", "ForgetMessage", "KeepStatus", "Report"]
+    assert [state(box, f"m{number}")[0] for number in range(3)] == ["read", "read", "sent"]
+    assert box.receipt(NODE, read) == []
+    for ids in (None, "m2", {}, [["m2"]]):
+        assert box.receipt(NODE, {"ids": ids, "status": "read"}) == []
+
+
+def test_what_became_of_a_message_is_known_after_a_restart():
+    before, after = outbox(), outbox()
+    for name in ("m1", "m2"):
+        before.queue(NODE, name, {"data": 1}, None)
+    before.flush(NODE, "u", 0)
+    kept = [*before.receipt(NODE, {"id": "m1", "status": "refused", "reason": "no"})]
+    kept += before.receipt(NODE, {"id": "m2", "status": "stored"})
+    after.restore([], [effect.record for effect in kept if isinstance(effect, KeepStatus)])
+    assert [state(after, name) for name in ("m1", "m2")] == [("refused", "no"), ("stored", None)]
+    assert after.receipt(NODE, {"ids": ["m2"], "status": "read"})
 
 
 @pytest.mark.parametrize(
@@ -65,7 +109,7 @@ def test_a_receipt_that_is_not_ours_changes_nothing(node, payload):
     box.queue(NODE, "m1", {"data": 1}, None)
     box.flush(NODE, "u", 0)
     assert box.receipt(node, payload) == []
-    assert box.status("m1") == ("sent", None)
+    assert state(box, "m1") == ("sent", None)
 
 
 def test_nothing_is_receipted_that_was_not_sent():
@@ -98,7 +142,7 @@ def test_the_outbox_is_limited_in_number_and_time():
     ]
     assert {report.members["status"] for report in result} == {"expired"}
     assert len(box) == 0
-    assert box.status("m5") == ("expired", "nobody took it in time")
+    assert state(box, "m5") == ("expired", "nobody took it in time")
     with pytest.raises(OverloadedError):
         box.check_room(1, 5_000_000)
 
@@ -109,8 +153,8 @@ def test_old_statuses_are_forgotten():
         box.queue(NODE, f"m{number}", {"data": 1}, None)
         box.flush(NODE, "u", 0)
         box.receipt(NODE, {"id": f"m{number}", "status": "stored"})
-    assert box.status("m0") is None
-    assert box.status("m9") is not None
+    assert state(box, "m0") is None
+    assert state(box, "m9") is not None
 
 
 def taken(inbox, message_id="m1", **payload):
@@ -179,11 +223,12 @@ def test_where_much_was_not_kept_a_message_is_shown_after_it_was_kept_or_refused
     assert len(taken(inbox, "m2")[1]) == 1
 
 
-def test_the_inbox_is_full_of_what_is_not_read_or_not_kept():
+def test_the_share_of_a_node_is_full_of_what_is_not_read_or_not_kept():
     inbox = MessageInbox(None)
-    for number in range(MAX_UNREAD):
+    for number in range(MAX_UNREAD // MAX_SHARE):
         taken(inbox, f"x{number}")
-    full = [{"id": "m1", "status": "refused", "reason": "the inbox is full"}]
+    reason = "too many of your messages were not read here yet"
+    full = [{"id": "m1", "status": "refused", "reason": reason}]
     assert payloads(taken(inbox)[1]) == full
     inbox.mark_read(NODE, "x0")
     assert payloads(taken(inbox)[1]) == full
@@ -193,6 +238,14 @@ def test_the_inbox_is_full_of_what_is_not_read_or_not_kept():
     assert payloads(taken(inbox, "m2")[1])[0]["status"] == "refused"
     inbox.mark_read(NODE, "x1")
     assert taken(inbox, "m2")[0] == 1
+
+
+def test_a_node_that_has_filled_its_share_of_the_inbox_keeps_nobody_else_out():
+    inbox = MessageInbox(None)
+    for number in range(2 * MAX_UNREAD):
+        taken(inbox, f"x{number}")
+    [_, kept] = [*inbox.receive("bb" * 32, "other", {"id": "m1", "data": 1}, 10)]
+    assert [effect.node for effect in kept] == ["bb" * 32]
 
 
 @pytest.mark.parametrize(
@@ -314,7 +367,7 @@ class TwoBoxes(RuleBasedStateMachine):
     @rule()
     def crash_sender(self):
         self.sender = outbox()
-        self.sender.restore(list(self.records["out"].values()))
+        self.sender.restore(list(self.records["out"].values()), [])
 
     @rule()
     def crash_receiver(self):

@@ -1,5 +1,7 @@
 """Who is let into a session, by token, MAC, allow list and name, and what becomes of all others."""
 
+import json
+
 import pytest
 from msgspec.structs import replace
 
@@ -288,22 +290,35 @@ def test_a_peer_cannot_change_its_identity_on_a_link():
     assert a.data() == []
 
 
-def test_a_second_peer_of_the_same_name_is_reported_and_waits_where_hellos_are_demanded():
+def named(world, host, stream_id, **options):
+    """A host that says another stream id than its own."""
+    newcomer = world.host(host, **options)
+    newcomer.options = replace(newcomer.options, stream_id=stream_id)
+    newcomer.boot()
+    return newcomer
+
+
+@pytest.mark.parametrize(
+    ("own", "demands"), [(True, OPEN), (False, OPEN), (True, SECURE)], ids=["ours", "reference", "secure"]
+)
+def test_a_second_peer_of_a_taken_name_is_refused_and_told_until_the_first_has_gone(own, demands):
     world = World()
-    a = world.host("alice", demands=SECURE)
-    first = world.host("bob", demands=SECURE)
+    a = world.host("alice", demands=demands, own=own)
+    first = world.host("bob", demands=demands, own=own)
     world.link(a, first)
     world.run(1)
-    second = world.host("bob2", demands=SECURE, own=True)
-    second.options = replace(second.options, stream_id="bob")
-    second.boot()
+    second = named(world, "bob2", "bob", demands=demands, own=own)
     world.link(a, second)
     world.run(1)
     outcome = a.events("duplicate_stream_id")[-1]
-    assert outcome["stream_id"] == "bob"
-    waiting = a.session.sync_peers(world.now)[-1]
-    assert (waiting["handshake_state"], waiting["rejected_reason"]) == ("rejected", "duplicate stream id")
+    reason = "duplicate stream id: bob is taken here; join under another name"
+    refused = a.session.sync_peers(world.now)[-1]
+    assert (refused["handshake_state"], refused["rejected_reason"]) == ("rejected", reason)
     assert [peer.uuid for peer in a.session._peers.reachable()] == [outcome["other_uuid"]]
+    [reported] = second.events("sync_peer_rejected")
+    assert (reported["stream_id"], reported["reason"], reported["by_peer"]) == ("alice", reason, True)
+    say(world, second, a, "I am bob")
+    assert a.data() == []
     world.cut(a, first)
     world.run(1)
     second.send("now")
@@ -311,23 +326,76 @@ def test_a_second_peer_of_the_same_name_is_reported_and_waits_where_hellos_are_d
     assert a.data() == ["now"]
 
 
-def test_in_an_open_room_a_second_peer_of_the_same_name_is_reported():
+@BOTH
+def test_a_second_peer_of_a_taken_name_replaces_one_that_has_gone_silent(own):
     world = World()
-    a = world.host("alice", own=False)
-    first = world.host("bob", own=False)
-    second = world.host("bob2", own=False)
-    second.options = replace(second.options, stream_id="bob")
-    second.boot()
+    a, first = world.host("alice", own=own), world.host("bob", own=own)
     world.link(a, first)
-    world.link(a, second)
     world.run(1)
-    assert a.events("duplicate_stream_id")
-    impostor = world.host("alice2", own=False)
-    impostor.options = replace(impostor.options, stream_id="alice")
-    impostor.boot()
+    first.is_up = False
+    world.run(20)
+    early = named(world, "bob2", "bob", own=own)
+    world.link(a, early)
+    world.run(1)
+    assert early.events("sync_peer_rejected")
+    world.run(20)
+    late = named(world, "bob3", "bob", own=own)
+    world.link(a, late)
+    world.run(1)
+    late.send("it is me")
+    world.run(1)
+    assert a.data() == ["it is me"]
+
+
+@BOTH
+def test_a_peer_under_our_own_name_is_refused_and_told(own):
+    world = World()
+    a = world.host("alice", own=own)
+    impostor = named(world, "alice2", "alice", own=own)
     world.link(a, impostor)
     world.run(1)
-    assert a.events("duplicate_stream_id")[-1]["other_uuid"] is None
+    [reported] = impostor.events("sync_peer_rejected")[:1]
+    assert reported["reason"] == "duplicate stream id: alice is ours; join under another name"
+    assert a.session.present == 0
+    say(world, impostor, a, "I am you", 1)
+    assert a.data() == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["\x1b[31mbob", "bob\nroot", "<script>alert(1)</script>", "b\u202eob", "bób", "b b", "", "x" * 65],
+    ids=["escape", "newline", "script", "bidi", "accent", "space", "empty", "long"],
+)
+@pytest.mark.parametrize("demands", [OPEN, SECURE], ids=["open", "secure"])
+def test_a_name_that_is_no_stream_id_is_refused_with_a_reason_and_shown_nowhere(name, demands):
+    world = World()
+    a = world.host("alice", demands=demands)
+    evil = named(world, "evil", name, demands=demands)
+    world.link(a, evil)
+    world.run(1)
+    reason = "invalid from_stream_id: it must be 1 to 64 letters, digits and _"
+    assert evil.events("sync_peer_rejected")[0]["reason"] == reason
+    assert a.session.present == 0
+    shown = json.dumps([a.emitted, a.session.sync_peers(world.now), a.session.status()])
+    assert not name or json.dumps(name)[1:-1] not in shown
+
+
+def test_words_of_a_peer_are_shown_without_what_a_terminal_obeys():
+    world, a, b = pair(own=False)
+    hello = {"capabilities": {"sync_v1": True, "\x1b[2J": True, "x" * 80: True}, "public_key": None}
+    say(world, b, a, write_envelope(envelope("\x1b[2Jx.y", {}, "bob", nonce="p_1")))
+    say(
+        world,
+        b,
+        a,
+        write_envelope(envelope("sync.reject", {"reason": "no\u202e\x1b[2J"}, "bob", nonce="p_2")),
+    )
+    assert a.events("sync_peer_rejected")[0]["reason"] == "no\ufffd\ufffd[2J"
+    assert a.events("protocol_unknown")[0]["kind"] == "\ufffd[2Jx.y"
+    other = world.host("carol", own=False)
+    world.link(a, other)
+    say(world, other, a, write_envelope(envelope("sync.hello", hello, "carol", nonce="p_3")))
+    assert peer_of_name(a, "carol")["capabilities"] == {"sync_v1": True}
 
 
 def test_the_same_peer_on_a_new_link_takes_over_from_the_old_one():

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from comity.rooms.protocol.channel import write_envelope
 from comity.rooms.protocol.effects import BytesArrived, ChannelClosed
@@ -89,9 +90,9 @@ def test_a_restart_never_writes_under_a_clock_that_it_used_before():
 def test_a_message_to_our_own_node_is_receipted_after_it_was_kept():
     world, a, b = pair()
     [message_id] = a.send({"n": 1})["message_ids"]
-    assert a.session.messages.status(message_id) == ("sent", None)
+    assert a.session.messages.status(message_id, world.now) == ("sent", None)
     world.run(1)
-    assert a.session.messages.status(message_id) == ("stored", None)
+    assert a.session.messages.status(message_id, world.now) == ("stored", None)
     assert a.events("message_status")[-1]["status"] == "stored"
     [event] = b.events("data_received")
     assert event["message_id"] == message_id
@@ -105,14 +106,14 @@ def test_a_message_for_an_absent_node_waits_and_is_delivered_once():
     result = a.send("later", "bob")
     assert result["ok"] is True
     [message_id] = result["message_ids"]
-    assert a.session.messages.status(message_id) == ("waiting", None)
+    assert a.session.messages.status(message_id, world.now) == ("waiting", None)
     a.crash()
     a.boot()
     world.run(10)
     world.link(a, b)
     world.run(1)
     assert b.data() == ["later"]
-    assert a.session.messages.status(message_id) == ("stored", None)
+    assert a.session.messages.status(message_id, world.now) == ("stored", None)
     world.cut(a, b)
     world.link(a, b)
     world.run(30)
@@ -126,7 +127,7 @@ def test_a_message_that_nobody_takes_expires():
     [message_id] = a.send("too late", "bob")["message_ids"]
     world.run(1)
     world.run(90_000)
-    assert a.session.messages.status(message_id) == ("expired", "nobody took it in time")
+    assert a.session.messages.status(message_id, world.now) == ("expired", "nobody took it in time")
 
 
 def test_an_unread_message_survives_a_restart_and_a_read_one_does_not_come_again():
@@ -171,13 +172,72 @@ def test_a_request_and_its_reply_belong_together():
         b.session.reply("nope", 1, world.now)
 
 
-def test_an_inbox_that_is_full_says_so_and_the_sender_knows():
+def test_both_sides_see_that_a_message_was_stored_and_that_it_was_read():
+    world, a, b = pair()
+    [message_id] = a.send("x", "bob")["message_ids"]
+    world.run(1)
+    assert (a.status(message_id), b.status(message_id)) == ("stored", "stored")
+    b.read()
+    world.run(1)
+    assert (a.status(message_id), b.status(message_id)) == ("read", "read")
+    assert [event["status"] for event in a.events("message_status")] == ["stored"]
+    a.crash()
+    a.boot()
+    assert a.status(message_id) == "read"
+
+
+def test_what_was_read_while_the_sender_was_away_is_told_when_it_is_back():
+    world, a, b = pair()
+    ids = [a.send(number, "bob")["message_ids"][0] for number in range(3)]
+    world.run(1)
+    world.cut(a, b)
+    b.read()
+    world.run(1)
+    b.crash()
+    b.boot()
+    assert [a.status(one) for one in ids] == ["stored"] * 3
+    world.link(a, b)
+    world.run(2)
+    assert [a.status(one) for one in ids] == ["read"] * 3
+
+
+def test_a_node_that_does_not_announce_it_is_not_told_what_was_read():
+    world, a, b = pair()
+    [known] = [peer for peer in b.session._peers if peer.stream_id == "alice"]
+    known.layer = replace(known.layer, receipts=())
+    [message_id] = a.send("x", "bob")["message_ids"]
+    world.run(1)
+    b.read()
+    world.run(1)
+    assert a.status(message_id) == "stored"
+
+
+def test_a_message_to_a_peer_that_is_dead_waits_and_is_not_called_sent():
+    world, a, b = pair()
+    b.is_up = False
+    world.run(40)
+    result = a.send("are you there", "bob")
+    assert (result["ok"], result["status"]) == (True, "waiting")
+    assert result["reason"].startswith("bob does not answer; the message waits")
+    world.cut(a, b)
+    assert a.send("and now", "bob")["status"] == "waiting"
+
+
+def test_who_sends_to_a_name_that_nobody_has_is_told_why_it_is_not_ok():
+    world, a, _b = pair()
+    result = a.send("x", "carl")
+    assert (result["ok"], result["reason"]) == (False, "carl is not, and was not, in the room; here: bob")
+    alone = world.host("dora").send("x")
+    assert (alone["ok"], alone["reason"]) == (False, "nobody else is here")
+
+
+def test_who_has_filled_its_share_of_an_inbox_is_told():
     world, a, b = pair()
     for _ in range(45):
         a.send("x" * 200_000)
         world.run(1)
     refused = [event for event in a.events("message_status") if event["status"] == "refused"]
-    assert refused[0]["reason"] == "the inbox is full"
+    assert refused[0]["reason"] == "too many of your messages were not read here yet"
     stored = [event for event in a.events("message_status") if event["status"] == "stored"]
     assert len(stored) == len(b.data())
 
@@ -192,7 +252,7 @@ def test_nobody_receipts_what_was_for_another_node():
     key = carol.session._peers.get(peer_of(carol)["uuid"]).key
     receipt = envelope("msg.receipt", {"id": message_id, "status": "stored"}, "carol")
     say(world, carol, a, write_envelope(receipt, key))
-    assert a.session.messages.status(message_id) == ("sent", None)
+    assert a.session.messages.status(message_id, world.now) == ("sent", None)
 
 
 def test_signed_messages_are_chained_and_can_be_verified_by_anybody():

@@ -12,6 +12,7 @@ from comity.rooms.protocol.shared_data import (
     LAST_CLOCK,
     MAX_ACTORS,
     MAX_KEY_LENGTH,
+    MAX_SHARE_BYTES,
     MAX_VALUE_BYTES,
     SharedState,
     StateEntry,
@@ -47,6 +48,33 @@ def test_a_stale_patch_still_raises_the_clock():
     merged(shared, key="k", value=1, actor="b", clock=9)
     assert merged(shared, key="k", value=1, actor="a", clock=9).reason == "stale_patch"
     assert shared.put("k", 2, AT).clock == 10
+
+
+def brought(shared, source, key, value=1, clock=1):
+    patch = {"key": key, "value": value, "clock": clock}
+    return shared.merge(patch, default_actor=source, updated_at=AT, source=source)
+
+
+def test_one_peer_brings_half_of_the_keys_and_leaves_the_others_to_others():
+    shared = state(max_keys=8)
+    found = [brought(shared, "greedy", f"g{number}").reason for number in range(8)]
+    assert found == [None] * 4 + ["peer_share_of_keys_reached"] * 4
+    assert brought(shared, "greedy", "g0", 2, clock=9).applied
+    assert brought(shared, "honest", "h").applied
+    assert shared.put("mine", 1, AT)
+    brought(shared, "honest", "g0", 3, clock=10)
+    assert brought(shared, "greedy", "another").applied
+
+
+def test_one_peer_brings_a_quarter_of_the_bytes():
+    shared = state()
+    text = "x" * 190_000
+    found = [brought(shared, "greedy", f"g{number}", text).applied for number in range(40)]
+    assert sum(found) == MAX_SHARE_BYTES // 190_010
+    assert shared.bytes_held <= MAX_SHARE_BYTES
+    assert brought(shared, "honest", "h", text).applied
+    shared.merge({"key": "g0", "clock": 9}, default_actor="greedy", updated_at=AT, source="greedy")
+    assert brought(shared, "greedy", "another", text).applied
 
 
 def test_ties_are_broken_by_utf16_units_and_not_by_code_points():

@@ -124,7 +124,8 @@ def join(
 
     async def run() -> None:
         async with open_rooms(settings, alone=True) as rooms:
-            session = await rooms.ask("vdo_connect", {"room": wanted, "stream_id": name or _guest()})
+            asked = {"room": wanted, "stream_id": name or _guest(), "any_name": name is None}
+            session = await rooms.ask("join", asked)
             if session.get("notice"):
                 note(session["notice"])
             await view.show_session(rooms, session, as_json=as_json, saves_files=True)

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -19,7 +19,7 @@ from comity.rooms.commands.target import (
     run_in_session,
 )
 from comity.rooms.protocol.invite import MAX_USES, is_invite
-from comity.rooms.protocol.tool_table import HANDSHAKE_WORDS, MAX_FILE_BYTES
+from comity.rooms.protocol.tool_table import HANDSHAKE_WORDS, MAX_FILE_BYTES, is_present, room_words
 from comity.runtime.lazy import late
 from comity.terminal.help import HelpfulApp
 from comity.terminal.options import HomeOptions, Json, RoomOption, argument, option, settings_of, whole_number
@@ -42,6 +42,11 @@ if TYPE_CHECKING:
 else:
     messages = late("comity.rooms.protocol.messages")
     view = late("comity.rooms.commands.view")
+
+RECEIPT_MS: Final = 3000
+"""How long a command that sends waits for the receipt."""
+
+ONLY_WAITS: Final = 3
 
 # `comity room state`: the state that the peers of a room share.
 
@@ -317,22 +322,29 @@ def peers(
         if room is not None:
             sessions = [await find_session(rooms, room)]
         shown: list[dict[str, Any]] = []
+        states, empty = [], ""
         for session in sessions:
             chosen = JoinedRoom(rooms, session)
             links = (await chosen.ask("links"))["links"]
             known = (await chosen.ask("vdo_sync_peers"))["peers"]
             shown += [{"room": chosen.room, **peer, "link": links.get(peer["uuid"])} for peer in known]
+            present = {peer["stream_id"] or peer["uuid"] for peer in known if is_present(peer)}
+            words = room_words(session["state"], len(present))
+            states.append((chosen.room, f"{words}; you are {session['stream_id']}"))
+            empty = empty if present else chosen.room
         if as_json:
             print_json({"sessions": sessions, "peers": shown})
             return
         if not sessions:
             print_line("This node is in no room. Join one with `comity room join`.")
             return
-        print_fields((one["room"], f"{one['state']}, you are {one['stream_id']}") for one in sessions)
+        print_fields(states)
         here = [peer for peer in shown if peer["connected"] or peer["handshake_state"] == "rejected"]
         if here:
             print_line()
             print_table(("room", "peer", "state", "path", "node"), [_peer_row(peer) for peer in here])
+        if empty:
+            note(f"`comity room invite {empty}` prints a line that lets others in")
 
     run_in_rooms(home, run)
 
@@ -356,21 +368,35 @@ def send(
 ) -> None:
     """Send a message to everybody who is in the room now, or to one peer.
 
-    With --to, a node that is offline gets the message if it comes back within 24 hours. With --signed, `comity room export`
-    can later prove to others what you sent.
+    The command says what became of it: stored by the other side, or waiting, which ends with exit code 3. With --to, a node
+    that is offline gets the message if it comes back within 24 hours. With --signed, `comity room export` can later prove
+    to others what you sent.
     """
     value: Any = read_value(json_data, "--data-json") if json_data is not None else text
     if json_data is not None and text is not None:
         raise ConfigError("give either a text or --data-json, not both")
     if value is None and json_data is None:
         value = sys.stdin.read()
-    result = ask_session(home, room, "vdo_send", data=value, signed=signed, **_target(to))
+
+    async def run(session: JoinedRoom) -> dict[str, Any]:
+        result = await session.ask("vdo_send", data=value, signed=signed, **_target(to))
+        ids = result.get("message_ids")
+        if not ids:
+            return {**result, "messages": []}
+        wait_ms = 0 if result.get("status") == "waiting" else RECEIPT_MS
+        delivery = await session.ask("delivery", message_ids=ids, wait_ms=wait_ms)
+        return {**result, "messages": delivery["messages"]}
+
+    result = run_in_session(home, room, run)
     if as_json:
         print_json(result)
     if not result["ok"]:
         raise InvalidError(view.not_sent(to))
+    words, waits = _delivery_words(result)
     if not as_json:
-        print_line("sent" if result.get("message_ids") else "sent, without a receipt")
+        print_line(words)
+    if waits:
+        raise typer.Exit(ONLY_WAITS)
 
 
 @app.add("""
@@ -530,6 +556,22 @@ def verify(
     for row in rows:
         print_line(one_line("{time} {from} -> {to} #{number} {data}".format_map(row)))
     print_line(f"messages verified: {len(rows)}")
+
+
+def _delivery_words(result: dict[str, Any]) -> tuple[str, bool]:
+    """Return what became of a message, and whether it only waits. Raise InvalidError if it was refused."""
+    states = {one["status"]: one["reason"] for one in result["messages"]}
+    for state in ("refused", "expired"):
+        if state in states:
+            raise InvalidError(f"{state}: {states[state]}")
+    if states.keys() & {"waiting", "sent"}:
+        return (
+            f"waiting: {result.get('reason', 'no receipt has come yet; it is sent again until one comes')}",
+            True,
+        )
+    if not states:
+        return "sent, without a receipt", False
+    return f"sent, and {'stored' if 'stored' in states else 'read'} by the other side", False
 
 
 def _minute(moment: float) -> str:

@@ -15,8 +15,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from comity.rooms.commands.target import NODE_GONE, JoinedRoom, RoomAccess, folder_of, open_rooms
-from comity.rooms.protocol.invite import is_invite
-from comity.rooms.protocol.loose_values import sanitize_id
 from comity.rooms.protocol.tool_table import MAX_FILE_BYTES
 from comity.runtime.lazy import late
 from comity.runtime.settings import Settings
@@ -85,24 +83,21 @@ async def _enter(
     rooms: RoomAccess, wanted: str, name: str | None, relay: str | None, file_max_bytes: int | None
 ) -> tuple[dict[str, Any], bool]:
     """Return the session, and whether it is a new one. A room that the node is in is shown as it is."""
-    if not is_invite(wanted) and name is None and relay is None:
-        for session in (await rooms.ask("vdo_list_sessions", {}))["sessions"]:
-            if session["room"] == sanitize_id(wanted):
-                if file_max_bytes is not None:
-                    raise InvalidError(
-                        f"you are in the room {session['room']} already; `comity room leave {session['room']}` first: "
-                        "--file-max-bytes holds from the moment of joining"
-                    )
-                return session, False
     asked: dict[str, Any] = {"room": wanted, "stream_id": name or f"guest_{secrets.token_hex(3)}"}
+    asked["any_name"] = name is None
     if relay is not None:
         asked["host"] = relay
     if file_max_bytes is not None:
         asked["file_max_bytes"] = file_max_bytes
-    session = await rooms.ask("vdo_connect", asked)
+    session = await rooms.ask("join", asked)
+    if session["attached"] and file_max_bytes is not None:
+        raise InvalidError(
+            f"you are in the room {session['room']} already; `comity room leave {session['room']}` first: "
+            "--file-max-bytes holds from the moment of joining"
+        )
     if session.get("notice"):
         note(session["notice"])
-    return session, True
+    return session, not session["attached"]
 
 
 class MessageRunner:
@@ -158,6 +153,8 @@ class RoomView(JoinedRoom, ABC):
         self._here: dict[str, str] = {}
         self._met: set[str] = set()
         self._names: dict[str, str] = {}
+        self._unconfirmed: dict[str, str] = {}
+        self._waiting: set[str] = set()
 
     async def run(self, runner: MessageRunner | None) -> None:
         """Show the room until the person ends the view."""
@@ -223,6 +220,8 @@ class RoomView(JoinedRoom, ABC):
             return None
         if event["type"] == "connection_failed" and detail["uuid"] in self._met:
             return None
+        if event["type"] == "message_status":
+            return self._delivery_words(event)
         words = sentence_of(event)
         name = self._names.get(event.get("transfer_id", ""))
         return words if words is None or name is None else words.replace(event["transfer_id"], name, 1)
@@ -234,6 +233,17 @@ class RoomView(JoinedRoom, ABC):
             self.complain(with_remedy(why.message))
         else:
             self.inform(f"{event['from_stream_id']} sent {event['name']}: {result['output_path']}")
+
+    def _delivery_words(self, event: dict[str, Any]) -> str | None:
+        """Say what became of a line that was typed here, unless it arrived as it should."""
+        text = self._unconfirmed.pop(event["message_id"], None)
+        waited = event["message_id"] in self._waiting
+        self._waiting.discard(event["message_id"])
+        if text is None:
+            return None
+        if event["status"] in ("stored", "read"):
+            return f"{event['status']} by the other side: {text}" if waited else None
+        return one_line(f"{event['status']}: {text} ({event['reason']})")
 
     async def _read_lines(self) -> None:
         if not self.reads_lines:
@@ -271,6 +281,11 @@ class RoomView(JoinedRoom, ABC):
         result = await self.ask("vdo_send", data=text, **({} if peer is None else {"target": peer}))
         if not result["ok"]:
             raise InvalidError(not_sent(peer))
+        for message_id in result.get("message_ids", ()):
+            self._unconfirmed[message_id] = one_line(text)[:40]
+        if result.get("status") == "waiting":
+            self._waiting.update(result["message_ids"])
+            self.inform(f"waiting: {result['reason']}")
         self.said(text if peer is None else f"(to {peer}) {text}")
 
     async def _save(self, what: str) -> None:
@@ -410,10 +425,13 @@ SENTENCES: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "ready": lambda event: f"joined the room {event['room']}",
     "connect_error": lambda event: f"the relay cannot be reached: {event['message']}",
     "disconnected": lambda _event: "the relay is gone; connections to peers stay",
+    "sdk_error": lambda event: str(event["detail"]["error"]),
     "sync_peer_updated": lambda event: f"{event['stream_id']} is here",
-    "sync_peer_rejected": lambda event: f"{event['stream_id']} was refused: {event['reason']}",
+    "sync_peer_rejected": lambda event: (
+        f"{event['stream_id'] or 'a peer'} {'refused us' if event.get('by_peer') else 'was refused'}: {event['reason']}"
+    ),
+    "duplicate_stream_id": lambda event: f"another peer wants the name {event['stream_id']}, which is taken",
     "room_members_changed": lambda event: _members_changed(event["reason"], event["names"]),
-    "duplicate_stream_id": lambda event: f"another peer uses the name {event['stream_id']}",
     "data_channel_close": lambda event: f"{event['detail']['streamID']} has left",
     "connection_failed": lambda event: (
         f"no connection to {event['detail']['streamID'] or 'a peer'}: {event['detail']['reason']}"

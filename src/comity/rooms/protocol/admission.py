@@ -23,6 +23,7 @@ from comity.rooms.protocol.hello import (
     SessionKeys,
     prove_layer,
 )
+from comity.rooms.protocol.loose_values import is_stream_id
 from comity.wire.errors import InvalidError
 from comity.wire.machine import SKEW_SECONDS, clock_words
 
@@ -30,7 +31,6 @@ MAX_HELD: Final = 64
 MAX_HELD_BYTES: Final = 1024 * 1024
 HELLO_SECONDS: Final = 30.0
 MAX_REMEMBERED: Final = 8192
-MAX_STREAM_ID_LENGTH: Final = 128
 MAX_FAULTS: Final = 64
 MAX_HELLOS: Final = 64
 MAX_SNAPSHOTS: Final = 64
@@ -60,10 +60,9 @@ def judge_hello(
 ) -> Admitted | HelloRefused:
     demands = options.demands
     stream_id = envelope.from_stream_id
-    if not 0 < len(stream_id) <= MAX_STREAM_ID_LENGTH:
-        return HelloRefused("invalid from_stream_id")
-    if demands.allow_peer_stream_ids and stream_id not in demands.allow_peer_stream_ids:
-        return HelloRefused("peer_not_allowed", answered=False)
+    refused = _judge_name(stream_id, options)
+    if refused is not None:
+        return refused
     auth_ok = True
     try:
         if options.membership is None:  # else the token counts after the id is proven
@@ -84,6 +83,17 @@ def judge_hello(
     if key is None and (demands.require_session_mac or layer is not None):
         return HelloRefused("session mac required")
     return Admitted(auth_ok=auth_ok, key=key, layer=layer)
+
+
+def _judge_name(stream_id: str, options: SessionOptions) -> HelloRefused | None:
+    if not is_stream_id(stream_id):
+        return HelloRefused("invalid from_stream_id: it must be 1 to 64 letters, digits and _")
+    if stream_id == options.stream_id:
+        return HelloRefused(f"duplicate stream id: {stream_id} is ours; join under another name")
+    allowed = options.demands.allow_peer_stream_ids
+    if allowed and stream_id not in allowed:
+        return HelloRefused("peer_not_allowed", answered=False)
+    return None
 
 
 def _check_token(token: Any, options: SessionOptions, stream_id: str, now_ms: float) -> None:

@@ -15,6 +15,8 @@ from collections import OrderedDict
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from comity.rooms.protocol.loose_values import printable
+from comity.wire import strict_json
 from comity.wire.errors import InvalidError
 
 MAX_EVENTS: Final = 2000
@@ -72,8 +74,12 @@ EVENT_MEMBERS: Final = {kind: tuple(members.split()) for kind, members in _MEMBE
 _MAY_BE_ABSENT: Final = {
     "data_received": ("message_id", "re", "vacant_id", "signed"),
     "protocol_auth_failed": ("reason",),
+    "sync_peer_rejected": ("by_peer",),
     "state_updated": ("deleted",),
 }
+_WORDS: Final = frozenset(("kind", "message", "reason"))
+"""Members that may hold words of a peer or a relay."""
+
 _ORDER: Final = {kind: (*names, *_MAY_BE_ABSENT.get(kind, ())) for kind, names in EVENT_MEMBERS.items()}
 
 
@@ -92,7 +98,8 @@ def session_event(kind: str, seconds: float, /, **members: Any) -> dict[str, Any
     event: dict[str, Any] = {"type": kind, "ts": iso_moment(seconds)}
     for name in _ORDER[kind]:
         if name in members:
-            event[name] = members.pop(name)
+            value = members.pop(name)
+            event[name] = printable(value) if name in _WORDS and isinstance(value, str) else value
     if members:
         raise InvalidError(f"the event {kind} has no member {', '.join(members)}")
     return event
@@ -138,9 +145,15 @@ class EventLog:
         kept = len(self._numbers) - bisect_left(self._numbers, cursor)
         return kept + (self._next - cursor > kept)
 
-    def read(self, reader: str, most: int, seconds: float) -> list[dict[str, Any]]:
-        """Return the oldest events that this reader has not had. A new reader starts with the oldest one kept."""
+    def read(
+        self, reader: str, most: int, seconds: float, most_bytes: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the oldest events that this reader has not had. A new reader starts with the oldest one kept. They are as
+        many as fit into `most_bytes` of JSON, but at least one.
+        """
         cursor = self._cursor(reader)
+        if most_bytes is not None:
+            most = self._fitting(cursor, most, most_bytes)
         chosen, lost, end = self._from(cursor, most)
         found = [session_event("events_dropped", seconds, count=lost)] if lost else []
         found += [self._events[number][0] for number in chosen]
@@ -191,6 +204,16 @@ class EventLog:
             chosen = chosen[:-1]
             lost = self._end_of(chosen, start) - cursor - len(chosen)
         return chosen, lost, self._end_of(chosen, start)
+
+    def _fitting(self, cursor: int, most: int, most_bytes: int) -> int:
+        """Return how many of the next events fit into so many bytes of JSON; of those that are there at least one."""
+        start = bisect_left(self._numbers, cursor)
+        size = 0
+        for count, number in enumerate(self._numbers[start : start + max(0, most)]):
+            size += len(strict_json.dumps(self._events[number][0]))
+            if size > most_bytes and count:
+                return count
+        return most
 
     def _move(self, reader: str, cursor: int) -> None:
         self._cursors[reader] = cursor

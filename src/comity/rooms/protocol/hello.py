@@ -18,6 +18,7 @@ from nacl.exceptions import CryptoError
 from comity.envelopes.protocol.metadata import is_good
 from comity.identity.protocol.keys import SIGNATURE_BYTES, SigningKey, VacantId, verify
 from comity.rooms.protocol.channel import CONTROL_CHANNEL, FILE_CHANNEL, BridgeEnvelope
+from comity.rooms.protocol.loose_values import is_stream_id
 from comity.wire import strict_json
 from comity.wire.canonical import jcs, js_stringify
 from comity.wire.errors import ComityError, InvalidError, MalformedError, UnauthenticatedError
@@ -39,6 +40,7 @@ class OwnLayer(Struct, frozen=True, kw_only=True):
     file_hash: tuple[str, ...]
     max_message: int
     witness: dict[str, Any] | None = None
+    receipts: tuple[str, ...] = ()
 
     @property
     def takes_file_frames(self) -> bool:
@@ -81,6 +83,7 @@ def own_layer(
         "lanes": [CONTROL_CHANNEL, FILE_CHANNEL],
         "file_hash": list(FILE_HASHES),
         "max_message": max_message,
+        "receipts": ["read"],
     }
     return layer if witness is None else {**layer, WITNESS: witness}
 
@@ -98,7 +101,9 @@ def read_hello(payload: dict[str, Any]) -> HelloPayload:
         raise InvalidError("public_key must be a string")
     layer = offered.get(LAYER)
     return HelloPayload(
-        capabilities={name: value for name, value in offered.items() if isinstance(value, bool)},
+        capabilities={
+            name: value for name, value in offered.items() if isinstance(value, bool) and is_stream_id(name)
+        },
         public_key=public_key or None,
         join_token=payload.get("join_token"),
         layer=layer if type(layer) is dict else None,
@@ -133,6 +138,7 @@ def prove_layer(
         file_hash=_names(layer.get("file_hash")),
         max_message=most,
         witness=layer[WITNESS] if is_good(WITNESS, layer.get(WITNESS)) else None,
+        receipts=_names(layer.get("receipts")),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 _SPACE: Final = "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
 _LEADING_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,400}")
+_STREAM_ID: Final = re.compile(r"[A-Za-z0-9_]{1,64}")
 _NOT_A_WORD: Final = re.compile(r"[^A-Za-z0-9_]+")
 MAX_SAME_NAME: Final = 999
 _TRUE: Final = frozenset(("true", "1", "yes", "y", "on"))
@@ -52,6 +53,16 @@ def read_text(value: Any) -> str | None:
     if isinstance(value, float) and value.is_integer() and abs(value) <= 2**53:
         return str(int(value))
     return None
+
+
+def is_stream_id(text: str) -> bool:
+    """Return whether others may have this name in a room: it has nothing that a terminal, a page or a model could obey."""
+    return _STREAM_ID.fullmatch(text) is not None
+
+
+def printable(text: str) -> str:
+    """Return words of a peer without what is not shown or turns the text around."""
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
 
 
 def sanitize_id(value: Any) -> str | None:

@@ -233,7 +233,9 @@ class Meeting:
             case signalling.StreamTaken():
                 self._seed_at = now + self._seed_delay
                 self._seed_delay = min(2 * self._seed_delay, VIEW_SECONDS[1])
-                taken = f"the stream id {self._attending.stream} is already in use"
+                taken = (
+                    f"the stream id {self._attending.stream} is already in use by another peer of the room"
+                )
                 return [Notify(SignallingProblem(taken, "STREAMID_IN_USE"))]
             case signalling.RelayRefusal():
                 return self._refused(message, now)

@@ -81,7 +81,7 @@ class MessageDispatcher:
         self, peer: RoomPeer, envelope: BridgeEnvelope, hello: HelloPayload, now: float
     ) -> list[Effect]:
         """Judge a hello that waited."""
-        passed, effects = self._peers.judge(peer, envelope, hello)
+        passed, effects = self._peers.judge(peer, envelope, hello, now)
         effects += self._end_refused(peer, now)
         if passed:
             effects += self._peers.greet(peer)  # it was turned away before, and does not know better

@@ -7,8 +7,16 @@ from typing import Any, Final
 from comity.identity.protocol.keys import VacantId
 from comity.rooms.protocol.admission import RoomPeer
 from comity.rooms.protocol.channel import MESSAGE_LIMIT, write_data
-from comity.rooms.protocol.files import Report
-from comity.rooms.protocol.messages import Mail, MessageInbox, MessageKept, MessageNotKept, MessageOutbox
+from comity.rooms.protocol.files import Report, ToPeer
+from comity.rooms.protocol.messages import (
+    MAX_READ_TOLD,
+    Mail,
+    MarkRead,
+    MessageInbox,
+    MessageKept,
+    MessageNotKept,
+    MessageOutbox,
+)
 from comity.rooms.protocol.session_peers import RoomPeers
 from comity.wire.errors import InvalidError
 from comity.wire.machine import Effect
@@ -39,8 +47,24 @@ class MessageExchange:
     def unread(self) -> int:
         return self._inbox.unread
 
-    def status(self, message_id: str) -> tuple[str, str | None] | None:
-        return self._outbox.status(message_id)
+    def status(self, message_id: str, now: float) -> tuple[str, str | None] | None:
+        """Return what became of a message that was sent or received, and why; None for an id that is not known."""
+        sent = self._outbox.status(message_id, lambda uuid: self._peers.answers(uuid, now))
+        received = None if sent is not None else self._inbox.status(message_id)
+        return sent if received is None else (received, None)
+
+    def recent(self, most: int, now: float) -> list[tuple[str, str, str | None]]:
+        """Return the last messages that were sent: the node, the state and the reason of each."""
+        found = []
+        for message_id, node in self._outbox.recent()[:most]:
+            status = self.status(message_id, now)
+            if status is not None:
+                found.append((self._names_of(node), *status))
+        return found
+
+    def _names_of(self, node: str) -> str:
+        names = [name for name, known in self._nodes.items() if known == node]
+        return ", ".join(names) or node[:16]
 
     def absent_node(self, target: Any) -> str | None:
         """Return the node that had this stream id when it was last here."""
@@ -108,10 +132,12 @@ class MessageExchange:
         self._nodes.move_to_end(peer.stream_id)
         if len(self._nodes) > MAX_KNOWN:
             self._nodes.popitem(last=False)
-        return self._outbox.flush(node, peer.uuid, now, peer.stream_id)
+        flushed = self._outbox.flush(node, peer.uuid, now, peer.stream_id)
+        return [*flushed, *self._tell_read(peer, self._inbox.read_of(node))]
 
     def kept(self, event: MessageKept) -> list[Effect]:
-        return self._shown(*self._inbox.kept(event))
+        mail, effects = self._inbox.kept(event)
+        return self._shown(mail, self._with_receipts(effects))
 
     def not_kept(self, event: MessageNotKept) -> list[Effect]:
         peer = self._peers.of_node(event.node)
@@ -127,10 +153,31 @@ class MessageExchange:
     def timer_fired(self, now: float) -> list[Effect]:
         return self._outbox.timer_fired(self._uuid_of, now)
 
-    def mark_read(self, event: dict[str, Any]) -> list[Effect]:
-        if event["type"] != "data_received" or "message_id" not in event:
+    def mark_read(self, events: Iterable[dict[str, Any]]) -> list[Effect]:
+        """Note that a model got these events, or a person saw them, and tell the senders of the messages among them."""
+        effects: list[Effect] = []
+        for event in events:
+            if event["type"] == "data_received" and "message_id" in event:
+                effects += self._inbox.mark_read(event["vacant_id"], event["message_id"])
+        return self._with_receipts(effects)
+
+    def _with_receipts(self, effects: list[Effect]) -> list[Effect]:
+        """Add the receipts for what was read and is durable."""
+        read: dict[str, list[str]] = {}
+        for effect in effects:
+            if isinstance(effect, MarkRead):
+                read.setdefault(effect.node, []).append(effect.message_id)
+        for node, ids in read.items():
+            peer = self._peers.of_node(node)
+            if peer is not None:
+                effects = [*effects, *self._tell_read(peer, ids)]
+        return effects
+
+    def _tell_read(self, peer: RoomPeer, ids: list[str]) -> list[Effect]:
+        if peer.layer is None or "read" not in peer.layer.receipts:
             return []
-        return self._inbox.mark_read(event["vacant_id"], event["message_id"])
+        parts = (ids[at : at + MAX_READ_TOLD] for at in range(0, len(ids), MAX_READ_TOLD))
+        return [ToPeer(peer.uuid, "msg.receipt", {"ids": part, "status": "read"}) for part in parts]
 
     def restore(
         self,
@@ -138,10 +185,11 @@ class MessageExchange:
         inbox: Iterable[dict[str, Any]],
         read_ids: Iterable[tuple[str, str]],
         nodes: Mapping[str, str],
+        statuses: Iterable[dict[str, Any]],
         now: float,
     ) -> list[Effect]:
         self._nodes.update(nodes)
-        self._outbox.restore(outbox)
+        self._outbox.restore(outbox, statuses)
         reports = [self._delivered(mail) for mail in self._inbox.restore(inbox, read_ids)]
         return [*reports, *self._outbox.watch(now)]
 

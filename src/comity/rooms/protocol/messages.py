@@ -8,6 +8,9 @@
   sends it again, under the same id. If it cannot be made durable, it is not refused any more: it may come again, and is
   not shown a second time.
 - What is in the inbox and was not read survives a restart.
+- A message is `waiting` here, `sent` on a link that is there, then `stored`, and `read` when a model or a person over there
+  got it; or it is `refused` or `expired`. What became of it survives a restart on both sides. That it was read is told again
+  when the sender is back.
 - A signed message is an envelope from the sender's node to ours; its signature is checked before anything is
   kept, its place in the chain when it is stored. So it is shown after that.
 """
@@ -37,6 +40,7 @@ from comity.envelopes.protocol.errors import EnvelopeFormatError
 from comity.envelopes.protocol.message import A2AMessage, A2APart
 from comity.identity.protocol.keys import SigningKey, VacantId
 from comity.rooms.protocol.files import Report, ToPeer
+from comity.rooms.protocol.loose_values import printable
 from comity.wire import strict_json
 from comity.wire.canonical import js_stringify
 from comity.wire.errors import ComityError, InvalidError, MalformedError, OverloadedError, StoreError
@@ -92,6 +96,8 @@ MAX_WAITING_BYTES: Final = 4 * 1024 * 1024
 MAX_WAIT: Final = 86_400.0
 MAX_UNREAD: Final = 1024
 MAX_UNREAD_BYTES: Final = 4 * 1024 * 1024
+MAX_SHARE: Final = 2
+"""One node may fill half of the inbox: so others still reach us."""
 MAX_NOT_KEPT: Final = 64
 MAX_IDS_PER_NODE: Final = 4096
 MAX_NODES: Final = 256
@@ -100,6 +106,7 @@ RESEND_SECONDS: Final = 5.0
 MAX_ID_LENGTH: Final = 128
 OUTBOX_TIMER: Final = "outbox"
 RECEIPTS: Final = ("stored", "refused", "expired")
+MAX_READ_TOLD: Final = 256
 
 
 class KeepMessage(Effect, frozen=True):
@@ -111,6 +118,14 @@ class KeepMessage(Effect, frozen=True):
     node: str
     message_id: str
     record: dict[str, Any]
+
+
+class KeepStatus(Effect, frozen=True):
+    """What became of a message of the outbox, from now on. `forget` is the id of an older one whose state may go."""
+
+    message_id: str
+    record: dict[str, Any]
+    forget: str | None = None
 
 
 class ForgetMessage(Effect, frozen=True):
@@ -205,6 +220,16 @@ class Waiting(Struct):
     due: float = 0.0
     tries: int = 0
     stream: str | None = None
+    link: str | None = None
+
+
+class Ended(Struct, frozen=True):
+    """What became of a message that does not wait any more."""
+
+    message_id: str
+    node: str
+    status: str
+    reason: str | None = None
 
 
 class MessageOutbox:
@@ -212,18 +237,27 @@ class MessageOutbox:
         self._wall = wall
         self._waiting: dict[str, Waiting] = {}
         self._bytes = 0
-        self._statuses: OrderedDict[str, tuple[str, str | None]] = OrderedDict()
+        self._ended: OrderedDict[str, Ended] = OrderedDict()
         self._ticking = False
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def status(self, message_id: str) -> tuple[str, str | None] | None:
-        """`waiting`, `sent`, `stored`, `refused` or `expired`, and why; None for an id that is not known."""
+    def status(self, message_id: str, is_alive: Callable[[str], bool]) -> tuple[str, str | None] | None:
+        """`waiting`, `sent`, `stored`, `read`, `refused` or `expired`, and why; None for an id that is not known. `is_alive`:
+        whether a link answers; what was sent on another one waits again.
+        """
         waiting = self._waiting.get(message_id)
         if waiting is not None:
-            return ("sent" if waiting.tries else "waiting"), None
-        return self._statuses.get(message_id)
+            is_sent = waiting.link is not None and is_alive(waiting.link)
+            return ("sent" if is_sent else "waiting"), None
+        ended = self._ended.get(message_id)
+        return None if ended is None else (ended.status, ended.reason)
+
+    def recent(self) -> list[tuple[str, str]]:
+        """Return the ids of messages and their nodes, the newest first."""
+        ended = [(one.message_id, one.node) for one in reversed(self._ended.values())]
+        return [*((one.message_id, one.node) for one in reversed(self._waiting.values())), *ended]
 
     def check_room(self, count: int, size: int) -> None:
         """Raise OverloadedError when so many more messages of this size are too many."""
@@ -243,7 +277,10 @@ class MessageOutbox:
         self._bytes += size
         return [KeepMessage("out", node, message_id, _out_record(waiting))]
 
-    def restore(self, records: Iterable[dict[str, Any]]) -> None:
+    def restore(self, records: Iterable[dict[str, Any]], statuses: Iterable[dict[str, Any]]) -> None:
+        for record in statuses:
+            one = Ended(record["id"], record["node"], record["status"], record["reason"])
+            self._ended[one.message_id] = one
         for record in records:
             waiting = Waiting(
                 record["node"],
@@ -272,12 +309,26 @@ class MessageOutbox:
 
     def receipt(self, node: str, payload: dict[str, Any]) -> list[Effect]:
         """End a message. Only the node that it was for can."""
-        waiting = self._waiting.get(str(payload.get("id"))[:MAX_ID_LENGTH])
         status = payload.get("status")
+        if status == "read":
+            return self._were_read(node, payload.get("ids"))
+        waiting = self._waiting.get(str(payload.get("id"))[:MAX_ID_LENGTH])
         if waiting is None or waiting.node != node or not waiting.tries or status not in RECEIPTS:
             return []
         reason = payload.get("reason")
-        return self._end(waiting, status, reason[:200] if isinstance(reason, str) else None)
+        return self._end(waiting, status, printable(reason[:200]) if isinstance(reason, str) else None)
+
+    def _were_read(self, node: str, ids: Any) -> list[Effect]:
+        effects: list[Effect] = []
+        for message_id in ids[:MAX_READ_TOLD] if type(ids) is list else ():
+            waiting = self._waiting.get(message_id) if isinstance(message_id, str) else None
+            if waiting is not None and waiting.node == node:  # the receipt before was lost
+                effects += self._end(waiting, "read", None)
+                continue
+            ended = self._ended.get(message_id) if isinstance(message_id, str) else None
+            if ended is not None and ended.node == node and ended.status == "stored":
+                effects.append(self._became(Ended(message_id, node, "read")))
+        return effects
 
     def timer_fired(self, uuid_of: Callable[[str, str | None], str | None], now: float) -> list[Effect]:
         """Send again what got no receipt, and end what waited too long. `uuid_of` finds a node, and is given the stream
@@ -297,6 +348,7 @@ class MessageOutbox:
     def _send(self, waiting: Waiting, uuid: str, now: float) -> Effect:
         waiting.due = now + RESEND_SECONDS * 2 ** min(waiting.tries, 4)
         waiting.tries += 1
+        waiting.link = uuid
         return ToPeer(uuid, "msg.data", waiting.payload)
 
     def watch(self, now: float) -> list[Effect]:
@@ -309,11 +361,21 @@ class MessageOutbox:
     def _end(self, waiting: Waiting, status: str, reason: str | None) -> list[Effect]:
         del self._waiting[waiting.message_id]
         self._bytes -= waiting.size
-        self._statuses[waiting.message_id] = (status, reason)
-        if len(self._statuses) > MAX_STATUSES:
-            self._statuses.popitem(last=False)
+        ended = Ended(waiting.message_id, waiting.node, status, reason)
         members = {"message_id": waiting.message_id, "status": status, "reason": reason}
-        return [ForgetMessage("out", waiting.node, waiting.message_id), Report("message_status", members)]
+        return [
+            ForgetMessage("out", waiting.node, waiting.message_id),
+            self._became(ended),
+            Report("message_status", members),
+        ]
+
+    def _became(self, ended: Ended) -> Effect:
+        self._ended[ended.message_id] = ended
+        forget = None
+        if len(self._ended) > MAX_STATUSES:
+            forget, _ = self._ended.popitem(last=False)
+        record = {"id": ended.message_id, "node": ended.node, "status": ended.status, "reason": ended.reason}
+        return KeepStatus(ended.message_id, record, forget)
 
 
 class Mail(Struct, frozen=True, kw_only=True):
@@ -342,18 +404,36 @@ class _Keeping(NamedTuple):
     is_shown: bool
 
 
+class _Held(Struct):
+    """What one node has in the inbox that was not read."""
+
+    count: int = 0
+    size: int = 0
+
+
 class MessageInbox:
     def __init__(self, own_id: VacantId | None) -> None:
         self._own_id = own_id
         self._unread: dict[tuple[str, str], Mail] = {}
         self._keeping: dict[tuple[str, str], _Keeping] = {}
         self._not_kept: set[tuple[str, str]] = set()
-        self._held = self._held_bytes = 0
+        self._held: dict[str, _Held] = {}
         self._known_ids: OrderedDict[str, OrderedDict[str, None]] = OrderedDict()
+        self._read_ids: OrderedDict[str, OrderedDict[str, None]] = OrderedDict()
 
     @property
     def unread(self) -> int:
         return len(self._unread)
+
+    def status(self, message_id: str) -> str | None:
+        """Return `stored` for a message that was not read, `read` for one that was; None for an id that is not known."""
+        if any(known == message_id for _, known in self._unread):
+            return "stored"
+        return "read" if any(message_id in ids for ids in self._known_ids.values()) else None
+
+    def read_of(self, node: str) -> list[str]:
+        """Return the ids of the last messages of a node that were read."""
+        return list(self._read_ids.get(node, ()))
 
     def receive(
         self, node: str, uuid: str, payload: dict[str, Any], size: int, stream: str | None = None
@@ -373,13 +453,13 @@ class MessageInbox:
             return None, [_receipt(uuid, message_id, "refused", why.message)]
         was_shown = key in self._not_kept
         is_known = key in self._unread
-        if not is_known and (self._held >= MAX_UNREAD or self._held_bytes + size > MAX_UNREAD_BYTES):
-            return None, [] if was_shown else [_receipt(uuid, message_id, "refused", "the inbox is full")]
+        full = None if is_known else self._full(node, size)
+        if full is not None:
+            return None, [] if was_shown else [_receipt(uuid, message_id, "refused", full)]
         show = not was_shown and mail.signed is None and len(self._not_kept) < MAX_NOT_KEPT
         self._not_kept.discard(key)
         if not is_known:
-            self._held += 1
-            self._held_bytes += size
+            self._hold(node, size)
         self._keeping[key] = _Keeping(mail, uuid, show or was_shown)
         if show:
             self._unread[key] = mail
@@ -399,7 +479,7 @@ class MessageInbox:
         if key in self._unread:
             return None, [receipt]
         self._let_go(found.mail)
-        return None, [MarkRead(*key), receipt]
+        return None, [self._was_read(*key), receipt]
 
     def not_kept(self, event: MessageNotKept) -> list[Effect]:
         key = (event.node, event.message_id)
@@ -419,12 +499,13 @@ class MessageInbox:
         if mail is None or key in self._keeping:  # then `kept` marks it
             return []
         self._let_go(mail)
-        return [] if key in self._not_kept else [MarkRead(node, message_id)]
+        return [] if key in self._not_kept else [self._was_read(node, message_id)]
 
     def restore(self, records: Iterable[dict[str, Any]], read_ids: Iterable[tuple[str, str]]) -> list[Mail]:
         """Restore the unread messages, and the ids of those that were read."""
         for node, message_id in read_ids:
             self._remember(node, message_id)
+            self._was_read(node, message_id)
         restored = []
         for record in records:
             payload = {"re": record["re"]} | {
@@ -432,8 +513,7 @@ class MessageInbox:
             }
             mail = self._read(record["node"], record["id"], payload, record["size"], record.get("stream"))
             self._unread[mail.node, mail.message_id] = mail
-            self._held += 1
-            self._held_bytes += mail.size
+            self._hold(mail.node, mail.size)
             self._remember(mail.node, mail.message_id)
             restored.append(mail)
         return restored
@@ -454,18 +534,43 @@ class MessageInbox:
             node=node, message_id=message_id, data=data, re=re, signed=envelope, size=size, stream=stream
         )
 
+    def _full(self, node: str, size: int) -> str | None:
+        """Return why the inbox takes no message of this size from a node now."""
+        count = sum(one.count for one in self._held.values())
+        total = sum(one.size for one in self._held.values())
+        if count >= MAX_UNREAD or total + size > MAX_UNREAD_BYTES:
+            return "the inbox is full"
+        mine = self._held.get(node, _Held())
+        if mine.count >= MAX_UNREAD // MAX_SHARE or mine.size + size > MAX_UNREAD_BYTES // MAX_SHARE:
+            return "too many of your messages were not read here yet"
+        return None
+
+    def _hold(self, node: str, size: int, sign: int = 1) -> None:
+        held = self._held.setdefault(node, _Held())
+        held.count += sign
+        held.size += sign * size
+        if not held.count:
+            del self._held[node]
+
     def _let_go(self, mail: Mail) -> None:
-        self._held -= 1
-        self._held_bytes -= mail.size
+        self._hold(mail.node, mail.size, -1)
+
+    def _was_read(self, node: str, message_id: str) -> Effect:
+        _add(self._read_ids, node, message_id, MAX_READ_TOLD)
+        return MarkRead(node, message_id)
 
     def _remember(self, node: str, message_id: str) -> None:
-        ids = self._known_ids.setdefault(node, OrderedDict())
-        self._known_ids.move_to_end(node)
-        ids[message_id] = None
-        if len(ids) > MAX_IDS_PER_NODE:
-            ids.popitem(last=False)
-        if len(self._known_ids) > MAX_NODES:
-            self._known_ids.popitem(last=False)
+        _add(self._known_ids, node, message_id, MAX_IDS_PER_NODE)
+
+
+def _add(known: OrderedDict[str, OrderedDict[str, None]], node: str, message_id: str, most: int) -> None:
+    ids = known.setdefault(node, OrderedDict())
+    known.move_to_end(node)
+    ids[message_id] = None
+    if len(ids) > most:
+        ids.popitem(last=False)
+    if len(known) > MAX_NODES:
+        known.popitem(last=False)
 
 
 def read_signed(envelope: Any, *, sender: str, receiver: VacantId | None) -> tuple[VacantEnvelope, Any]:

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from comity.rooms.protocol import files
 from comity.rooms.protocol.channel import transfer_mark
 from comity.rooms.protocol.files import FileAnswer, FileOffer, FilePeer, FileTransfer
+from comity.rooms.protocol.loose_values import printable
 from comity.wire.errors import InvalidError
 from comity.wire.machine import CancelTimer, Effect, SetTimer
 
@@ -241,7 +242,7 @@ class OutgoingFile(FileTransfer):
 
     def _refused(self, payload: dict[str, Any], now: float) -> list[Effect]:
         reason = payload.get("reason")
-        reason = reason[:200] if isinstance(reason, str) else "refused"
+        reason = printable(reason[:200]) if isinstance(reason, str) else "refused"
         expected = payload.get("expected_seq")
         if self._phase is Sending.OFFERED:
             return [] if reason == "unknown_transfer" else self.fail(reason)

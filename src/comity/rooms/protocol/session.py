@@ -162,10 +162,27 @@ class RoomSession:
         reached = bool(peers) or absent is not None
         if not reached:
             effects.append(self._rejected(target))
-        result: dict[str, Any] = {"ok": reached, "used_target": target}
+        carried = self._carry(effects)
+        return self.sent_result(target, ids, now, ok=reached), carried
+
+    def sent_result(self, target: Any, ids: list[str], now: float, *, ok: bool) -> dict[str, Any]:
+        """Return what is said of a message that was sent: why nobody could be sent to, or that it waits and for whom."""
+        result: dict[str, Any] = {"ok": ok, "used_target": target}
         if ids:
             result["message_ids"] = ids
-        return result, self._carry(effects)
+        name = self.messages.absent_stream(target)
+        if not ok:
+            here = ", ".join(sorted(peer.stream_id or peer.uuid for peer in self._peers.reachable()))
+            who = "nobody else is" if name is None else f"{name} is not, and was not, in the room"
+            result["reason"] = f"{who} here" if name is None else who
+            if here:
+                result["reason"] += f"; here: {here}"
+        elif any((self.messages.status(one, now) or ("",))[0] == "waiting" for one in ids):
+            result["status"] = "waiting"
+            result["reason"] = (
+                f"{name or 'the peer'} does not answer; the message waits for it, up to 24 hours"
+            )
+        return result
 
     def send_signed(
         self, envelope: dict[str, Any], message_id: str, node: str, now: float
@@ -264,9 +281,11 @@ class RoomSession:
             raise InvalidError("ambiguous target: multiple peers connected")
         return self._peers.file_peer(peers[0])
 
-    def read_events(self, reader: str, most: int) -> tuple[list[dict[str, Any]], Sequence[Effect]]:
+    def read_events(
+        self, reader: str, most: int, most_bytes: int | None = None
+    ) -> tuple[list[dict[str, Any]], Sequence[Effect]]:
         """Return the next events. Messages among them were read: they need not survive a restart any more."""
-        events = self.events.read(reader, most, self._wall())
+        events = self.events.read(reader, most, self._wall(), most_bytes)
         return events, self._mark_read(events)
 
     def peek_events(
@@ -282,7 +301,7 @@ class RoomSession:
         return self._mark_read(self.events.acknowledge(reader, through))
 
     def _mark_read(self, events: Iterable[dict[str, Any]]) -> list[Effect]:
-        return [effect for event in events for effect in self.messages.mark_read(event)]
+        return self._carry(self.messages.mark_read(events))
 
     def restore(
         self,
@@ -293,6 +312,7 @@ class RoomSession:
         inbox: Sequence[dict[str, Any]] = (),
         read_ids: Sequence[tuple[str, str]] = (),
         nodes: Mapping[str, str] | None = None,
+        statuses: Sequence[dict[str, Any]] = (),
         now: float,
     ) -> Sequence[Effect]:
         """Restore what an earlier process stored: transfers, messages, and which node has which stream id."""
@@ -307,7 +327,7 @@ class RoomSession:
                 effects += self.files.restore_incoming(record, chunks, now)
             except InvalidError as why:
                 effects.append(_not_restored(record, "incoming", why.message))
-        effects += self.messages.restore(outbox, inbox, read_ids, nodes or {}, now)
+        effects += self.messages.restore(outbox, inbox, read_ids, nodes or {}, statuses, now)
         return self._carry(effects)
 
     # What others see of it.
@@ -338,6 +358,11 @@ class RoomSession:
             "outgoing_transfers": len(self.files.outgoing),
             "incoming_transfers": len(self.files.incoming),
         }
+
+    @property
+    def present(self) -> int:
+        """How many others are linked and admitted."""
+        return len({peer.stream_id or peer.uuid for peer in self._peers.reachable()})
 
     def sync_peers(self, now: float) -> list[dict[str, Any]]:
         return [self._peers.summary(peer, now) for peer in self._peers]

@@ -2,8 +2,8 @@
 
 - Nothing of a peer that is not admitted is processed. Until its hello was judged it is held, within limits;
   after a refusal it is dropped, and the link is closed once the peer got the reason.
-- After its hello a peer speaks under one stream id and one key. A second stream id of the same name is reported;
-  where a hello is demanded, it has to wait until the first one is gone. The same peer on a new link takes over.
+- After its hello a peer speaks under one stream id and one key. A second peer of the same name is refused, is told so,
+  and has to wait until the first one is gone or silent. The same peer on a new link takes over.
 - Where MACs are required nothing passes without one, plain data included. Our own nodes always use them.
 """
 
@@ -43,6 +43,7 @@ from comity.rooms.protocol.hello import (
     own_layer,
     read_hello,
 )
+from comity.rooms.protocol.loose_values import is_stream_id, printable
 from comity.rooms.protocol.membership import EPOCH_KIND, AskAdmission, RoomMembers
 from comity.wire.errors import InvalidError
 from comity.wire.machine import CancelTimer, Effect, SetTimer, clock_words
@@ -51,6 +52,7 @@ MAX_PEERS: Final = 256
 MAX_GONE: Final = 64
 GONE_SECONDS: Final = 600.0
 MIN_STALE_SECONDS: Final = 60.0
+MIN_SILENT_SECONDS: Final = 30.0
 MAX_HELLOS: Final = 4096
 HELLO_TIMER: Final = "hello:"
 
@@ -203,7 +205,7 @@ class RoomPeers:
         self._hellos[mark] = None
         if len(self._hellos) > MAX_HELLOS:
             self._hellos.popitem(last=False)
-        return self.judge(peer, envelope, hello)
+        return self.judge(peer, envelope, hello, now)
 
     def keep_witness(self, event: WitnessReady) -> list[Effect]:
         self._witnesses[event.node] = event.witness
@@ -214,9 +216,10 @@ class RoomPeers:
 
     def handle_reject(self, peer: RoomPeer, envelope: BridgeEnvelope) -> list[Effect]:
         reason = envelope.payload.get("reason")
-        reason = reason[:200] if isinstance(reason, str) else "rejected"
-        peer.reject(reason)
-        return [_rejected(peer)]
+        words = printable(reason[:200]) if isinstance(reason, str) else "rejected"
+        repeated = peer.rejected_reason == words
+        peer.reject(words)
+        return [] if repeated else [_rejected(peer, by_peer=True)]
 
     def replaced(self) -> list[RoomPeer]:
         """Open links of peers that have a newer one."""
@@ -281,6 +284,16 @@ class RoomPeers:
         seconds = max(4 * self._options.heartbeat_ms / 1000, MIN_STALE_SECONDS)
         return now - peer.last_message_at > seconds
 
+    def answers(self, uuid: str, now: float) -> bool:
+        """Return whether a link is open and its peer is not silent."""
+        peer = self._peers.get(uuid)
+        return peer is not None and peer.is_open and peer.is_admitted and not self._is_silent(peer, now)
+
+    def _is_silent(self, peer: RoomPeer, now: float) -> bool:
+        """Return whether two of our pings or more were not answered: then another peer may have its name."""
+        seconds = max(2 * self._options.heartbeat_ms / 1000, MIN_SILENT_SECONDS)
+        return now - peer.last_message_at > seconds
+
     def summary(self, peer: RoomPeer, now: float) -> dict[str, Any]:
         shown = {
             "uuid": peer.uuid,
@@ -312,7 +325,7 @@ class RoomPeers:
         return [peer for peer in self._peers.values() if peer.gone_at is None]
 
     def judge(
-        self, peer: RoomPeer, envelope: BridgeEnvelope, hello: HelloPayload
+        self, peer: RoomPeer, envelope: BridgeEnvelope, hello: HelloPayload, now: float
     ) -> tuple[bool, list[Effect]]:
         if self._node_key is None or peer.fingerprints is None:
             hello = replace(hello, layer=None)  # we announce none ourselves, so there is nothing to share
@@ -325,7 +338,7 @@ class RoomPeers:
             now_ms=self._wall() * 1000,
         )
         stream_id = envelope.from_stream_id
-        greeted = peer.is_admitted and peer.public_key is not None
+        greeted = peer.is_admitted and peer.was_greeted
         if greeted and (peer.stream_id, peer.public_key) != (stream_id, hello.public_key):
             verdict = HelloRefused("the peer changed its identity")
         peer.waiting_hello = None
@@ -343,12 +356,16 @@ class RoomPeers:
                 return False, [asked] if belongs == "ask" else []
         if isinstance(verdict, HelloRefused):
             return False, self._turn_away(peer, envelope, verdict)
-        effects = self._take_over(peer, envelope, hello, verdict)
-        if effects is None:
+        others = self._others(stream_id, peer)
+        holder = next((one for one in others if not self._gives_way(one, hello, verdict, now)), None)
+        if holder is not None:
             peer.waiting_hello = (envelope, hello)
-            others = self._others(stream_id, peer)
-            duplicate = self._duplicate(peer, stream_id, others[0].uuid if others else None)
-            return False, [duplicate, *self._turn_away(peer, envelope, HelloRefused("duplicate stream id"))]
+            taken = HelloRefused(f"duplicate stream id: {stream_id} is taken here; join under another name")
+            duplicate = {"uuid": peer.uuid, "stream_id": stream_id, "other_uuid": holder.uuid}
+            return False, [Report("duplicate_stream_id", duplicate), *self._turn_away(peer, envelope, taken)]
+        for other in others:
+            other.is_admitted = False
+            other.was_replaced = True
         peer.stream_id = stream_id
         peer.public_key = hello.public_key
         peer.key = verdict.key
@@ -359,6 +376,10 @@ class RoomPeers:
         stays = self.members is not None and greeted and peer.handshake_state == "ready"
         peer.handshake_state = "ready" if stays or envelope.kind == "sync.hello_ack" else "hello_received"
         peer.is_admitted = peer.is_open
+        return True, self._welcome(peer, envelope, verdict)
+
+    def _welcome(self, peer: RoomPeer, envelope: BridgeEnvelope, verdict: Admitted) -> list[Effect]:
+        """Report a peer whose hello has passed, and answer it."""
         members: dict[str, Any] = {
             "uuid": peer.uuid,
             "stream_id": peer.stream_id,
@@ -366,12 +387,15 @@ class RoomPeers:
             "auth_ok": peer.auth_ok,
             "shared_key_ready": peer.key is not None,
         }
-        effects += [CancelTimer(HELLO_TIMER + peer.uuid), Report("sync_peer_updated", members)]
+        effects: list[Effect] = [
+            CancelTimer(HELLO_TIMER + peer.uuid),
+            Report("sync_peer_updated", members),
+        ]
         if verdict.layer is not None and verdict.layer.witness is not None:
             effects.append(TakeWitness(verdict.layer.vacant_id.hex(), verdict.layer.witness))
         if envelope.kind == "sync.hello":
             effects.append(SendText(peer.uuid, write_envelope(self._hello("sync.hello_ack", peer), peer.key)))
-        return True, effects
+        return effects
 
     def waiting_to_belong(self) -> list[tuple[RoomPeer, BridgeEnvelope, HelloPayload]]:
         """Return those whose hello had to wait for an epoch that we did not know."""
@@ -400,50 +424,25 @@ class RoomPeers:
         peer.epoch_told = news["epoch"]
         return [ToPeer(peer.uuid, EPOCH_KIND, news)]
 
-    def _take_over(
-        self, peer: RoomPeer, envelope: BridgeEnvelope, hello: HelloPayload, verdict: Admitted
-    ) -> list[Effect] | None:
-        """Replace or report others with the same stream id; None when this peer has to wait."""
-        effects: list[Effect] = []
-        replaced: list[RoomPeer] = []
-        stream_id = envelope.from_stream_id
-        for other in self._others(stream_id, peer):
-            same_node = (
-                verdict.layer is not None
-                and other.layer is not None
-                and verdict.layer.vacant_id == other.layer.vacant_id
-            )
-            if same_node or (hello.public_key is not None and hello.public_key == other.public_key):
-                replaced.append(other)
-            elif self._options.demands.hello_first:
-                return None
-            else:
-                effects.append(self._duplicate(peer, stream_id, other.uuid))
-        if stream_id == self._options.stream_id:
-            if self._options.demands.hello_first:
-                return None
-            effects.append(self._duplicate(peer, stream_id, None))
-        for other in replaced:
-            other.is_admitted = False
-            other.was_replaced = True
-        return effects
-
-    def _duplicate(self, peer: RoomPeer, stream_id: str, other: str | None) -> Effect:
-        """`other` is None if the peer uses our own stream id."""
-        members = {"uuid": peer.uuid, "stream_id": stream_id, "other_uuid": other}
-        return Report("duplicate_stream_id", members)
+    def _gives_way(self, other: RoomPeer, hello: HelloPayload, verdict: Admitted, now: float) -> bool:
+        """Return whether a peer of the same stream id is the newcomer itself on an older link, or has gone silent."""
+        proven = verdict.layer
+        if proven is not None and other.layer is not None and proven.vacant_id == other.layer.vacant_id:
+            return True
+        is_same = hello.public_key is not None and hello.public_key == other.public_key
+        return is_same or self._is_silent(other, now)
 
     def _others(self, stream_id: str, peer: RoomPeer) -> list[RoomPeer]:
         return [
             other
             for other in self.reachable()
-            if other is not peer and other.public_key is not None and other.stream_id == stream_id
+            if other is not peer and other.handshake_state != "discovered" and other.stream_id == stream_id
         ]
 
     def _turn_away(self, peer: RoomPeer, envelope: BridgeEnvelope, verdict: HelloRefused) -> list[Effect]:
         repeated = peer.rejected_reason == verdict.reason
         if not peer.is_admitted or peer.public_key is None:
-            peer.stream_id = envelope.from_stream_id[:128] or peer.stream_id
+            peer.stream_id = envelope.from_stream_id if is_stream_id(envelope.from_stream_id) else None
         peer.reject(verdict.reason)
         peer.was_refused = peer.waiting_hello is None
         effects: list[Effect] = [] if repeated else [_rejected(peer)]
@@ -544,6 +543,11 @@ class RoomPeers:
                 del self._peers[peer.uuid]
 
 
-def _rejected(peer: RoomPeer) -> Effect:
-    members = {"uuid": peer.uuid, "stream_id": peer.stream_id, "reason": peer.rejected_reason}
-    return Report("sync_peer_rejected", members)
+def _rejected(peer: RoomPeer, *, by_peer: bool = False) -> Effect:
+    """`by_peer`: it has refused us."""
+    members: dict[str, Any] = {
+        "uuid": peer.uuid,
+        "stream_id": peer.stream_id,
+        "reason": peer.rejected_reason,
+    }
+    return Report("sync_peer_rejected", {**members, "by_peer": True} if by_peer else members)

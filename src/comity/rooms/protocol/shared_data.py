@@ -5,7 +5,8 @@
 - A local write takes a clock above all that was seen (ruling 38), so it wins at every peer.
 - An entry without a value is a tombstone: the reference keeps and forwards such entries too. Tombstones have a
   limit of their own; the oldest go first.
-- Limits count keys, the bytes of one value and of all values. A clock beyond 2^53 - 2 is refused, so that the
+- Limits count keys, the bytes of one value and of all values. A peer may bring only a share of them, whoever wrote the
+  entries: so one peer cannot fill the state, and what a model is given of it stays within bounds. A clock beyond 2^53 - 2 is refused, so that the
   next one is still a safe integer.
 - Values are kept in JavaScript's form (1.0 is 1), so that every peer holds the same.
 """
@@ -21,7 +22,7 @@ from comity.rooms.protocol.channel import BridgeEnvelope
 from comity.rooms.protocol.effects import SessionOptions
 from comity.rooms.protocol.events import iso_moment
 from comity.rooms.protocol.files import Report, ToPeer
-from comity.rooms.protocol.loose_values import read_integer, read_text, trim
+from comity.rooms.protocol.loose_values import is_stream_id, read_integer, read_text, trim
 from comity.rooms.protocol.session_peers import RoomPeers
 from comity.wire import strict_json
 from comity.wire.canonical import js_stringify
@@ -33,6 +34,9 @@ MAX_KEY_LENGTH: Final = 512
 MAX_ACTOR_LENGTH: Final = 128
 MAX_VALUE_BYTES: Final = 196_608
 MAX_STATE_BYTES: Final = 16 * 1024 * 1024
+MAX_SHARE_BYTES: Final = MAX_STATE_BYTES // 4
+KEYS_SHARE: Final = 2
+"""A peer may bring half of the keys."""
 MAX_ACTORS: Final = 4096
 _MAX_MOMENT_LENGTH: Final = 64
 
@@ -64,9 +68,17 @@ class Merge(Struct, frozen=True):
 
 
 class _Held(Struct):
+    """`source` is the stream id of who brought the entry; of one from before a restart, of who wrote it."""
+
     entry: StateEntry
     size: int
     revision: int
+    source: str
+
+
+class _Share(Struct):
+    keys: int = 0
+    size: int = 0
 
 
 class SharedState:
@@ -83,6 +95,7 @@ class SharedState:
         self._highest = clock_floor
         self._last_own = clock_floor
         self._actors: dict[str, int] = {}
+        self._shares: dict[str, _Share] = {}
         self._revision = 0
         self._digest = (-1, "")
 
@@ -160,8 +173,8 @@ class SharedState:
             raise ConflictError(f"state changed: {trim(key)} has clock {clock}, not {expected_clock}")
         return self.put(key, value, updated_at)
 
-    def merge(self, patch: Any, *, default_actor: str, updated_at: str) -> Merge:
-        """Merge a patch or an entry of a snapshot, as it came from a peer."""
+    def merge(self, patch: Any, *, default_actor: str, updated_at: str, source: str | None = None) -> Merge:
+        """Merge a patch or an entry of a snapshot, as it came from a peer. `source`: the peer, whose share it counts to."""
         if type(patch) is not dict:
             return Merge(applied=False, reason="missing_key")
         key = trim(read_text(patch.get("key")) or "")
@@ -194,10 +207,10 @@ class SharedState:
             else updated_at,
         )
         size = len(key) + len(actor) + len(text)
-        reason = self._limit_reached(held, entry, size, len(text))
+        reason = self._limit_reached(held, entry, size, len(text), source)
         if reason is not None:
             return Merge(applied=False, reason=reason)
-        self._hold(held, entry, size)
+        self._hold(held, entry, size, source or actor)
         return Merge(applied=True, entry=entry)
 
     def snapshot_parts(
@@ -236,7 +249,9 @@ class SharedState:
             raise InvalidError(f"the clock of {key} is at its end; use another key")
         return clock
 
-    def _limit_reached(self, held: _Held | None, entry: StateEntry, size: int, value: int) -> str | None:
+    def _limit_reached(
+        self, held: _Held | None, entry: StateEntry, size: int, value: int, source: str | None
+    ) -> str | None:
         if value > MAX_VALUE_BYTES:
             return "value_too_large"
         if entry.is_deleted:
@@ -245,20 +260,40 @@ class SharedState:
             return "state_key_limit_reached"
         if self._bytes - (0 if held is None else held.size) + size > self._max_bytes:
             return "state_size_limit_reached"
+        return None if source is None else self._share_reached(held, size, source)
+
+    def _share_reached(self, held: _Held | None, size: int, source: str) -> str | None:
+        share = self._shares.get(source, _Share())
+        is_replaced = held is not None and held.source == source and not held.entry.is_deleted
+        if not is_replaced and share.keys >= max(1, self._max_keys // KEYS_SHARE):
+            return "peer_share_of_keys_reached"
+        if share.size - (held.size if held is not None and is_replaced else 0) + size > MAX_SHARE_BYTES:
+            return "peer_share_of_bytes_reached"
         return None
 
-    def _hold(self, held: _Held | None, entry: StateEntry, size: int) -> None:
+    def _hold(self, held: _Held | None, entry: StateEntry, size: int, source: str) -> None:
         if held is not None:
             self._bytes -= held.size
             self._tombstones -= held.entry.is_deleted
+            self._count_share(held, -1)
         self._revision += 1
-        self._held[entry.key] = _Held(entry, size, self._revision)
+        new = self._held[entry.key] = _Held(entry, size, self._revision, source)
+        self._count_share(new, 1)
         self._bytes += size
         self._tombstones += entry.is_deleted
         self._highest = max(self._highest, entry.clock)
         self._count(entry.actor, entry.clock)
         if self._tombstones > self._max_keys:
             self._drop_old_tombstones()
+
+    def _count_share(self, held: _Held, sign: int) -> None:
+        if held.entry.is_deleted:
+            return
+        share = self._shares.setdefault(held.source, _Share())
+        share.keys += sign
+        share.size += sign * held.size
+        if not share.keys:
+            del self._shares[held.source]
 
     def _drop_old_tombstones(self) -> None:
         """An eighth at once, so that a flood of deletions costs little each."""
@@ -353,7 +388,10 @@ class StateExchange:
         foreign = actor != sender and (peer.layer is None or actor == self._options.stream_id)
         if foreign and not self._is_known(payload):
             return self._refused(peer, payload, "forged_actor", now)
-        merge = self._state.merge(payload, default_actor=sender, updated_at=iso_moment(self._wall()))
+        if not _is_actor(payload):
+            return self._refused(peer, payload, "invalid_actor", now)
+        moment = iso_moment(self._wall())
+        merge = self._state.merge(payload, default_actor=sender, updated_at=moment, source=sender)
         if merge.applied and merge.entry is not None:
             return [_updated("remote", merge.entry), *self._forward([merge.entry], peer)]
         return [] if merge.reason == "stale_patch" else self._refused(peer, payload, merge.reason, now)
@@ -369,10 +407,14 @@ class StateExchange:
         if type(offered) is not list:
             return self._refused(peer, {}, "entries must be a list", now)
         moment = iso_moment(self._wall())
+        sender = peer.stream_id or peer.uuid
         applied: list[StateEntry] = []
         effects: list[Effect] = []
         for entry in offered[: self._options.state_max_snapshot_entries]:
-            merge = self._state.merge(entry, default_actor=peer.stream_id or peer.uuid, updated_at=moment)
+            if not _is_actor(entry):
+                effects += self._refused(peer, entry, "invalid_actor", now)
+                continue
+            merge = self._state.merge(entry, default_actor=sender, updated_at=moment, source=sender)
             if merge.applied and merge.entry is not None:
                 applied.append(merge.entry)
                 effects.append(_updated("remote_snapshot", merge.entry))
@@ -399,6 +441,12 @@ class StateExchange:
         key = payload.get("key")
         shown = key[:128] if isinstance(key, str) else None
         return self._peers.fault(peer, now, "state_patch_rejected", key=shown, reason=reason)
+
+
+def _is_actor(entry: Any) -> bool:
+    """Return whether the actor of an entry, if it names one, has the form of a stream id."""
+    actor = entry.get("actor") if type(entry) is dict else None
+    return not isinstance(actor, str) or not actor or is_stream_id(actor)
 
 
 def _updated(source: str, entry: StateEntry) -> Effect:

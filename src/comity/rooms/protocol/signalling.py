@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.padding import PKCS7
 from msgspec import Struct
 
-from comity.rooms.protocol.loose_values import trim
+from comity.rooms.protocol.loose_values import is_stream_id, trim
 from comity.wire import strict_json
 from comity.wire.errors import InvalidError, MalformedError, TooLargeError
 
@@ -337,7 +337,8 @@ def _listed(entry: dict[str, Any], cipher: RoomCipher) -> Listed:
 
 def _stream(message: dict[str, Any], cipher: RoomCipher) -> str | None:
     stream = message.get("streamID")
-    return cipher.clear_stream(stream) if isinstance(stream, str) and len(stream) <= _MAX_ID_LENGTH else None
+    clear = cipher.clear_stream(stream) if isinstance(stream, str) and len(stream) <= _MAX_ID_LENGTH else None
+    return clear if clear is not None and is_stream_id(clear) else None
 
 
 def _refusal(message: dict[str, Any]) -> StreamTaken | RelayRefusal:

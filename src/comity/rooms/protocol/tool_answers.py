@@ -13,7 +13,7 @@ from comity.rooms.protocol import hello
 from comity.rooms.protocol.effects import SessionOptions
 from comity.rooms.protocol.files import DEFAULT_CHUNK
 from comity.rooms.protocol.invite import Invite, is_invite, read_invite
-from comity.rooms.protocol.loose_values import sanitize_id, trim
+from comity.rooms.protocol.loose_values import is_stream_id, sanitize_id, trim
 from comity.rooms.protocol.membership import Membership
 from comity.rooms.protocol.session import RoomSession
 from comity.rooms.protocol.shared_data import SharedState
@@ -46,6 +46,9 @@ def connect_options(
         raise VdoToolError("room is required")
     stream_id = arguments["stream_id"] or f"mcp_bridge_{defaults.stream_suffix}"
     viewed = arguments["target_stream_id"]
+    for name in ("stream_id", "target_stream_id"):
+        if arguments[name] is not None and not is_stream_id(arguments[name]):
+            raise VdoToolError(f"invalid {name}: it has at most 64 letters, digits and _")
     demands = _demands(arguments, defaults.demands, invite)
     options = SessionOptions(
         room=room,
@@ -263,6 +266,38 @@ def effective_config(options: SessionOptions) -> Json:
         "state_max_keys": options.state_max_keys,
         "state_max_snapshot_entries": options.state_max_snapshot_entries,
     }
+
+
+def room_notice(session: RoomSession, peers: list[Json], streams: set[str], *, own_relay: bool) -> str | None:
+    """Return what who connects should know: whether nobody is there, and what to do then. `peers` are as `sync_peers`
+    shows them, `streams` the stream ids of the others at the relay.
+    """
+    options, others = session.options, streams - {session.options.stream_id}
+    if session.connection_state != "connected":
+        return f"the relay {options.host} was not reached yet; the session tries again by itself"
+    if options.stream_id in streams:
+        return (
+            f"the stream id {options.stream_id} is taken: another peer of the room {options.room} has it, so others may "
+            "refuse this session. End it, and connect with another stream_id"
+        )
+    if session.present:
+        return None
+    refusals = [f"{one['stream_id']}: {one['rejected_reason']}" for one in peers if one["rejected_reason"]]
+    if refusals:
+        return f"no peer is connected, because of a refusal ({'; '.join(refusals[:4])})"
+    if others:
+        return (
+            f"no peer is connected yet; in the room {options.room}: {', '.join(sorted(others)[:8])}. A connection can take "
+            "some seconds; vdo_sync_peers shows it"
+        )
+    alone = f"you are alone in the room {options.room}: nobody else is here"
+    if not own_relay or options.latest_exp is not None:
+        return f"{alone} yet. Who joins with the same invite appears in vdo_receive"
+    return (
+        f"{alone}, and on another machine nobody gets here by the name of the room. Let the user run "
+        f"`comity room invite {options.room}` and send the line to the other side, or connect with the line that the other "
+        "side has made, as room"
+    )
 
 
 def session_payload(session_id: str, **members: Any) -> Json:

@@ -4,6 +4,7 @@ A new tool is one row here and one method of `RoomTools` with its name. The sche
 contract's; the words are ours. The profile `extended` has seven tools more, and `signed` on `vdo_send`.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec import Struct
@@ -25,6 +26,29 @@ HANDSHAKE_WORDS: Final = {
     "rejected": "refused",
 }
 """The states of a peer, as people read them."""
+
+
+def is_present(peer: Mapping[str, Any]) -> bool:
+    """Return whether a peer, as `vdo_sync_peers` shows it, is linked and was not refused."""
+    return bool(peer["connected"]) and peer["handshake_state"] != "rejected"
+
+
+def room_words(state: str, present: int) -> str:
+    """Return the state of a session as people read it: it is connected when a peer is."""
+    relay = "" if state == "connected" else _RELAY_WORDS[state]
+    if not present:
+        return relay or "nobody else is here"
+    here = f"connected to {present} {'peer' if present == 1 else 'peers'}"
+    return f"{here}; {relay}" if relay else here
+
+
+_RELAY_WORDS: Final = {
+    "idle": "not started",
+    "connecting": "connecting to the relay",
+    "disconnected": "the relay is gone",
+    "reconnecting": "the relay does not answer; trying again",
+    "stopped": "ended",
+}
 
 _TEXT: Final = {"type": "string"}
 _FLAG: Final = {"type": "boolean"}
