@@ -584,7 +584,13 @@ def test_a_word_that_languages_share_is_told_once():
 
 
 def work(text, look=detect):
-    """How many functions, ours or built in, are called for a text: a count that no clock disturbs."""
+    """How many functions, ours or built in, are called for a text: a count that no clock disturbs. The smaller of two, because
+    now and then the detector learns which words are familiar, and does so in one call.
+    """
+    return min(_calls(text, look), _calls(text, look))
+
+
+def _calls(text, look):
     calls = 0
 
     def count(*_):
